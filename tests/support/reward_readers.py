@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from otel_rl.report.aggregate.reward_curves import RewardCurves
+from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.store.reader.records import Log
 
 PROCESS = SimpleNamespace(key="process", rank=0, attempt=(0,))

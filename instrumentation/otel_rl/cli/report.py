@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(report: Report, *, as_json: bool) -> None:
-    from otel_rl.report.findings import output  # noqa: PLC0415 - as above
+    from otel_rl.report.core import output  # noqa: PLC0415 - as above
 
     if as_json:
         content = {

@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
-    from otel_rl.report.aggregate.trajectory_rows import rows  # noqa: PLC0415 - as above
-    from otel_rl.report.findings import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above

@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("ending", "exit, forks, uncaught exceptions, the last line"),
         Room(
             "report",
-            "the report: `aggregate` computes numbers, `findings` says what is wrong, `render` writes HTML",
+            "the report: `subjects` has a folder for each subject, `core` what they share, `page` the HTML",
             is_recording=False,
         ),
     ),

@@ -4,10 +4,9 @@
     print(result.output)
 
 Packages:
-    aggregate: the records of a run as bounded numbers.
-    findings: what these numbers say is wrong, ranked by what it costs.
-    render: both as HTML; it reads them, never the other way round.
-    human: numbers, times and lists as people read them.
+    core: what the subjects share.
+    subjects: one folder for each subject: its aggregate, its finding, its section.
+    page: the page, as HTML.
 
 Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
 """
@@ -22,13 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report import human
+from otel_rl.report.core import human
 from otel_rl.store.reader import Reader, UnusableInput, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_rl.report.findings.overview import Overview
+    from otel_rl.report.core.finding import Overview
 
 FILE_NAME = "report.html"
 
@@ -58,17 +57,21 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
-    from otel_rl.report.aggregate import engines, trajectories, weight_syncs  # noqa: PLC0415 - heavy
-    from otel_rl.report.aggregate.collected import Collected  # noqa: PLC0415 - as above
-    from otel_rl.report.findings import overview, sentences  # noqa: PLC0415 - as above
-    from otel_rl.report.render import page  # noqa: PLC0415 - as above
+    from otel_rl.report import subjects  # noqa: PLC0415 - heavy
+    from otel_rl.report.core import engines, sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
+    from otel_rl.report.page import page  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.trajectories import aggregate as trajectories  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs  # noqa: PLC0415 - as above
 
     source = find_run(path, run)
     target = _target(output, source.path)
     with _progress(source.size) as advance:
-        collected = Collected(Reader(source), torch_dumps).read(advance)
-    found = overview.examine(collected)
-    _write(target, page.render(collected, found))
+        collected = Collected(Reader(source), subjects.load(), torch_dumps).read(advance)
+    examined = overview.examine(collected)
+    _write(target, page.render(collected, examined))
     notes = []
     if source.others:
         notes.append(
@@ -76,12 +79,12 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         )
     if unreadable := sentences.unreadable(collected.reader.problems):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
-    if collected.health.complaint:
-        notes.append(collected.health.complaint.removeprefix("otel-rl: "))
+    if collected[HealthReplay].complaint:
+        notes.append(collected[HealthReplay].complaint.removeprefix("otel-rl: "))
     return Report(
         target,
-        found,
-        trajectories.as_json(collected.trajectories),
+        examined,
+        trajectories.as_json(collected[trajectories.Trajectories]),
         engines.as_json(collected.steps.engines),
         weight_syncs.as_json(collected.totals),
         notes,

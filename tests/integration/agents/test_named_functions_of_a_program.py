@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_rl.report.aggregate.trajectory_rows import rows
+from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.locate import find_run
 

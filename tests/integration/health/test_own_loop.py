@@ -12,9 +12,10 @@ import pytest
 from conformance.live_check import check
 from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
 
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.aggregate.reward_curves import RewardCurves
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.report.subjects import load, overview
+from otel_rl.report.subjects.health.aggregate import HealthReplay
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Reader, find_run
 
@@ -54,8 +55,8 @@ def live(source):
 
 def report(source):
     """Code -> what the report says, of the rules that found something."""
-    collected = Collected(Reader(source)).read(lambda _: None)
-    return {one.code: one for one in collected.health.verdicts() if one.is_finding}
+    collected = Collected(Reader(source), load()).read(lambda _: None)
+    return {one.code: one for one in collected[HealthReplay].verdicts() if one.is_finding}
 
 
 def test_the_means_of_each_step_cover_all_its_samples(finished):
@@ -120,5 +121,7 @@ def test_of_two_loops_with_the_same_step_numbers_the_failing_one_is_named(finish
     assert {(code, one.loop, one.onset) for code, one in report(source).items()} == {
         (code, "collapsed", one["rl.health.onset_iteration"]) for code, one in live(source).items()
     }
-    found = {one.code: one.text for one in overview.examine(Collected(Reader(source)).read(lambda _: None)).findings}
+    found = {
+        one.code: one.text for one in overview.examine(Collected(Reader(source), load()).read(lambda _: None)).findings
+    }
     assert f"No signal since step {ONSET} (loop collapsed): " in found[Code.NO_SIGNAL]

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load, overview
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.store.reader import Reader, find_run
 
 PROGRAM = """
@@ -50,16 +52,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def collected(folder: Path) -> Collected:
-    return Collected(Reader(find_run(folder))).read(lambda _: None)
+    return Collected(Reader(find_run(folder)), load()).read(lambda _: None)
 
 
 def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: Collected) -> None:
     assert collected.steps.lengths.cell.count == 15
     assert "sample" in collected.steps.phases.lines()
     assert "generate" not in collected.steps.phases.lines()
-    [reward] = [curves[0] for panel, curves in collected.scalars.panels() if panel.title == "Reward"]
+    [reward] = [curves[0] for panel, curves in collected[Scalars].panels() if panel.title == "Reward"]
     assert (reward.x, set(reward.y)) == ([float(step) for step in range(6, 21)], {2.5})
-    [tools] = collected.calls.over_time.seconds.lines().values()
+    [tools] = collected[Calls].over_time.seconds.lines().values()
     assert (tools.x, {cell.count for cell in tools.cells}) == (list(range(6, 21)), {4})
 
 

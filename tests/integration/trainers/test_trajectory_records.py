@@ -12,7 +12,7 @@ import torch
 from online_trainers import online_trainer
 
 from otel_rl.instrumentors.trl.samples import Samples
-from otel_rl.report.aggregate.trajectories import Trajectories
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 

@@ -10,7 +10,7 @@ from support.reward_readers import reward_means
 
 import otel_rl
 from otel_rl.api import program_metrics
-from otel_rl.report.aggregate.trajectory_rows import rows
+from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.telemetry import drops
 from otel_rl.training import trajectories
 

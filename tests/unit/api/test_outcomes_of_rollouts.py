@@ -11,7 +11,7 @@ from support.reward_readers import reward_means
 
 import otel_rl
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.report.aggregate.trajectories import Trajectories
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import trajectories
 

@@ -15,7 +15,7 @@ from otel_rl.cli import main
 from otel_rl.flight_recorder import layout, reader
 from otel_rl.ranks.postmortem import Postmortem, dump_text, examine
 from otel_rl.ranks.postmortem.text import as_json, as_text, verdict
-from otel_rl.report.aggregate.flight_rings import STUCK, FlightRings
+from otel_rl.report.core.flight_rings import STUCK, FlightRings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import overview
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load, overview
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Job:
 
 def examined(folder: Path) -> overview.Overview:
     """What the report finds in a run."""
-    return overview.examine(Collected(Reader(find_run(folder))).read(lambda _: None))
+    return overview.examine(Collected(Reader(find_run(folder)), load()).read(lambda _: None))
 
 
 def rollout(writer: ProcessWriter, step: int, number: int, at: float, parts: list[Part]) -> float:

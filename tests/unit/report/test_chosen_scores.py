@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from otel_rl.report.aggregate.rewards import Rewards
-from otel_rl.report.aggregate.totals import MetricTotals
+from otel_rl.report.core.totals import MetricTotals
+from otel_rl.report.subjects.rewards.aggregate import Rewards
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process
 from otel_rl.store.reader.records import Log

@@ -12,9 +12,12 @@ from unit.report.made_up_jobs import STARTED, Job, context, examined, rollout
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.aggregate.loops import _STRETCHES, Loops
-from otel_rl.report.aggregate.summary import summarise
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.loops import _STRETCHES, Loops
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects import load
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ SECOND = 1_000_000_000
 
 
 def read(folder: Path) -> Collected:
-    return Collected(Reader(find_run(folder))).read(lambda _: None)
+    return Collected(Reader(find_run(folder)), load()).read(lambda _: None)
 
 
 def sampling(seconds: float) -> Any:
@@ -50,7 +53,7 @@ def test_a_restarted_attempt_is_neither_merged_nor_averaged_with_the_one_before(
     assert means(collected, "sample") == {1.2}
     assert {rank: totals.steps.count for rank, totals in collected.steps.ranks.items()} == {0: 40, 1: 40}
     assert collected.steps.lengths.cell.mean == pytest.approx(1.4)
-    [curve] = [curves[0] for panel, curves in collected.scalars.panels() if panel.title == "Reward"]
+    [curve] = [curves[0] for panel, curves in collected[Scalars].panels() if panel.title == "Reward"]
     assert (curve.x, set(curve.y)) == ([float(step) for step in range(1, 41)], {1.2, 2.2})
     assert [one for one in examined(folder).findings if one.severity != "notice"] == []
 
@@ -98,7 +101,7 @@ def test_calls_of_an_earlier_attempt_are_not_averaged_with_those_of_the_last(tmp
             at = rollout(writer, step, 0, at, [("execute_tool search", seconds, tool)])
             steps_of(writer, "", range(step, step + 1), begin, at - begin)
         writer.write()
-    calls = read(folder).calls
+    calls = read(folder)[Calls]
 
     [line] = calls.over_time.seconds.lines().values()
     assert (line.x, {round(mean, 3) for mean in line.means}) == (list(range(1, 11)), {0.7})
@@ -153,7 +156,7 @@ def test_steps_that_begin_again_in_a_process_are_not_averaged_with_those_before(
     [(stretch, before)] = collected.loops.others().items()
     assert collected.loops.name(stretch) == "before its steps began again"
     assert before.lengths.cell.mean == 2.0
-    assert set(collected.scalars._logged()["reward"].y) == {1.0}
+    assert set(collected[Scalars]._logged()["reward"].y) == {1.0}
 
 
 def step(number: int, start: float, seconds: float = 1.0, **attributes: Any) -> Span:
@@ -182,7 +185,7 @@ def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
     loops.close()
 
     assert len(loops._kept) == _STRETCHES
-    assert (loops.shown.again, loops.title) == (2999, "the steps since their numbers began again")
+    assert (loops.shown.restarts, loops.title) == (2999, "the steps since their numbers began again")
     assert loops.left_out == 1000
     assert loops.main.lengths.cell.count == 2
 
@@ -218,7 +221,7 @@ def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None
                 values = {"rl.loop.iteration": number, "rl.loop.name": loop}
                 writer.event("rl.step", number, body={"reward": reward}, attributes=values)
     writer.write()
-    [curves] = [curves for panel, curves in read(tmp_path / "run").scalars.panels() if panel.title == "Reward"]
+    [curves] = [curves for panel, curves in read(tmp_path / "run")[Scalars].panels() if panel.title == "Reward"]
 
     assert [(curve.name, set(curve.y), curve.x[0]) for curve in curves] == [
         ("reward", {1.0}, 1.0),
@@ -294,7 +297,7 @@ def test_a_process_that_was_started_beside_the_training_is_no_later_attempt(tmp_
         writer.write()
     collected = read(folder)
 
-    calls = collected.calls.over_time.seconds.lines()
+    calls = collected[Calls].over_time.seconds.lines()
     assert {called.rank: line.count for called, line in calls.items()} == {0: 10, None: 10}
     summary = summarise(collected)
     assert (summary.reported, summary.missing, summary.attempt) == ([0, 1], [], "0.0.20261123015709088371")

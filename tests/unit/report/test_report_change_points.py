@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from otel_rl.report.aggregate.change_points import rise
+from otel_rl.report.core.change_points import rise
 
 
 def _noisy(level: float, number: int, seed: int = 0, noise: float = 0.1) -> list[float]:

@@ -9,7 +9,7 @@ import pytest
 from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.conversations import LONGEST, OF_A_KIND, OF_ALL_PARTS, Message, as_text
+from otel_rl.report.subjects.trajectories.conversations import LONGEST, OF_A_KIND, OF_ALL_PARTS, Message, as_text
 
 
 def said(role, content, **further):

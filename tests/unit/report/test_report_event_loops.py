@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from unit.report.synthetic_run import ProcessWriter
 
-    from otel_rl.report.findings.finding import Finding
+    from otel_rl.report.core.finding import Finding
 
 
 @pytest.fixture

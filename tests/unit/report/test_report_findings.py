@@ -16,18 +16,17 @@ from otel_rl.flight_recorder.ring import create
 from otel_rl.process import exit_records, lifetime
 from otel_rl.ranks.postmortem import examine, text
 from otel_rl.report import write_report
-from otel_rl.report.aggregate import flight_rings
-from otel_rl.report.aggregate.collected import Collected
-from otel_rl.report.findings import output
-from otel_rl.report.findings.overview import examine as overview_of
+from otel_rl.report.core import flight_rings, output
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load
+from otel_rl.report.subjects.overview import examine as overview_of
 from otel_rl.store import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from otel_rl.report.findings.finding import Finding
-    from otel_rl.report.findings.overview import Overview
+    from otel_rl.report.core.finding import Finding, Overview
 
 PHASES = {"sample": 0.4, "reward": 0.02, "train": 0.2}
 
@@ -224,7 +223,7 @@ def test_a_process_without_a_rank_that_was_killed_is_said_with_its_step(tmp_path
     seen = exit_records.make(lifetime.own(), -15, None, "a parent", None)
     line = json.dumps({**asdict(seen), "lifetime": list(seen.lifetime)})
     (tmp_path / f"otel-rl-{tmp_path.name}-node.exits").write_text(line)
-    found = Collected(reader.Reader(reader.find_run(killed.folder.parent)))
+    found = Collected(reader.Reader(reader.find_run(killed.folder.parent)), load())
     found.read(lambda _: None)
     found.rings = flight_rings.FlightRings(None, examine(killed.folder.parent, tmp_path))
     [first] = _grave(overview_of(found))

@@ -10,8 +10,9 @@ import time
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.report import human, write_report
-from otel_rl.report.aggregate import groups
+from otel_rl.report import write_report
+from otel_rl.report.core import human
+from otel_rl.report.subjects.trajectories import groups
 
 REWARDS = [1.0, 0.0, 0.5, 0.25]
 

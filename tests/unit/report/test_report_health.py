@@ -12,8 +12,10 @@ from unit.report.synthetic_run import process
 from otel_rl.core import settings
 from otel_rl.health.verdict import State, Verdict
 from otel_rl.report import write_report
-from otel_rl.report.aggregate import health as aggregate
-from otel_rl.report.aggregate.collected import Collected
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load
+from otel_rl.report.subjects.health import aggregate
+from otel_rl.report.subjects.health.aggregate import HealthReplay
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find_run
 
@@ -61,7 +63,7 @@ class Written:
         writer.write()
 
     def verdicts(self) -> list[Verdict]:
-        return Collected(Reader(find_run(self.folder, None))).read(lambda _: None).health.verdicts()
+        return Collected(Reader(find_run(self.folder, None)), load()).read(lambda _: None)[HealthReplay].verdicts()
 
     def findings(self) -> dict[str, Verdict]:
         return {one.code: one for one in self.verdicts() if one.is_finding}

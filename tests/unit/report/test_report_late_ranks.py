@@ -14,14 +14,14 @@ from unit.report.made_up_jobs import Job, examined
 from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
 from otel_rl.ranks.stragglers.run import RunComparison
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.statistics import BinnedSeries
-from otel_rl.report.findings import late_ranks
+from otel_rl.report.core.statistics import BinnedSeries
+from otel_rl.report.subjects.ranks import finding as late_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from otel_rl.report.findings.finding import Finding
+    from otel_rl.report.core.finding import Finding
 
 PHASES = {"sample": 0.4, "train": 0.2}
 

@@ -13,8 +13,8 @@ import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
 from otel_rl.report import write_report
-from otel_rl.report.aggregate.scalars import Scalars
-from otel_rl.report.render import page_head
+from otel_rl.report.page import page_head
+from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -388,7 +388,7 @@ def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_p
             metric="rl.environment.reward.mean", time=(100 + second) * 10**9, value=second, attributes={}
         )
         scalars.add_point(point)
-    assert page_head._moved(SimpleNamespace(scalars=scalars), "Reward", "Reward") == (
+    assert page_head._moved({Scalars: scalars}, "Reward", "Reward") == (
         "Reward",
         "8.5",
         "mean of 8 s to 9 s; 0 s to 1 s: 0.5",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_rl.report.aggregate.problems import Problems
+from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.store.reader import Log, Process, Span
 
 PROCESS = Process("one")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.report.aggregate.steps import UNCOVERED, Steps
+from otel_rl.report.core.steps import UNCOVERED, Steps
 from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_rl.report import human
-from otel_rl.report.aggregate.calls import METRICS, Calls
-from otel_rl.report.aggregate.statistics import BinnedSeries, Largest, Spread
-from otel_rl.report.aggregate.totals import MetricTotals, combined
-from otel_rl.report.render.tables import call_tables
+from otel_rl.report.core import human
+from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
+from otel_rl.report.core.totals import MetricTotals, combined
+from otel_rl.report.subjects.calls import call_tables
+from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process, Span
 
@@ -178,7 +178,7 @@ def test_a_tool_call_that_both_ends_recorded_is_one_call() -> None:
     values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}
     for process, is_server in ((ONE, False), (TWO, True)):
         span = Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
-        calls.add(span)
+        calls.add_span(span)
     assert [tool.number for tool in calls.tools(MetricTotals(()))] == [1]
 
 
@@ -199,7 +199,7 @@ def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
     calls = Calls()
     ended = [("", "ok"), ("httpx.ReadTimeout", "timeout"), ("TimeoutError", "timeout"), ("ValueError", "tool_error")]
     for number, (error, outcome) in enumerate(ended):
-        calls.add(_tool_span(number, error, outcome))
+        calls.add_span(_tool_span(number, error, outcome))
     shown = _shown(calls, MetricTotals(()))
     assert shown["Errors"] == "3 (TimeoutError 1, ValueError 1, httpx.ReadTimeout 1)"
     assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
@@ -218,14 +218,14 @@ def _tool_histogram(count: int) -> MetricTotals:
 def test_durations_are_those_of_the_spans_where_these_saw_all_calls() -> None:
     calls = Calls()
     for number in range(4):
-        calls.add(_tool_span(number, "", "ok"))
+        calls.add_span(_tool_span(number, "", "ok"))
     shown = _shown(calls, _tool_histogram(4))
     assert (shown["Calls"], shown["p50"], shown["p95"]) == ("4", "0.01 µs", "0.01 µs")
 
 
 def test_of_calls_in_the_first_bucket_of_a_histogram_only_its_bound_is_said() -> None:
     calls = Calls()
-    calls.add(_tool_span(1, "", "ok"))
+    calls.add_span(_tool_span(1, "", "ok"))
     shown = _shown(calls, _tool_histogram(5))
     at_most = "\N{LESS-THAN OR EQUAL TO} 10 s"
     assert (shown["Calls"], shown["p50"], shown["p95"]) == ("5", at_most, at_most)
@@ -235,7 +235,7 @@ def test_the_slowest_rollouts_have_their_reward_and_no_single_score() -> None:
     calls = Calls()
     for number, reward in enumerate((1.25, None)):
         values = {"rl.rollout.id": str(number)} | ({} if reward is None else {"rl.rollout.reward": reward})
-        calls.add(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
+        calls.add_span(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
     table = call_tables.slow_rollouts(calls.rollouts.slowest.items())
     assert table.columns[-1] == ">Reward"
     assert [row[-1].text for row in table.rows] == ["1.25", human.UNKNOWN]
@@ -253,7 +253,7 @@ def test_quantiles_of_values_that_come_again_are_these_values() -> None:
 
 def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
     calls, totals = Calls(), MetricTotals(METRICS)
-    calls.add(_tool_span(1, "ValueError", "tool_error"))
+    calls.add_span(_tool_span(1, "ValueError", "tool_error"))
     for error, outcome, count in (("", "ok", 5), ("cancelled", "cancelled", 2), ("ValueError", "tool_error", 3)):
         labels = {"gen_ai.tool.name": "add", "rl.tool.outcome": outcome} | ({"error.type": error} if error else {})
         name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
@@ -266,5 +266,5 @@ def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
 
 def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> None:
     calls = Calls()
-    calls.add(_tool_span(1, "ValueError", None))
+    calls.add_span(_tool_span(1, "ValueError", None))
     assert "Outcome of errors" not in _shown(calls, MetricTotals(()))

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.report import human, write_report
-from otel_rl.report.aggregate.trajectories import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.report import write_report
+from otel_rl.report.core import human
+from otel_rl.report.subjects.trajectories.aggregate import OF_A_KIND, OF_ALL_PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from otel_rl.distro.rooms import LAYERS
 PACKAGE = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
 
 #: Parts of the report, from the lowest to the highest.
-REPORT = ("report.human", "report.aggregate", "report.findings", "report.render", "report")
+REPORT = ("report.core", "report.subjects", "report.page", "report")
 
 
 def _modules() -> dict[str, Path]:

@@ -1,0 +1,28 @@
+"""What the subjects of the report share.
+
+Modules:
+    collected: a subject, and one pass over all records, which feeds the aggregates of all subjects.
+    aggregate: what an aggregate may have.
+    summary: identity of the run and the ranks that reported.
+    loops: the steps of each loop and attempt.
+    steps: step time by phase and by rank.
+    engines: what inference engines did in the steps.
+    totals: counters and histograms over all processes.
+    operations: which operations are model calls, and how one failed.
+    trajectory_rows: the samples of a record of trajectories, one by one.
+    timeline: the spans of a few chosen traces, as bars.
+    flight_rings: who was late in the last steps, and where each rank stopped.
+    over_time: many series over the steps.
+    curves: a line of values.
+    change_points: since when a value has another level.
+    statistics: spreads, binned series and the largest items, in bounded memory.
+    finding: a finding and a check.
+    thresholds: what is large enough to be a finding.
+    sentences: sentences that stand in several places of the page.
+    output: findings as lines for a terminal and as JSON.
+    human: numbers, times and lists as people read them.
+    blocks: the pieces that a section is made of.
+    cells: a table, its cells, and cells for durations and numbers.
+    charts: the charts of the sections, drawn by Bokeh.
+    colours: the colours of phases and kinds of calls.
+"""

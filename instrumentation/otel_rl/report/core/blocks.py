@@ -1,0 +1,67 @@
+"""Building blocks of a section of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.cells import Table
+    from otel_rl.report.core.charts import Charts, Drawing
+    from otel_rl.report.core.over_time import Line
+    from otel_rl.report.core.timeline import Timeline
+
+#: Points below which a line is not drawn.
+_FEWEST = 2
+
+
+@dataclass(slots=True)
+class PageBlock:
+    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text.
+
+    ``anchor`` is the id that links lead to, of one that is folded.
+    """
+
+    title: str = ""
+    note: str = ""
+    table: Table | None = None
+    charts: list[Drawing] = field(default_factory=list)
+    text: str = ""
+    folded: bool = False
+    anchor: str = ""
+
+
+@dataclass(slots=True)
+class Section:
+    """``blocks`` is empty where the run has no such data; ``filler`` then says what would bring it."""
+
+    key: str
+    title: str
+    filler: str
+    lead: str = ""
+    blocks: list[PageBlock] = field(default_factory=list)
+
+
+def every_point(width: int) -> str:
+    """Return a sentence on points that stand for ``width`` steps, ``""`` where each step has its own."""
+    return f" Every point stands for {width} steps." if width > 1 else ""
+
+
+def line_chart(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:
+    """Draw lines over the steps; None where no line has two points."""
+    drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST}
+    return charts.over_time(key, title, hint, drawn, unit) if drawn else None
+
+
+def some_charts(*drawings: Drawing | None) -> list[PageBlock]:
+    """Return one block with the charts that there are."""
+    drawn = [drawing for drawing in drawings if drawing is not None]
+    return [PageBlock(charts=drawn)] if drawn else []
+
+
+def timeline_block(prefix: str, timeline: Timeline, charts: Charts) -> PageBlock:
+    """Draw the spans of one trace."""
+    hint = f"{human.amount(timeline.left_out, 'more span')} not drawn" if timeline.left_out else ""
+    return PageBlock(charts=[charts.timeline(prefix + timeline.title, hint, timeline)])

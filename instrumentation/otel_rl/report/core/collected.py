@@ -1,0 +1,187 @@
+"""A subject of the report, and one pass over a run for all: every record goes to the aggregates that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from otel_rl.report.core import flight_rings, timeline
+from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps
+from otel_rl.report.core.finding import Finding
+from otel_rl.report.core.flight_rings import FlightRings
+from otel_rl.report.core.loops import Loops
+from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.report.core.steps import METRICS as STEP_METRICS
+from otel_rl.report.core.totals import MetricTotals
+from otel_rl.semconv import metrics
+from otel_rl.store.reader import Log, Reader, Span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.report.core.blocks import PageBlock, Section
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.finding import Check
+    from otel_rl.report.core.steps import Steps
+    from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.store.reader import Record
+
+_OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
+
+
+#: What the subjects before this one have found, by their names.
+Known: TypeAlias = Mapping[str, list[Finding]]
+_Aggregate = TypeVar("_Aggregate")
+
+
+def _no_findings(_collected: Collected, _known: Known) -> list[Finding]:
+    return []
+
+
+def _no_checks(_collected: Collected) -> list[Check]:
+    return []
+
+
+def _no_traces(_collected: Collected) -> Iterable[str]:
+    return ()
+
+
+def _ignore_traces(_collected: Collected, _traces: Mapping[str, list[Span]]) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One subject; every part is optional.
+
+    Attributes:
+        name: of its folder in :mod:`otel_rl.report.subjects`.
+        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``,
+            ``add_log``, ``add_point``, ``close`` and ``leave_out`` that they need. ``collected[Class]`` is the
+            instance.
+        metrics: metrics of which it reads ``collected.totals``.
+        findings: returns what is wrong, given what the subjects before it have found.
+        checks: returns what was looked for, and why it could not be observed.
+        sections: key of a section of the page -> function that builds it.
+        blocks: key of a section of another subject -> function that builds blocks at its end.
+        traces: returns ids of traces whose spans it shows.
+        add_traces: takes in the spans of all traces that any subject asked for, by id.
+    """
+
+    name: str
+    aggregates: tuple[type[object], ...] = ()
+    metrics: tuple[MetricDefinition, ...] = ()
+    findings: Callable[[Collected, Known], list[Finding]] = _no_findings
+    checks: Callable[[Collected], list[Check]] = _no_checks
+    sections: Mapping[str, Callable[[Collected, Charts], Section]] = field(default_factory=dict)
+    blocks: Mapping[str, Callable[[Collected, Charts], list[PageBlock]]] = field(default_factory=dict)
+    traces: Callable[[Collected], Iterable[str]] = _no_traces
+    add_traces: Callable[[Collected, Mapping[str, list[Span]]], None] = _ignore_traces
+
+
+class Collected:
+    """What ``subjects`` aggregate from all records of ``reader``, and PyTorch's dumps at ``torch_dumps``.
+
+    ``collected[Class]`` is the aggregate of that class.
+    """
+
+    def __init__(self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None) -> None:
+        self.reader = reader
+        self.subjects = tuple(subjects)
+        self._torch_dumps = torch_dumps
+        #: Of a view: the steps that it is on.
+        self.only: Steps | None = None
+        self.loops = Loops()
+        #: Attempts that a later one follows.
+        self.superseded: frozenset[tuple[int, ...]] = frozenset()
+        of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
+        self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
+        self.rings = FlightRings()
+        self._reward_curves = RewardCurves()
+        self._aggregates: dict[type[Any], Any] = {
+            kind: kind() for subject in self.subjects for kind in subject.aggregates
+        }
+        aggregates = list(self._aggregates.values())
+        self._add_span = [
+            self.loops.add,
+            *(aggregate.add_span for aggregate in aggregates if isinstance(aggregate, AddsSpans)),
+        ]
+        self._add_log = [aggregate.add_log for aggregate in aggregates if isinstance(aggregate, AddsLogs)]
+        self._add_point = [
+            self.totals.add,
+            *(aggregate.add_point for aggregate in aggregates if isinstance(aggregate, AddsPoints)),
+        ]
+
+    def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
+        """Return the aggregate of this class.
+
+        Raises:
+            KeyError: no subject of this report has it.
+        """
+        aggregate: _Aggregate = self._aggregates[kind]
+        return aggregate
+
+    @property
+    def steps(self) -> Steps:
+        """The steps that the page shows: the last stretch of the main loop, or the one of :meth:`view`."""
+        return self.only or self.loops.main
+
+    def view(self, steps: Steps) -> Collected:
+        """Return a view on nothing but these steps; aggregates with series over steps are empty in it."""
+        view = copy(self)
+        view.only, view.rings = steps, FlightRings()
+        view._aggregates = {  # noqa: SLF001 - of its own class
+            kind: kind() if isinstance(aggregate, CountsSteps) else aggregate
+            for kind, aggregate in self._aggregates.items()
+        }
+        return view
+
+    def read(self, advance: Callable[[int], object]) -> Collected:
+        """Read it all, and return itself; ``advance`` is called with the bytes read.
+
+        Raises:
+            UnusableInput: not one of the files can be read.
+        """
+        for record in self.reader.records(advance):
+            self.add(record)
+        self._close()
+        self._read_traces()
+        self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
+        return self
+
+    def add(self, record: Record) -> None:
+        """Take in one record."""
+        if isinstance(record, Span):
+            for add_span in self._add_span:
+                add_span(record)
+        elif isinstance(record, Log):
+            for log_call in self._reward_curves.add_log(record):
+                self._add_to_logs(log_call)
+            self._add_to_logs(record)
+        else:
+            for add_point in self._add_point:
+                add_point(record)
+
+    def _add_to_logs(self, log: Log) -> None:
+        for add_log in self._add_log:
+            add_log(log)
+
+    def _close(self) -> None:
+        for log_call in self._reward_curves.close():
+            self._add_to_logs(log_call)
+        self.totals.close()
+        self.loops.close()
+        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        for aggregate in self._aggregates.values():
+            if isinstance(aggregate, Closes):
+                aggregate.close()
+            if isinstance(aggregate, CountsSteps):
+                aggregate.leave_out(self.superseded)
+
+    def _read_traces(self) -> None:
+        wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}
+        traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}
+        for subject in self.subjects:
+            subject.add_traces(self, traces)

@@ -1,0 +1,106 @@
+"""A finding, and a check that was made or could not be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How much a finding matters: ``notice`` is said, and is no reason to stop."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+    @property
+    def order(self) -> int:
+        """0 for the gravest."""
+        return list(Severity).index(self)
+
+    def is_at_least(self, other: str) -> bool:
+        """Return whether it is as grave as ``other``, or graver."""
+        return self.order <= Severity(other).order
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        code: its kind, for programs.
+        text: what, where, since when and at what cost, in a sentence or two.
+        section: section of the page that holds its rows.
+        subject: tool, model, reward function or trainer's value that it is about, ``""`` where it is of none.
+        chart: key of the chart that shows it, or of the trainer's value in it; ``""`` where there is none.
+        cost: share of the steps' (or rollouts') time, or of the trajectories, that it takes; None where not known.
+        onset: first step of it.
+        evidence: further sentences.
+        symptoms: findings that it explains.
+        look_at: what to look at next.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    section: str
+    subject: str = ""
+    chart: str = ""
+    cost: float | None = None
+    onset: int | None = None
+    ranks: list[int] = field(default_factory=list)
+    evidence: list[str] = field(default_factory=list)
+    symptoms: list[Finding] = field(default_factory=list)
+    look_at: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked for; ``unobserved`` says why it could not be, ``""`` where it could.
+
+    ``codes`` are those of the findings that it can lead to.
+    """
+
+    what: str
+    unobserved: str = ""
+    codes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Overview:
+    """Findings, the most important first, and the checks behind them."""
+
+    findings: list[Finding]
+    checks: list[Check]
+
+    @property
+    def worst(self) -> Severity | None:
+        """Severity of the gravest finding."""
+        return min((finding.severity for finding in self.findings), key=lambda finding: finding.order, default=None)
+
+    def marks(self) -> dict[str, list[int]]:
+        """Return the steps at which something began, by the key of the chart that shows it."""
+        marks: dict[str, list[int]] = {}
+        for finding in self.findings:
+            for each in (finding, *finding.symptoms):
+                if each.chart and each.onset is not None and each.onset not in marks.get(each.chart, ()):
+                    marks.setdefault(each.chart, []).append(each.onset)
+        return marks
+
+
+def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding]:
+    """Return what is slower all along and no change explains; the rest becomes a symptom of the change."""
+    left = []
+    for finding in constant:
+        cause = next((change for change in changed if _is_the_same(finding, change)), None)
+        if cause is None:
+            left.append(finding)
+        else:
+            cause.symptoms.append(finding)
+    return left
+
+
+def _is_the_same(finding: Finding, change: Finding) -> bool:
+    if finding.subject:
+        return any(finding.subject == part.subject for part in (change, *change.symptoms))
+    return bool(finding.ranks) and finding.ranks == change.ranks

@@ -1,0 +1,48 @@
+"""Sentences that stand in several places of the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.steps import Steps
+    from otel_rl.store.reader.unreadable import Unreadable
+
+
+NO_MANIFEST = "the files of a collector do not tell"
+NO_STEP = "no trace of a step was recorded"
+
+
+def model(name: str) -> str:
+    """Return the model of a span ``{operation} {model}``; the whole name where there is no operation."""
+    return name.partition(" ")[2] or name
+
+
+def unseen(steps: Steps) -> str:
+    """Return one sentence on collectives that were not seen, ``""`` when there were none."""
+    if not steps.unseen.count:
+        return ""
+    several, each = human.number(steps.unseen.count), human.number(round(steps.unseen.mean))
+    of_all = human.amount(steps.lengths.cell.count, "step of one rank", "steps of all ranks")
+    hidden = "a rank that makes the others wait may not show"
+    if steps.seen.count:
+        hidden = "the other steps alone tell which rank makes the others wait"
+    return (
+        f"{several} of {of_all} issued collectives that are not seen (DDP's"
+        f" reducer, functional or compiled ones; at least {each} a step): the time in collectives is too low, and"
+        f" {hidden}."
+    )
+
+
+def unreadable(problems: Unreadable) -> str:
+    """Return one sentence on the lines and files that could not be read, ``""`` when there were none."""
+    parts = [
+        (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
+        (problems.unreadable, "line is no JSON", "lines are no JSON"),
+        (problems.foreign, "line is no OTLP", "lines are no OTLP"),
+        (len(problems.errors), "file cannot be read", "files cannot be read"),
+    ]
+    said = [human.amount(number, singular, plural) for number, singular, plural in parts if number]
+    return f"Not read: {', '.join(said)}." if said else ""

@@ -1,0 +1,197 @@
+"""Summaries of bounded size: what the report keeps instead of the records themselves."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+_BUCKETS_PER_DOUBLING = 8
+
+
+@dataclass(slots=True)
+class Cell:
+    """Count, sum, smallest and largest of some values."""
+
+    count: int = 0
+    total: float = 0.0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        self.count += 1
+        self.total += value
+        self.minimum = min(self.minimum, value)
+        self.maximum = max(self.maximum, value)
+
+    def merge(self, other: Cell) -> None:
+        """Add all values of ``other``."""
+        self.count += other.count
+        self.total += other.total
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
+
+    @property
+    def mean(self) -> float:
+        """Mean, NaN when empty."""
+        return self.total / self.count if self.count else math.nan
+
+
+class BinnedSeries:
+    """Values by iteration and key in at most ``max_cells`` cells: when they are full, neighbouring bins merge.
+
+    ``width`` is the number of iterations that share a bin, 1 unless the run is long.
+    """
+
+    def __init__(self, max_cells: int) -> None:
+        self.width = 1
+        self._max_cells = max_cells
+        self._cells: dict[tuple[int, Any], Cell] = {}
+
+    def add(self, iteration: int, key: Any, value: float) -> None:
+        """Add ``value`` of ``key`` at ``iteration``; values that are not finite are left out."""
+        if not math.isfinite(value):
+            return
+        place = (iteration // self.width, key)
+        cell = self._cells.get(place)
+        if cell is None:
+            cell = self._cells[place] = Cell()
+            # Once may not be enough: bins that lie far apart have no neighbours to merge with.
+            while len(self._cells) > self._max_cells:
+                self._halve()
+                cell = self._cells[iteration // self.width, key]
+        cell.add(value)
+
+    def _halve(self) -> None:
+        places = {place for place, _ in self._cells}
+        if len(places) < 2 or places == {-1, 0}:  # noqa: PLR2004 - one bin, or two that never meet
+            self._max_cells *= 2
+            return
+        self.width *= 2
+        merged: dict[tuple[int, Any], Cell] = {}
+        for (place, key), cell in self._cells.items():
+            merged.setdefault((place // 2, key), Cell()).merge(cell)
+        self._cells = merged
+
+    def lines(self) -> dict[Any, list[tuple[int, Cell]]]:
+        """Return for every key its cells with the first iteration of their bins, ascending."""
+        lines: dict[Any, list[tuple[int, Cell]]] = {}
+        for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
+            lines.setdefault(key, []).append((place * self.width, cell))
+        return lines
+
+    def bins(self) -> list[int]:
+        """Return the first iteration of every bin that holds something, ascending."""
+        return sorted({place * self.width for place, _ in self._cells})
+
+
+@dataclass(slots=True)
+class Spread:
+    """A distribution: exact count, sum and range, quantiles to within a bucket."""
+
+    cell: Cell = field(default_factory=Cell)
+    buckets: dict[tuple[float, float], int] = field(default_factory=dict)
+    #: Smallest and largest value in a bucket, where the values themselves were seen.
+    _seen: dict[tuple[float, float], tuple[float, float]] = field(default_factory=dict)
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        if not math.isfinite(value):
+            return
+        self.cell.add(value)
+        bounds = value, value
+        if value > 0:
+            step = math.floor(math.log2(value) * _BUCKETS_PER_DOUBLING)
+            bounds = 2 ** (step / _BUCKETS_PER_DOUBLING), 2 ** ((step + 1) / _BUCKETS_PER_DOUBLING)
+        self.buckets[bounds] = self.buckets.get(bounds, 0) + 1
+        self._see(bounds, value, value)
+
+    def merge(self, other: Spread) -> None:
+        """Add all values of ``other``."""
+        self.cell.merge(other.cell)
+        for bounds, number in other.buckets.items():
+            self.buckets[bounds] = self.buckets.get(bounds, 0) + number
+            # Of a bucket that a histogram has counted, any value between its bounds may be there.
+            self._see(bounds, *other._seen.get(bounds, bounds))
+
+    def _see(self, bounds: tuple[float, float], least: float, most: float) -> None:
+        low, high = self._seen.get(bounds, (least, most))
+        self._seen[bounds] = min(low, least), max(high, most)
+
+    def quantile(self, share: float) -> float:
+        """Return the value below which ``share`` (0 to 1) of the values lie; NaN when no bucket is known."""
+        bucket = self._bucket(share)
+        return math.nan if bucket is None else self._within(*self._seen.get(bucket[0], bucket[0]), bucket[1])
+
+    def bound(self, share: float) -> float | None:
+        """Return the upper bound of a quantile in the first bucket of a histogram, of which no more is known."""
+        bucket = self._bucket(share)
+        if bucket is None or self.cell.minimum == self.cell.maximum:
+            return None
+        low, high = bucket[0]
+        return high if low == -math.inf and math.isfinite(high) else None
+
+    def _bucket(self, share: float) -> tuple[tuple[float, float], float] | None:
+        """Return the bucket in which a quantile is, and how far in it."""
+        entries = sorted((item for item in self.buckets.items() if item[1] > 0), key=lambda item: (item[0][1], item[0]))
+        wanted = share * sum(number for _, number in entries)
+        seen = 0
+        for bounds, number in entries:
+            if seen + number >= wanted:
+                return bounds, (wanted - seen) / number
+            seen += number
+        return None
+
+    def _within(self, low: float, high: float, share: float) -> float:
+        low, high = max(low, self.cell.minimum), min(high, self.cell.maximum)
+        if math.isfinite(low) and math.isfinite(high):
+            return low + (high - low) * share
+        return low if math.isfinite(low) else high
+
+
+class Largest(Generic[T]):
+    """The ``limit`` items with the largest measure."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._heap: list[tuple[float, int, T]] = []
+        self._order = count()
+
+    def add(self, measure: float, item: T) -> None:
+        """Offer ``item``; it is kept while it is among the largest."""
+        entry = (measure, next(self._order), item)
+        if len(self._heap) < self._limit:
+            heapq.heappush(self._heap, entry)
+        elif entry > self._heap[0]:
+            heapq.heapreplace(self._heap, entry)
+
+    def items(self) -> list[T]:
+        """Return kept items, largest first."""
+        return [item for _, _, item in sorted(self._heap, key=lambda entry: (-entry[0], entry[1]))]
+
+
+class EveryNth(Generic[T]):
+    """Items from all parts of the run: every so many, and more seldom the longer the run is."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._every = 1
+        self._seen = 0
+        self._kept: list[tuple[int, T]] = []
+
+    def add(self, item: T) -> None:
+        """Take it into account; at most ``limit`` are kept."""
+        if self._seen % self._every == 0:
+            self._kept.append((self._seen, item))
+            if len(self._kept) > self._limit:
+                self._every *= 2
+                self._kept = [kept for kept in self._kept if kept[0] % self._every == 0]
+        self._seen += 1
+
+    def items(self) -> list[T]:
+        """Return those that are kept, in their order."""
+        return [item for _, item in self._kept]

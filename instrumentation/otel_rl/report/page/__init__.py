@@ -1,0 +1,9 @@
+"""The page: one HTML file from what the subjects have collected and found.
+
+Modules:
+    page: the whole page, one HTML file that needs no network.
+    page_head: identity of the run, and first numbers.
+    finding_list: the section on what deserves a look.
+    sections: the sections of the page, in reading order.
+    templates: the Jinja2 template, its style sheet and its script.
+"""

@@ -1,0 +1,79 @@
+"""The subjects of the report, a folder each.
+
+Modules of a subject, where it has that part:
+    aggregate: its numbers, from the records.
+    finding: what is wrong, and what was looked for.
+    section: its section of the page.
+
+Other modules:
+    overview: all findings in order, what was checked, and what was unobserved.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Subject
+
+#: Folders of the subjects. In this order they look for findings, and each knows what those before it have found.
+SUBJECTS = (
+    "endings",
+    "weight_syncs",
+    "changes",
+    "calls",
+    "ranks",
+    "siblings",
+    "errors",
+    "trajectories",
+    "event_loops",
+    "telemetry",
+    "health",
+    "steps",
+    "training",
+    "rollouts",
+    "engines",
+    "rewards",
+    "memory",
+    "processes",
+)
+
+#: Keys of the sections in reading order; others come last.
+SECTIONS = (
+    "ending",
+    "steps",
+    "training",
+    "ranks",
+    "rollouts",
+    "trajectories",
+    "tools",
+    "models",
+    "engines",
+    "rewards",
+    "pressure",
+    "errors",
+    "processes",
+    "telemetry",
+)
+
+#: Subjects in the order in which their checks are listed; others come last.
+CHECKS = (
+    "endings",
+    "errors",
+    "steps",
+    "ranks",
+    "rewards",
+    "rollouts",
+    "event_loops",
+    "calls",
+    "trajectories",
+    "weight_syncs",
+    "telemetry",
+    "health",
+)
+
+
+def load() -> tuple[Subject, ...]:
+    """Import the subjects: only a report needs all of them."""
+    return tuple(import_module(f"{__name__}.{name}").SUBJECT for name in SUBJECTS)

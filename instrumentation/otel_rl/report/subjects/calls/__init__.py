@@ -1,0 +1,28 @@
+"""Tool calls and model calls, and the rollouts and agents that make them.
+
+Modules:
+    aggregate: who took long, what failed, how many tokens.
+    calls_over_time: durations, failures and retries over the steps.
+    slowest_rollouts: the spans of the slowest rollouts.
+    finding: tools and model calls that fail or are sent again.
+    section: the sections on tools and models.
+    call_tables: tables of rollouts, tool calls, model calls and agents.
+    over_time_charts: charts over the steps.
+"""
+
+from __future__ import annotations
+
+from otel_rl.report.core.collected import Subject
+from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
+from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
+
+SUBJECT = Subject(
+    "calls",
+    aggregates=(Calls,),
+    metrics=METRICS,
+    findings=finding.findings,
+    checks=finding.checks,
+    sections={"tools": section.tools, "models": section.models},
+    traces=slowest_rollouts.traces,
+    add_traces=slowest_rollouts.add_traces,
+)

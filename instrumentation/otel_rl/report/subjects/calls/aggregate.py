@@ -1,0 +1,266 @@
+"""Rollouts, tool calls, model calls and agents: who took long, what failed, how many tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
+from otel_rl.report.core.over_time import OverTime
+from otel_rl.report.core.statistics import Largest, Spread
+from otel_rl.report.core.totals import MetricTotals, combined
+from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL, CallsOverTime
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics, spans
+from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.timeline import Timeline
+    from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.store.reader import Span
+
+_SLOWEST = 15
+_NAMES = 500
+_CELLS = 20_000
+
+METRICS = (
+    metrics.GEN_AI_CLIENT_OPERATION_DURATION,
+    metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK,
+    metrics.GEN_AI_CLIENT_TOKEN_USAGE,
+    metrics.GEN_AI_EXECUTE_TOOL_DURATION,
+    metrics.GEN_AI_INVOKE_AGENT_DURATION,
+    metrics.RL_ROLLOUT_DURATION,
+)
+
+
+@dataclass(slots=True)
+class CallStatistics:
+    """Calls of one tool, model or agent; durations in s, tokens by type."""
+
+    name: str
+    durations: Spread = field(default_factory=Spread)
+    first_chunk: Spread = field(default_factory=Spread)
+    tokens: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    #: How the failed ones ended, in the words that all kinds of tools share.
+    outcomes: dict[str, int] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Calls that ended in an error."""
+        return sum(self.errors.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SlowCall:
+    """One rollout, tool call or model call."""
+
+    name: str
+    seconds: float
+    iteration: int | None
+    rank: int | None
+    error: str
+    trace_id: str
+    detail: str = ""
+    #: Of a rollout.
+    reward: float | None = None
+
+
+class TrajectoryDurations:
+    """Statistics of trajectories and the slowest of them."""
+
+    def __init__(self) -> None:
+        self.statistics = CallStatistics("all")
+        self.slowest: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Seconds and rewards of trajectories, by rank.
+        self.seconds, self.rewards = OverTime(_CELLS), OverTime(_CELLS)
+
+    def add(self, span: Span, name: str) -> None:
+        """Count one trajectory."""
+        _count(self.statistics, span)
+        iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
+        step, rank = iteration if isinstance(iteration, int) else None, span.process.rank
+        self.seconds.add(rank, step, span.end, span.seconds, span.process.attempt)
+        if isinstance(reward, (int, float)):
+            self.rewards.add(rank, step, span.end, float(reward), span.process.attempt)
+        self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.seconds.leave_out(attempts)
+        self.rewards.leave_out(attempts)
+
+
+class Calls:
+    """Aggregates the spans of agents; metrics, where present, count also the calls that left no span."""
+
+    def __init__(self) -> None:
+        self._rollouts = TrajectoryDurations()
+        self._agent_roots = TrajectoryDurations()
+        self.over_time = CallsOverTime()
+        self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
+        self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Spans of the slowest rollouts.
+        self.slowest_rollouts: list[Timeline] = []
+        self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}}
+
+    def add_span(self, span: Span) -> None:
+        """Take in a span; only rollouts and the operations of agents count."""
+        if span.name == spans.RL_ROLLOUT.type:
+            self._rollouts.add(span, str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8]))
+            self.over_time.add_rollout(span)
+            return
+        operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
+        if operation == Operation.EXECUTE_TOOL:
+            if span.is_server:
+                # The server's side of a call (of MCP, say): the caller's side is the one that counts.
+                return
+            tool = str(span.attributes.get(names.GEN_AI_TOOL_NAME) or span.name)
+            self._count(TOOL, tool, span)
+            self.over_time.add(TOOL, tool, span, error_of(span))
+            self.slowest_tools.add(span.seconds, _slow(span, tool))
+        elif operation in MODEL_OPERATIONS:
+            model = _model(operation, span.attributes.get(names.GEN_AI_REQUEST_MODEL))
+            statistics = self._count(MODEL, model, span)
+            self.over_time.add(MODEL, model, span, error_of(span))
+            _count_usage(statistics, span)
+            self.slowest_model_calls.add(span.seconds, _slow(span, model, _usage(span)))
+        elif operation in (Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW):
+            agent = str(span.attributes.get(names.GEN_AI_AGENT_NAME) or span.name)
+            self._count("agent", agent, span)
+            if not span.parent_id:
+                self._agent_roots.add(span, f"{agent} {span.trace_id[:8]}")
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        for series in (self._rollouts, self._agent_roots, self.over_time):
+            series.leave_out(attempts)
+
+    @property
+    def rollouts(self) -> TrajectoryDurations:
+        """Rollouts; in a program that marks none, the agent calls that nothing else called."""
+        return self._rollouts if self._rollouts.statistics.number else self._agent_roots
+
+    def _count(self, kind: str, name: str, span: Span) -> CallStatistics:
+        known = self._spans[kind]
+        if name not in known and len(known) >= _NAMES:
+            name = "(others)"
+        statistics = known.setdefault(name, CallStatistics(name))
+        _count(statistics, span)
+        return statistics
+
+    def tools(self, totals: MetricTotals) -> list[CallStatistics]:
+        """Return calls per tool, from its spans, or from its histogram where that saw more; most time first."""
+        return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
+
+    def agents(self, totals: MetricTotals) -> list[CallStatistics]:
+        """Return calls per agent."""
+        return self._merged("agent", totals, metrics.GEN_AI_INVOKE_AGENT_DURATION, (names.GEN_AI_AGENT_NAME,))
+
+    def models(self, totals: MetricTotals) -> list[CallStatistics]:
+        """Return calls per operation and model, with tokens and time to the first chunk."""
+        key = (names.GEN_AI_OPERATION_NAME, names.GEN_AI_REQUEST_MODEL)
+        merged = self._merged(MODEL, totals, metrics.GEN_AI_CLIENT_OPERATION_DURATION, key)
+        by_name = {statistics.name: statistics for statistics in merged}
+        for values, series in totals.by(metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK, *key).items():
+            first_chunk, of_model = combined(series), by_name.get(_name(values))
+            if of_model is not None and first_chunk.cell.count > of_model.first_chunk.cell.count:
+                of_model.first_chunk = first_chunk
+        tokens: dict[str, dict[str, float]] = {}
+        for values, series in totals.by(metrics.GEN_AI_CLIENT_TOKEN_USAGE, *key, names.GEN_AI_TOKEN_TYPE).items():
+            by_type = tokens.setdefault(_name(values[:2]), {})
+            by_type[str(values[2])] = sum(of_process.value for of_process in series)
+        for name, counted in tokens.items():
+            if name in by_name:
+                by_name[name].tokens = counted
+        return merged
+
+    def _merged(
+        self, kind: str, totals: MetricTotals, metric: MetricDefinition, key: tuple[str, ...]
+    ) -> list[CallStatistics]:
+        result = dict(self._spans[kind])
+        for values, series in totals.by(metric, *key).items():
+            counted = CallStatistics(_name(values), combined(series))
+            counted.number = counted.durations.cell.count
+            for of_process in series:
+                error = of_process.attributes.get(names.ERROR_TYPE)
+                if error:
+                    _add(counted.errors, error, of_process.spread.cell.count)
+                    _add(
+                        counted.outcomes, of_process.attributes.get(names.RL_TOOL_OUTCOME), of_process.spread.cell.count
+                    )
+            known = result.get(counted.name)
+            # A process that was killed leaves spans but not its last metrics: believe the larger count. Of equal ones
+            # the spans know exact durations.
+            if known is None or counted.number > known.number:
+                if known is not None:
+                    counted.tokens, counted.first_chunk = known.tokens, known.first_chunk
+                    counted.errors = _larger(counted.errors, known.errors)
+                    counted.outcomes = _larger(counted.outcomes, known.outcomes)
+                result[counted.name] = counted
+        return sorted(result.values(), key=lambda statistics: -statistics.durations.cell.total)
+
+
+def _name(values: tuple[object, ...]) -> str:
+    return _model(*values) if len(values) == 2 else str(values[0])  # noqa: PLR2004 - operation and model
+
+
+def _model(operation: object, model: object) -> str:
+    return f"{operation} {model or 'unknown model'}"
+
+
+def _count(statistics: CallStatistics, span: Span) -> None:
+    statistics.number += 1
+    statistics.durations.add(span.seconds)
+    error = error_of(span)
+    if error:
+        _add(statistics.errors, error, 1)
+        _add(statistics.outcomes, span.attributes.get(names.RL_TOOL_OUTCOME), 1)
+
+
+def _add(counts: dict[str, int], kind: object, number: int) -> None:
+    if kind:
+        counts[str(kind)] = counts.get(str(kind), 0) + number
+
+
+def _larger(some: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+    return {kind: max(some.get(kind, 0), others.get(kind, 0)) for kind in {*some, *others}}
+
+
+def _count_usage(statistics: CallStatistics, span: Span) -> None:
+    for attribute, kind in _USAGE:
+        value = span.attributes.get(attribute)
+        if isinstance(value, (int, float)):
+            statistics.tokens[kind] = statistics.tokens.get(kind, 0.0) + value
+    first_chunk = span.attributes.get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)
+    if isinstance(first_chunk, (int, float)):
+        statistics.first_chunk.add(float(first_chunk))
+
+
+_USAGE = ((names.GEN_AI_USAGE_INPUT_TOKENS, TokenType.INPUT), (names.GEN_AI_USAGE_OUTPUT_TOKENS, TokenType.OUTPUT))
+
+
+def _slow(span: Span, name: str, detail: str = "") -> SlowCall:
+    iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
+    return SlowCall(
+        name=name,
+        seconds=span.seconds,
+        iteration=iteration if isinstance(iteration, int) else None,
+        rank=span.process.rank,
+        error=error_of(span),
+        trace_id=span.trace_id,
+        detail=detail,
+        reward=float(reward) if isinstance(reward, (int, float)) else None,
+    )
+
+
+def _rollout_detail(span: Span) -> str:
+    parts = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
+    return ", ".join(f"{label} {span.attributes[key]}" for label, key in parts if key in span.attributes)
+
+
+def _usage(span: Span) -> str:
+    parts = [f"{span.attributes[key]} {kind}" for key, kind in _USAGE if key in span.attributes]
+    return " / ".join(parts) + (" tokens" if parts else "")

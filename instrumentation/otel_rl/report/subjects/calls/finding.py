@@ -1,0 +1,175 @@
+"""Tools and model calls that fail or are sent again, and all other errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.report.core import change_points, human, sentences, thresholds
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.over_time import merged
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.core.over_time import Line
+    from otel_rl.report.subjects.calls.aggregate import CallStatistics
+
+_ERROR_TYPES = 3
+
+
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return tools, then models, of which calls fail or are sent again."""
+    changed = {change.subject for change in known["changes"] if change.section == "models"}
+    return [*_tools(collected), *_models(collected, changed)]
+
+
+def checks(collected: Collected) -> list[Check]:
+    """Return which calls were recorded, and what is known of them."""
+    series = collected[Calls].over_time
+    kinds = {called.kind for called in series.seconds.lines()}
+    no_model_call = "" if MODEL in kinds else _NO_CALL
+    first_chunk = "" if series.first_chunk.lines() else no_model_call or "no call was streamed"
+    retries = "" if series.retried.lines() else no_model_call or "the clients do not tell"
+    return [
+        Check("tools", "" if TOOL in kinds else _NO_CALL, ("slower_tool", "slow_tool", "failing_tool")),
+        Check("model calls", no_model_call, _OF_MODELS),
+        Check("time to the first chunk", first_chunk, ("slower_model",)),
+        Check("retries", retries, _OF_MODELS),
+    ]
+
+
+_OF_MODELS = ("slower_model", "slow_server", "failing_model", "retried_model")
+_NO_CALL = "no call was recorded"
+
+
+def _tools(collected: Collected) -> list[Finding]:
+    """Return tools of which a notable share of the calls fails: rate, error types, onset, and the reward with it."""
+    return [
+        _of_tool(collected, tool)
+        for tool in collected[Calls].tools(collected.totals)
+        if _is_notable(tool.failed, tool.number)
+    ]
+
+
+def _is_notable(failed: float, number: float) -> bool:
+    return failed >= thresholds.FEWEST_FAILED and failed >= thresholds.NOTABLE_RATE * number
+
+
+def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
+    calls = collected[Calls].over_time
+    rate = _rate(collected, (TOOL, tool.name, None), tool.failed, tool.number)
+    inside = "; ".join(part for part in (_types(tool.errors), rate.before) if part)
+    text = (
+        f"Tool {tool.name} fails in {human.percent(rate.share)} of its calls{rate.since}"
+        f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
+    )
+    cost = tool.failed / tool.number
+    with_it, without = calls.rewards_of(tool.name)
+    if with_it.count and without.count:
+        text += f"; mean reward {with_it.mean:.3g} with the failure, {without.mean:.3g} without"
+        cost = with_it.count / (with_it.count + without.count)
+    return Finding(
+        "failing_tool",
+        Severity.CRITICAL if tool.failed >= thresholds.CRITICAL_SHARE * tool.number else Severity.WARNING,
+        f"{text}.",
+        "tools",
+        subject=tool.name,
+        chart="tool-failed",
+        cost=cost,
+        onset=rate.onset,
+        look_at=["The message of the first failed call, in the table of errors."],
+    )
+
+
+def _types(errors: dict[str, int]) -> str:
+    ordered = sorted(errors, key=lambda kind: -errors[kind])
+    more = f" and {len(ordered) - _ERROR_TYPES} more types" if len(ordered) > _ERROR_TYPES else ""
+    return ", ".join(ordered[:_ERROR_TYPES]) + more
+
+
+class _Rate(NamedTuple):
+    """How many calls failed, all along or since the step at which that began.
+
+    ``since``, ``before`` and ``first`` are words for a sentence.
+    """
+
+    failed: float
+    number: float
+    since: str = ""
+    before: str = ""
+    first: str = ""
+    onset: int | None = None
+
+    @property
+    def share(self) -> float:
+        return self.failed / self.number
+
+
+def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float, number: float) -> _Rate:
+    """Return the rate since it rose; else that of all calls, ``failed`` of ``number``, and the first failure."""
+    calls = collected[Calls].over_time
+    kind, name, place = key
+    lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
+    lines = {key: line for key, line in lines.items() if place is None or key.place == place}
+    line = merged(lines, lambda _: None).get(None)
+    rise = _rise(line) if line is not None else None
+    if line is not None and rise is not None:
+        onset = line.x[rise.first]
+        ended = "" if rise.last == len(line.x) - 1 else f" to {human.number(line.x[rise.last])}"
+        cells = line.cells[rise.first : rise.last + 1]
+        return _Rate(
+            sum(cell.total for cell in cells),
+            sum(cell.count for cell in cells),
+            f" from step {onset}{ended}" if ended else f" since step {onset}",
+            f"{human.percent(rise.before)} before",
+            onset=onset,
+        )
+    first = [failures for (of, called, _), failures in calls.failures.items() if (of, called) == (kind, name)]
+    steps = [failures.first_step for failures in first if failures.first_step is not None]
+    if not steps:
+        return _Rate(failed, number)
+    return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
+
+
+def _rise(line: Line) -> change_points.Rise | None:
+    if not line.by_step:
+        return None
+    return change_points.rise(line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+
+
+def _models(collected: Collected, named: set[str]) -> list[Finding]:
+    """Return model calls that fail or are retried all along, without the models in ``named``."""
+    failing: list[Finding] = []
+    calls = collected[Calls].over_time
+    for what, series, code in (
+        ("failed", calls.failed, "failing_model"),
+        ("were retried", calls.retried, "retried_model"),
+    ):
+        lines = {key: line for key, line in series.lines().items() if key.kind == MODEL}
+        for (name, place), line in merged(lines, lambda key: (key.name, key.place)).items():
+            finding = _of_model(collected, what, code, name, place, line)
+            if finding is not None and finding.subject not in named:
+                failing.append(finding)
+    return failing
+
+
+def _of_model(collected: Collected, what: str, code: str, name: str, place: str, line: Line) -> Finding | None:
+    number, of_them = line.count, sum(cell.total for cell in line.cells)
+    if not _is_notable(of_them, number):
+        return None
+    rate = _Rate(of_them, number)
+    types = ""
+    if code == "failing_model":
+        failures = collected[Calls].over_time.failures.get((MODEL, name, place))
+        types = _types(failures.errors) if failures is not None else ""
+        rate = _rate(collected, (MODEL, name, place), of_them, number)
+    cost = of_them / number
+    model = sentences.model(name)
+    where = f"of model {model}" + (f" at {place}" if place else "")
+    inside = "; ".join(part for part in (types, rate.before) if part)
+    text = f"{human.percent(rate.share)} of the calls {where} {what}{rate.since}"
+    text += (f" ({inside})" if inside else "") + rate.first
+    severity = Severity.CRITICAL if cost >= thresholds.CRITICAL_SHARE and code == "failing_model" else Severity.WARNING
+    chart = "model-failed" if code == "failing_model" else "model-retried"
+    return Finding(code, severity, f"{text}.", "models", subject=model, chart=chart, cost=cost, onset=rate.onset)

@@ -1,0 +1,32 @@
+"""The spans of the slowest rollouts, for their timelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import timeline
+from otel_rl.report.subjects.calls.aggregate import Calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.calls.aggregate import SlowCall
+    from otel_rl.store.reader import Span
+
+_TIMELINES = 3
+
+
+def _slowest(collected: Collected) -> list[SlowCall]:
+    return collected[Calls].rollouts.slowest.items()[:_TIMELINES]
+
+
+def traces(collected: Collected) -> Iterable[str]:
+    """Return the traces of the slowest rollouts."""
+    return [rollout.trace_id for rollout in _slowest(collected)]
+
+
+def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
+    """Take in the spans of the slowest rollouts."""
+    drawn = [timeline.of_rollout(rollout.name, spans.get(rollout.trace_id, [])) for rollout in _slowest(collected)]
+    collected[Calls].slowest_rollouts = [bars for bars in drawn if bars is not None]

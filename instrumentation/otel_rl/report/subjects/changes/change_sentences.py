@@ -1,0 +1,187 @@
+"""Changes as findings: "score_b on rank 1 takes 150 ms since step 15 (0.4 ms before; rank 0 unchanged)"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human, sentences, thresholds
+from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.steps import BETWEEN, UNCOVERED
+from otel_rl.report.subjects.changes.series import SeriesKind
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.changes.level_changes import LevelChange
+
+#: Kind -> code of the finding, section of its rows, key of its chart.
+_PLACES = {
+    SeriesKind.MODEL: ("slower_model", "models", "model-seconds"),
+    SeriesKind.FIRST_CHUNK: ("slower_model", "models", "model-first-chunk"),
+    SeriesKind.RETRIED: ("retried_model", "models", "model-retried"),
+    SeriesKind.FAILED: ("failing_model", "models", "model-failed"),
+    SeriesKind.TOOL: ("slower_tool", "tools", "tool-seconds"),
+    SeriesKind.REWARD: ("slower_reward", "rewards", "reward-seconds"),
+    SeriesKind.PAUSE: ("longer_garbage_collection", "pressure", ""),
+    SeriesKind.PHASE: ("slower_phase", "steps", "phase-seconds"),
+    SeriesKind.WORK: ("slower_rank", "ranks", "own-work"),
+    SeriesKind.ROLLOUT: ("slower_rollouts", "rollouts", "rollout-seconds"),
+    SeriesKind.STEP: ("slower_step", "steps", "phase-seconds"),
+    SeriesKind.WAIT: ("slower_collectives", "ranks", ""),
+}
+_LOOK_AT = {
+    SeriesKind.MODEL: "The server's own metrics from that step on: queue, running requests, cache memory, restarts.",
+    SeriesKind.TOOL: "What the tool calls, and whether its inputs grew.",
+    SeriesKind.REWARD: "The function on that rank: what it loads, calls or waits for.",
+    SeriesKind.PAUSE: "What keeps allocating: the number of objects that live from step to step.",
+    SeriesKind.PHASE: "The timeline of the slowest step.",
+    SeriesKind.WAIT: "The network between the nodes: no rank came later than before.",
+}
+_LISTED_RANKS = 4
+
+
+def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
+    """Return one finding for each change."""
+    start = min((process.first for process in collected.reader.processes if process.first), default=0) // 10**9
+    several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
+    return [_finding(change, start, several=several) for change in changes]
+
+
+def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
+    code, section, chart = _PLACES[change.kind]
+    severity = Severity.CRITICAL if change.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
+    if change.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in change.with_it):
+        chart = "model-first-chunk"
+    return Finding(
+        code=code,
+        severity=severity,
+        text=_sentence(change, start, several=several),
+        section=section,
+        subject=_about(change),
+        chart=chart,
+        cost=change.share or None,
+        onset=change.onset if change.by_step else None,
+        ranks=[rank for rank in change.ranks if rank is not None],
+        symptoms=[_finding(symptom, start, several=several) for symptom in change.symptoms],
+        look_at=[_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else [],
+    )
+
+
+def _about(change: LevelChange) -> str:
+    if change.kind.is_of_model:
+        return sentences.model(change.name)
+    return change.name if change.kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
+
+
+def _group(kind: SeriesKind) -> SeriesKind:
+    return SeriesKind.MODEL if kind.is_of_model else kind
+
+
+def _sentence(change: LevelChange, start: int, *, several: bool) -> str:
+    if change.kind.is_of_model:
+        return _of_model(change, start)
+    return (
+        f"{_subject(change)}{_where(change, several=several)} {_verb(change)} {human.duration(change.after)}"
+        f"{_per(change)}"
+        f" {_when(change, start)} ({_before(change, several=several)}): {_cost(change)}."
+    )
+
+
+def _before(change: LevelChange, *, several: bool) -> str:
+    unchanged = f"; {_ranks(change.unchanged)} unchanged" if several and change.unchanged else ""
+    return f"{human.duration(change.before)} before{unchanged}"
+
+
+def _subject(change: LevelChange) -> str:
+    if change.kind is SeriesKind.REWARD:
+        return f"Reward function {change.name}"
+    if change.kind is SeriesKind.TOOL:
+        return f"Tool {change.name}"
+    if change.kind is SeriesKind.PHASE:
+        return _TIMES.get(change.name, f"Phase {change.name}")
+    return _SUBJECTS[change.kind]
+
+
+_TIMES = {UNCOVERED: "Time outside of all phases", BETWEEN: "Time between steps"}
+_SUBJECTS = {
+    SeriesKind.PAUSE: "Garbage collection",
+    SeriesKind.WORK: "Work outside of collectives",
+    SeriesKind.ROLLOUT: "A rollout",
+    SeriesKind.STEP: "A step",
+    SeriesKind.WAIT: "Time in collectives",
+}
+
+
+def _verb(change: LevelChange) -> str:
+    return "is" if change.kind is SeriesKind.WAIT or change.name in _TIMES else "takes" if change.lasts else "took"
+
+
+def _where(change: LevelChange, *, several: bool) -> str:
+    ranks = [rank for rank in change.ranks if rank is not None]
+    if not several or not ranks:
+        return ""
+    return f" on {_ranks(ranks)}" if change.unchanged else " on all ranks" if len(ranks) > 1 else f" on rank {ranks[0]}"
+
+
+def _ranks(ranks: list[int]) -> str:
+    if len(ranks) > _LISTED_RANKS:
+        return f"{len(ranks)} ranks"
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, sorted(ranks)))}"
+
+
+def _per(change: LevelChange) -> str:
+    if change.kind is SeriesKind.TOOL:
+        return " a call"
+    return " a step" if change.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
+
+
+def _when(change: LevelChange, start: int) -> str:
+    if not change.by_step:
+        first, last = (human.duration(max(moment - start, 0)) for moment in (change.onset, change.last))
+        return f"since {first} after the start" if change.lasts else f"from {first} to {last} after the start"
+    about = "about " if change.width > 1 else ""
+    if change.lasts:
+        return f"since {about}step {human.number(change.onset)}"
+    return f"from {about}step {human.number(change.onset)} to {human.number(change.last + change.width - 1)}"
+
+
+def _cost(change: LevelChange) -> str:
+    share = human.percent(change.share)
+    if change.in_rollouts:
+        return f"{share} of the rollouts' time"
+    if not change.by_step:
+        return f"{share} of the time"
+    if change.all_lose:
+        return f"all ranks lose {share} of the step"
+    ranks = [rank for rank in change.ranks if rank is not None]
+    if change.unchanged and ranks:
+        return f"{_ranks(ranks)} {'loses' if len(ranks) == 1 else 'lose'} {share} of the step"
+    return f"{share} of the step"
+
+
+def _of_model(change: LevelChange, start: int) -> str:
+    """Return one sentence on latency, time to the first chunk, retries and failures of a model at a server."""
+    parts = {each.kind: each for each in (*change.with_it, change)}
+    where = f"of model {sentences.model(change.name)}" + (f" at {change.place}" if change.place else "")
+    clauses = []
+    first_chunk, latency = parts.get(SeriesKind.FIRST_CHUNK), parts.get(SeriesKind.MODEL)
+    head = first_chunk or latency
+    if head is not None:
+        what = "Time to the first chunk" if head is first_chunk else "The duration of calls"
+        clauses.append(f"{what} {where} rose {_from_to(head)} {_when(head, start)}")
+    retried, failed = parts.get(SeriesKind.RETRIED), parts.get(SeriesKind.FAILED)
+    calls = "of the calls" if clauses else f"of the calls {where}"
+    if retried is not None:
+        clauses.append(f"{human.percent(retried.after)} {calls} were retried{_rate_since(retried, change, start)}")
+    if failed is not None:
+        clauses.append(f"{human.percent(failed.after)} {calls} failed{_rate_since(failed, change, start)}")
+    cost = f": {_cost(change)}" if change.share else ""
+    return f"{'; '.join(clauses)}{cost}."
+
+
+def _from_to(change: LevelChange) -> str:
+    return f"from {human.duration(change.before)} to {human.duration(change.after)}"
+
+
+def _rate_since(rate: LevelChange, head: LevelChange, start: int) -> str:
+    since = "" if rate.onset == head.onset and rate is not head else f" {_when(rate, start)}"
+    return f"{since} ({human.percent(rate.before)} before)"

@@ -1,0 +1,293 @@
+"""What takes longer since a step: the place it comes from, what it costs, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import change_points, thresholds
+from otel_rl.report.core.over_time import merged
+from otel_rl.report.core.steps import BETWEEN
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.changes.series import (
+    SeriesKind,
+    StepSeries,
+    all_series,
+    gap_lines,
+    seconds_between,
+    step_lines,
+)
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.over_time import Line
+
+
+#: What may lie between steps, which is a part of the time that a step takes.
+_BETWEEN_STEPS = (BETWEEN, Phase.DATA_WAIT)
+
+
+@dataclass(slots=True)
+class LevelChange:
+    """A level that rose, in one place or alike on several ranks; times in s.
+
+    Attributes:
+        ranks: where it rose; ``[None]`` for processes without a rank.
+        unchanged: ranks on which the same thing did not rise.
+        onset: first step, or second since the epoch where ``by_step`` is False.
+        last: last step of it.
+        lasts: True where it goes on to the end of the run.
+        extra: seconds lost to it, per rank.
+        share: of the steps' or the rollouts' time in which it was.
+        in_rollouts: whose time ``share`` is of.
+        all_lose: True where the steps of ranks on which nothing changed became longer with it.
+    """
+
+    kind: SeriesKind
+    name: str
+    place: str
+    ranks: list[int | None]
+    unchanged: list[int]
+    onset: int
+    last: int
+    lasts: bool
+    width: int
+    by_step: bool
+    before: float
+    after: float
+    extra: float = 0.0
+    share: float = 0.0
+    in_rollouts: bool = False
+    all_lose: bool = False
+    #: Of the same model and server: rates and the time to the first chunk.
+    with_it: list[LevelChange] = field(default_factory=list)
+    symptoms: list[LevelChange] = field(default_factory=list)
+
+
+def level_changes(collected: Collected) -> list[LevelChange]:
+    """Return changes that nothing else explains, each with those that it explains; the dearest first."""
+    context = _Context(collected)
+    changes = _gather_models(list(_changes(context)))
+    dear = [
+        change for change in changes if change.share >= thresholds.NOTABLE_SHARE or change.kind is SeriesKind.RETRIED
+    ]
+    roots: list[LevelChange] = []
+    for change in sorted(dear, key=lambda change: (_rank_of_kind(change, context), -change.extra)):
+        cause = next((root for root in roots if _explains(root, change)), None)
+        if cause is not None:
+            cause.symptoms.append(change)
+        elif _is_cause(change):
+            roots.append(change)
+    for root in roots:
+        root.all_lose = context.all_lose(root)
+    return sorted(roots, key=lambda change: -change.share)
+
+
+def _is_cause(change: LevelChange) -> bool:
+    """Return whether it is a finding of its own, and not only a symptom of another."""
+    if not change.kind.is_function and change.extra < thresholds.LOST_SECONDS:
+        return False
+    return change.kind < SeriesKind.WORK or change.after >= thresholds.SLOWER * change.before
+
+
+class _Context:
+    """What changes are measured against."""
+
+    def __init__(self, collected: Collected) -> None:
+        self.collected = collected
+        self.steps, self.gaps = step_lines(collected), gap_lines(collected)
+        calls = collected[Calls]
+        self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
+        self.waiting: dict[int | None, StepSeries] = {}
+
+    def is_in_rollouts(self, change: LevelChange) -> bool:
+        if change.kind is SeriesKind.ROLLOUT:
+            return True
+        kind = TOOL if change.kind is SeriesKind.TOOL else MODEL if change.kind.is_of_model else ""
+        calls = self.collected[Calls].over_time
+        series = [
+            line for called, line in calls.seconds.lines().items() if called[:3] == (kind, change.name, change.place)
+        ]
+        inside = calls.in_rollouts.get((kind, change.name, change.place), 0)
+        return self.rollouts is not None and 2 * inside > sum(line.count for line in series) > 0
+
+    def is_tiny(self, series: StepSeries) -> bool:
+        """Return whether a part of a step takes so little of the run that no change of it can be notable."""
+        if series.kind not in (SeriesKind.PHASE, SeriesKind.REWARD, SeriesKind.PAUSE) or series.rank not in self.steps:
+            return False
+        seconds = sum(value * times for value, times in zip(series.values, series.times, strict=True))
+        return seconds < thresholds.TINY * sum(cell.total for cell in self.steps[series.rank].cells)
+
+    def spent(self, change: LevelChange) -> float:
+        """Return the seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
+        last = change.last + change.width - 1
+        if change.in_rollouts:
+            return seconds_between(self.rollouts, change.onset, last)
+        if change.by_step and self.steps:
+            of_ranks = [self.steps[rank] for rank in change.ranks if rank in self.steps]
+            seconds = [seconds_between(line, change.onset, last) for line in of_ranks or self.steps.values()]
+            if of_ranks and change.name in _BETWEEN_STEPS:
+                seconds += [seconds_between(self.gaps.get(rank), change.onset, last) for rank in change.ranks]
+                return sum(seconds) / len(of_ranks)
+            return fmean(seconds) if of_ranks else sum(seconds)
+        return 0.0 if change.by_step else float(last + 1 - change.onset)
+
+    def all_lose(self, change: LevelChange) -> bool:
+        """Return whether the steps of the unchanged ranks became longer by at least half of it."""
+        if not change.by_step or change.in_rollouts or not change.unchanged:
+            return False
+        more = []
+        for rank in change.unchanged:
+            line = self.steps.get(rank)
+            if line is None:
+                return False
+            before = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if x < change.onset]
+            during = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last]
+            if not before or not during:
+                return False
+            more.append(median(during) - median(before))
+        steps = max(self.count(change), 1)
+        return fmean(more) >= 0.5 * change.extra / steps
+
+    def count(self, change: LevelChange) -> int:
+        """Return the number of a rank's steps in which it lasted."""
+        line = next((self.steps[rank] for rank in (*change.ranks, *change.unchanged) if rank in self.steps), None)
+        if line is None:
+            return 0
+        return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last)
+
+
+def _changes(context: _Context) -> Iterable[LevelChange]:
+    by_place: dict[tuple[SeriesKind, str, str], list[StepSeries]] = {}
+    for series in all_series(context.collected):
+        by_place.setdefault((series.kind, series.name, series.place), []).append(series)
+        if series.kind is SeriesKind.WAIT:
+            context.waiting[series.rank] = series
+    for group in by_place.values():
+        yield from _of_place(group, context)
+
+
+def _rise(series: StepSeries) -> change_points.Rise | None:
+    if series.kind.is_rate:
+        return change_points.rise(series.values, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+    whole = series.kind in (SeriesKind.STEP, SeriesKind.WORK, SeriesKind.ROLLOUT)
+    factor = thresholds.LONGER if whole else thresholds.SLOWER
+    return change_points.rise(series.values, factor=factor, least=thresholds.NOTABLE_CHANGE / 10)
+
+
+def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
+    """Yield one change for all ranks on which the same thing rose at about the same step."""
+    examined = [series for series in group if not context.is_tiny(series)]
+    rises = [(series, rise) for series in examined if (rise := _rise(series)) is not None]
+    rises.sort(key=lambda risen: risen[0].line.x[risen[1].first])
+    while rises:
+        onset, by_step = rises[0][0].line.x[rises[0][1].first], rises[0][0].line.by_step
+        near = [
+            risen
+            for risen in rises
+            if risen[0].line.by_step == by_step
+            and risen[0].line.x[risen[1].first] - onset <= _together(risen[0].line.width)
+        ]
+        rises = [risen for risen in rises if risen not in near]
+        yield _change(near, group, context)
+
+
+def _together(width: int) -> int:
+    return thresholds.TOGETHER * width
+
+
+def _change(
+    rises: list[tuple[StepSeries, change_points.Rise]], group: list[StepSeries], context: _Context
+) -> LevelChange:
+    first, _ = rises[0]
+    ranks = [series.rank for series, _ in rises]
+    onsets = sorted(series.line.x[rise.first] for series, rise in rises)
+    change = LevelChange(
+        kind=first.kind,
+        name=first.name,
+        place=first.place,
+        ranks=ranks,
+        unchanged=[series.rank for series in group if series.rank is not None and series.rank not in ranks],
+        onset=onsets[len(onsets) // 2],
+        last=max(series.line.x[rise.last] for series, rise in rises),
+        lasts=any(rise.last == len(series.values) - 1 for series, rise in rises),
+        width=first.line.width,
+        by_step=first.line.by_step,
+        before=fmean(rise.before for _, rise in rises),
+        after=fmean(rise.after for _, rise in rises),
+    )
+    if not change.kind.is_rate:
+        change.extra = fmean(_extra(series, rise) for series, rise in rises)
+        change.in_rollouts = context.is_in_rollouts(change)
+        spent = context.spent(change)
+        lost = change.extra * (len(rises) if change.in_rollouts else 1)
+        change.share = min(lost / spent, 1.0) if spent and _is_long(change, context) else 0.0
+    return change
+
+
+def _extra(series: StepSeries, rise: change_points.Rise) -> float:
+    span = range(rise.first, rise.last + 1)
+    return max(sum((series.values[point] - rise.before) * series.times[point] for point in span), 0.0)
+
+
+def _is_long(change: LevelChange, context: _Context) -> bool:
+    """Return whether a step, or a call in a rollout, loses some milliseconds."""
+    if change.in_rollouts or not context.count(change):
+        return change.after - change.before >= thresholds.NOTABLE_CHANGE
+    return change.extra / context.count(change) >= thresholds.NOTABLE_CHANGE
+
+
+def _gather_models(changes: list[LevelChange]) -> list[LevelChange]:
+    """Return one change per model and server: its latency, with first chunk, retries and failures below it."""
+    rest = [change for change in changes if not change.kind.is_of_model]
+    groups: dict[tuple[str, str], list[LevelChange]] = {}
+    for change in changes:
+        if change.kind.is_of_model:
+            groups.setdefault((change.name, change.place), []).append(change)
+    for group in groups.values():
+        head, *others = sorted(group, key=lambda change: change.kind)
+        head.with_it = [
+            change for change in others if _is_near(head, change) or head.onset <= change.onset <= head.last
+        ]
+        rest.append(head)
+    return [change for change in rest if change.kind is not SeriesKind.FAILED]
+
+
+def _is_near(change: LevelChange, other: LevelChange) -> bool:
+    tolerance = max(_together(change.width), _together(other.width))
+    return change.by_step == other.by_step and abs(change.onset - other.onset) <= tolerance
+
+
+def _rank_of_kind(change: LevelChange, context: _Context) -> int:
+    """Return its place: causes come first, and a phase that is longer because it waits last."""
+    if change.kind is not SeriesKind.PHASE:
+        return int(change.kind)
+    waited = [_more(context.waiting[rank], change) for rank in change.ranks if rank in context.waiting]
+    steps = max(context.count(change), 1)
+    return int(SeriesKind.WAIT if waited and fmean(waited) >= 0.5 * change.extra / steps else SeriesKind.PHASE)
+
+
+def _more(series: StepSeries, change: LevelChange) -> float:
+    """Return by how much a series is higher while a change lasts."""
+    pairs = list(zip(series.line.x, series.values, strict=True))
+    before = [value for x, value in pairs if x < change.onset]
+    during = [value for x, value in pairs if change.onset <= x <= change.last]
+    return median(during) - median(before) if before and during else 0.0
+
+
+def _explains(root: LevelChange, change: LevelChange) -> bool:
+    lost = root.extra * (len(root.ranks) if root.in_rollouts else 1)
+    most = thresholds.EXPLAINED_WHOLE if change.kind >= SeriesKind.WORK else thresholds.EXPLAINED
+    if root.by_step != change.by_step or change.extra > most * lost:
+        return False
+    if change.kind.is_function and change.kind == root.kind:
+        # Two tools are two causes.
+        return False
+    if change.kind >= SeriesKind.WORK and root.onset - _together(change.width) <= change.onset <= root.last:
+        return True
+    return _is_near(root, change)

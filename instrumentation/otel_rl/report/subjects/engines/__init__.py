@@ -1,0 +1,15 @@
+"""What inference engines did in the steps; the numbers are those of :mod:`otel_rl.report.core.engines`.
+
+Modules:
+    section: the section on inference engines.
+"""
+
+from __future__ import annotations
+
+from otel_rl.report.core.collected import Subject
+from otel_rl.report.subjects.engines import section
+
+SUBJECT = Subject(
+    "engines",
+    sections={"engines": section.build},
+)

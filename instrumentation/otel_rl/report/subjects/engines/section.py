@@ -1,0 +1,124 @@
+"""The section on inference engines: what they did in the steps, and how long their requests took where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.core.over_time import Line
+from otel_rl.report.core.statistics import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.report.core.charts import Charts, Drawing
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.engines import EngineWork
+
+_TIMES = {
+    "queue": "Queue",
+    "first_token": "First token",
+    "prefill": "Prefill",
+    "decode": "Decode",
+    "transfer": "Transfer",
+}
+_FEWEST = 2
+
+
+def build(collected: Collected, charts: Charts) -> Section:
+    """Return a table by step, and charts where there are several."""
+    filler = "They are seen where a step asks vLLM in the process, or an engine behind HTTP."
+    section = Section("engines", "Inference engines", filler)
+    engines = collected.steps.engines
+    steps = engines.steps()
+    if not steps:
+        return section
+    whole = engines.whole()
+    section.lead = (
+        "What engines did in each step, summed over the ranks. "
+        f"Times are means of {human.number(whole.profiled_requests)} of {human.number(whole.requests)} requests: "
+        "the others did not tell any."
+        if whole.profiled_requests < whole.requests
+        else "What engines did in each step, summed over the ranks. Times are means of all requests."
+    )
+    section.blocks.append(PageBlock(table=_table(whole, steps, engines.width)))
+    drawings = [drawing for drawing in _drawings(charts, steps, engines.width) if drawing is not None]
+    if drawings:
+        section.blocks.append(PageBlock(charts=drawings))
+    return section
+
+
+def _table(whole: EngineWork, steps: list[EngineWork], width: int) -> Table:
+    times = {name: title for name, title in _TIMES.items() if name in whole.seconds}
+    columns = ["Steps", ">Requests", ">Tokens in", ">From cache", ">Tokens out"]
+    columns += [f">{title}" for title in times.values()]
+    columns += [">Cut off", ">Aborted", ">Preempted", ">With times"]
+    table = Table(columns, shown=9)
+    for work in (whole, *steps):
+        cells = [_steps(work, width), number_cell(work.requests), number_cell(work.input_tokens)]
+        cells += [_percent(work.cached_share), number_cell(work.output_tokens)]
+        cells += [seconds_cell(work.seconds.get(name)) for name in times]
+        cells += [_percent(work.share(work.truncated_samples)), number_cell(work.aborted_samples)]
+        cells += [number_cell(work.preemptions), _with_times(work)]
+        table.rows.append(cells)
+    return table
+
+
+def _steps(work: EngineWork, width: int) -> Value:
+    if work.first is None:
+        return Value("all", -1.0)
+    return Value(str(work.first) if width == 1 else f"{work.first} to {work.first + width - 1}", float(work.first))
+
+
+def _percent(share: float | None) -> Value:
+    return Value(human.percent(share), share)
+
+
+def _with_times(work: EngineWork) -> Value:
+    text = f"{human.number(work.profiled_requests)} of {human.number(work.requests)}"
+    return Value(text, float(work.profiled_requests), "muted" if work.profiled_requests == work.requests else "")
+
+
+def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawing | None]:
+    def line(value: Callable[[EngineWork], float | None]) -> Line:
+        points = [
+            (work.first, number) for work in steps if work.first is not None and (number := value(work)) is not None
+        ]
+        return Line([first for first, _ in points], [_cell(number) for _, number in points], width, by_step=True)
+
+    times = {title: line(lambda work, name=name: work.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
+    tokens = {
+        "out": line(lambda work: _thousands(work.output_tokens, width)),
+        "in": line(lambda work: _thousands(work.input_tokens, width)),
+    }
+    shares = {
+        "prompt from cache": line(lambda work: work.cached_share),
+        "cut off": line(lambda work: work.share(work.truncated_samples)),
+        "aborted": line(lambda work: work.share(work.aborted_samples)),
+    }
+    return [
+        _drawing(charts, "engine-seconds", "Times of a request", "mean of those that tell them", times, "seconds"),
+        _drawing(charts, "engine-tokens", "Tokens of a step", "sum over the ranks", tokens, "thousand tokens"),
+        _drawing(charts, "engine-shares", "Cache and ends", "of the tokens in, of the samples", shares, "share"),
+    ]
+
+
+def _thousands(tokens: int | None, width: int) -> float | None:
+    return None if tokens is None else tokens / width / 1000
+
+
+def _cell(value: float) -> Cell:
+    cell = Cell()
+    cell.add(value)
+    return cell
+
+
+def _drawing(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:
+    drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST and _has_some(line)}
+    return charts.over_time(key, title, hint, drawn, unit) if drawn else None
+
+
+def _has_some(line: Line) -> bool:
+    return any(cell.total for cell in line.cells)

@@ -1,0 +1,89 @@
+"""Hangs, and all failed spans and error records that no other finding explains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.errors.aggregate import ErrorGroup, Problems
+from otel_rl.semconv import events
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected, Known
+
+#: So many reports of hangs are said.
+_HANGS, _LINE = 4, "\n"
+
+
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return hangs and errors, where no finding before them is their cause."""
+    causes = [finding for of_subject in known.values() for finding in of_subject]
+    return [*_hangs(collected, causes), *_errors(collected, causes)]
+
+
+def checks(_collected: Collected) -> list[Check]:
+    """Return what is always looked for."""
+    return [Check("errors", codes=("errors", "failing_tool", "failing_model", "hang"))]
+
+
+def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
+    """Return what the watchdogs reported; it goes below the end of the run where that was not in order."""
+    reported = sorted(
+        (group for group in collected[Problems].table() if _is_hang(group)), key=lambda group: group.first
+    )
+    hangs = [
+        Finding(
+            "hang",
+            Severity.WARNING,
+            f"{group.who}: {group.message.partition(_LINE)[0]}.",
+            "errors",
+            onset=group.iteration,
+        )
+        for group in reported[:_HANGS]
+    ]
+    ended = next((group for group in explained if group.code == "ended"), None)
+    if ended is None:
+        return hangs
+    ended.symptoms += hangs
+    return []
+
+
+def _is_hang(group: ErrorGroup) -> bool:
+    return group.where == events.RL_HANG.name
+
+
+def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
+    """Return all failed spans and error records as one finding, or put it below the finding that is its cause."""
+    problems = collected[Problems]
+    groups = [group for group in problems.table() if not _is_hang(group)]
+    if not groups:
+        return []
+    number = sum(group.number for group in groups)
+    besides = len(problems.exceptions)
+    first = groups[0]
+    more = f" besides {human.amount(besides, 'uncaught exception')}" if besides else ""
+    text = f"{human.amount(number, 'failed span or error record', 'failed spans and error records')}{more}"
+    finding = Finding(
+        "errors",
+        Severity.WARNING,
+        f"{text}, most often {first.kind} in {first.where}.",
+        "errors",
+        onset=first.iteration,
+    )
+    cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
+    if cause is None:
+        return [finding]
+    cause.symptoms.append(finding)
+    return []
+
+
+def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
+    """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
+    number = sum(group.number for group in groups)
+    if finding.code == "ended":
+        kinds = {exception.kind for exception in collected[Problems].exceptions}
+        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
+    if finding.code not in ("failing_tool", "failing_model"):
+        return False
+    return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number

@@ -1,0 +1,84 @@
+"""What the health rules say of the run, as findings and checks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.health.rule_table import RULES
+from otel_rl.health.verdict import State
+from otel_rl.report.core import thresholds
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.health.aggregate import HealthReplay
+
+if TYPE_CHECKING:
+    from otel_rl.health.verdict import Verdict
+    from otel_rl.report.core.collected import Collected, Known
+
+_SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICAL}
+_SECTION = "training"
+#: Code of the rule on step times: what became slower explains it.
+_SLOW_STEP = "P7"
+
+
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return what the rules found; slow steps that another finding explains go below it."""
+    attempt = summarise(collected).attempt
+    verdicts = collected[HealthReplay].verdicts()
+    several = len({verdict.loop for verdict in verdicts}) > 1
+    judged = []
+    for verdict in verdicts:
+        if verdict.is_finding:
+            # The latest attempt is not named.
+            of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
+            places = [of_attempt, f"loop {verdict.loop}" if several else ""]
+            judged.append(_finding(verdict, ", ".join(filter(None, places))))
+    return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+
+
+def checks(collected: Collected) -> list[Check]:
+    """Return what was checked by every rule without a finding, or why it could not be."""
+    by_title: dict[str, Check] = {}
+    for verdict in collected[HealthReplay].verdicts():
+        # Judged in one of several loops.
+        if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
+            unobserved = verdict.evidence if verdict.severity == State.UNOBSERVED else ""
+            by_title[verdict.title] = Check(verdict.title, unobserved)
+    return list(by_title.values())
+
+
+def _finding(verdict: Verdict, place: str) -> Finding:
+    since = "" if verdict.onset is None else f" since step {verdict.onset}"
+    if verdict.until is not None and verdict.onset is not None:
+        since = f" from step {verdict.onset} to {verdict.until}"
+    where = f" ({place})" if place else ""
+    return Finding(
+        code=verdict.code,
+        severity=_SEVERITIES[verdict.severity],
+        text=f"{verdict.title}{since}{where}: {verdict.evidence}{'' if verdict.evidence.endswith('.') else '.'}",
+        section=_SECTION,
+        subject=verdict.metric,
+        chart=verdict.metric,
+        cost=verdict.cost or None,
+        onset=verdict.onset,
+        evidence=[RULES[verdict.code].means],
+        look_at=list(verdict.next_steps),
+    )
+
+
+def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
+    """Return findings of the rules; those on step times that another finding explains go below it."""
+    left = []
+    for finding in judged:
+        cause = next((cause for cause in causes if _explains(cause, finding)), None)
+        if cause is None:
+            left.append(finding)
+        else:
+            cause.symptoms.append(finding)
+    return left
+
+
+def _explains(cause: Finding, finding: Finding) -> bool:
+    if not finding.code.startswith(_SLOW_STEP) or cause.onset is None or finding.onset is None:
+        return False
+    return abs(cause.onset - finding.onset) <= thresholds.TOGETHER

@@ -1,0 +1,76 @@
+"""The section on memory and pauses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.subjects.memory.aggregate import Pressure
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts, Drawing
+    from otel_rl.report.core.collected import Collected
+
+_TIME = "time (s)"
+
+
+def build(collected: Collected, charts: Charts) -> Section:
+    """Return memory over time, garbage collection per step, and what was compiled again."""
+    pressure = collected[Pressure]
+    section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
+    section.blocks += memory(collected, charts, "Memory")
+    drawings: list[Drawing] = []
+    lines = collected.steps.collecting.lines()
+    if any(cell.total for line in lines.values() for _, cell in line):
+        hint = "seconds of a step for which the garbage collector stopped the rank; the others wait for it"
+        drawings.append(charts.ranks("Garbage collection per step", hint, lines))
+    if drawings:
+        section.blocks.append(PageBlock(charts=drawings))
+    table = _processes(collected)
+    if table.rows:
+        section.blocks.append(PageBlock(table=table))
+    recompiled = _recompiled(collected)
+    if recompiled.rows:
+        note = f"{pressure.left_out} further recompilations are not listed." if pressure.left_out else ""
+        section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
+    return section
+
+
+def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
+    """Return the memory of the largest processes over time; nothing where no process has two points."""
+    curves = collected[Pressure].memory()
+    if not any(len(curve.x) > 1 for curve in curves):
+        return []
+    hint = "physical memory in MiB; a line that rises from step to step is a leak"
+    return [PageBlock(charts=[charts.curves(title, hint, curves, x_label=_TIME)])]
+
+
+def _processes(collected: Collected) -> Table:
+    table = Table(
+        ["Process", ">Most memory", ">Limit", ">Kills", ">Garbage collection", ">Compiling", ">Compiled again"], shown=8
+    )
+    for process in collected[Pressure].processes(collected.totals):
+        limit = Value(human.UNKNOWN) if process.limit is None else Value(human.size(process.limit), process.limit)
+        sums = [seconds_cell(process.collecting), seconds_cell(process.compiling), number_cell(process.recompilations)]
+        table.rows.append(
+            [
+                Value(process.who),
+                Value(human.size(process.peak), process.peak),
+                limit,
+                number_cell(process.kills),
+                *sums,
+            ]
+        )
+    return table
+
+
+def _recompiled(collected: Collected) -> Table:
+    table = Table(["Function", "Reason", ">Times", ">Took", ">First step", "Where"], shown=8)
+    for function in collected[Pressure].recompiled():
+        numbers = [number_cell(function.number), seconds_cell(function.seconds), number_cell(function.first)]
+        table.rows.append(
+            [Value(function.function), Value(function.reason), *numbers, Value(human.listed(sorted(function.who)))]
+        )
+    return table

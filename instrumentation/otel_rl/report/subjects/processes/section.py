@@ -1,0 +1,78 @@
+"""The section on processes: those that reported, and missing ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.ranks import collectives
+from otel_rl.semconv import attributes as names
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.store.reader import Process
+
+
+def build(collected: Collected, _charts: Charts) -> Section:
+    """Build the section on processes: those that reported, and missing ranks."""
+    section = Section("processes", "Who reported", "No process left a manifest or a record.")
+    facts = summarise(collected)
+    offsets = collectives.clock_offsets(collected.totals)
+    table = _table(collected, offsets)
+    if facts.missing:
+        ranks = human.listed([str(rank) for rank in facts.missing])
+        section.lead = (
+            f"Of {facts.world_size} ranks these did not report: {ranks}. They never started, could not write, "
+            "or their files were not copied here."
+        )
+    elif facts.world_size:
+        section.lead = f"All {facts.world_size} ranks reported."
+    elif facts.reported:
+        section.lead = "The world size is not known, so a missing rank cannot be told."
+    if table.rows:
+        section.blocks.append(PageBlock(table=table))
+    return section
+
+
+def _table(collected: Collected, offsets: dict[str, float]) -> Table:
+    """Build the table of processes that reported."""
+    table = Table(
+        ["Process", "Role", "Host", ">PID", "Ended", ">Lived", ">Spans", ">Points", ">Logs", ">Clock offset"], shown=24
+    )
+    for process in collected.reader.processes:
+        counts = [number_cell(value) for value in (process.spans, process.points, process.logs)]
+        table.rows.append(
+            [
+                Value(process.label, process.rank),
+                Value(str(process.identity(names.RL_ROLE) or human.UNKNOWN)),
+                Value(str(process.identity(names.HOST_NAME) or human.UNKNOWN)),
+                Value(str(process.identity(names.PROCESS_PID) or human.UNKNOWN)),
+                ending(process),
+                seconds_cell(lifetime(process)),
+                *counts,
+                seconds_cell(offsets.get(process.key)),
+            ]
+        )
+    return table
+
+
+def ending(process: Process) -> Value:
+    """Describe the end of the process in words."""
+    if process.manifest is None:
+        return Value(f"unknown: {process.manifest_error or 'files of a collector do not tell'}", tone="muted")
+    reason = process.manifest.get("exit_reason")
+    if process.clean_exit:
+        return Value("normally", tone="good")
+    if reason:
+        return Value(f"not cleanly: {reason}", tone="bad")
+    return Value("no end recorded: killed, crashed, or still running", tone="bad")
+
+
+def lifetime(process: Process) -> float | None:
+    """Return seconds from start to end, as its manifest says, else as its records show."""
+    start, end = process.number("started_unix_nano") or process.first, process.number("ended_unix_nano") or process.last
+    return (end - start) / 1e9 if start and end and end >= start else None

@@ -1,0 +1,26 @@
+"""Ranks, the collectives in which they meet, and ranks that the others wait for.
+
+Modules:
+    aggregate: ranks that the job reported as late while it ran.
+    collectives: collectives by operation and group.
+    finding: the rank that the others wait for, or waited for.
+    section: the section on ranks and collectives.
+    rank_tables: tables of ranks and collectives.
+    late_rank_tables: tables of late ranks.
+"""
+
+from __future__ import annotations
+
+from otel_rl.report.core.collected import Subject
+from otel_rl.report.subjects.ranks import finding, section
+from otel_rl.report.subjects.ranks.aggregate import LateRanks
+from otel_rl.report.subjects.ranks.collectives import METRICS
+
+SUBJECT = Subject(
+    "ranks",
+    aggregates=(LateRanks,),
+    metrics=METRICS,
+    findings=finding.findings,
+    checks=finding.checks,
+    sections={"ranks": section.build},
+)

@@ -1,0 +1,119 @@
+"""Ranks that the job reported as late while it ran: events of :mod:`otel_rl.ranks.stragglers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
+
+if TYPE_CHECKING:
+    from otel_rl.store.reader import Log
+
+#: Most that are kept; further ones are counted.
+_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LateRank:
+    """A stretch of steps in which one rank was late.
+
+    Attributes:
+        loop: name of the loop that took the steps.
+        since, until: iterations; ``until`` is None where it is not over.
+        lost, share: seconds, and share of a step, that the others lost in each.
+        operation: collective in which they waited.
+        phase: the one in which the rank worked longer than the others; ``""`` outside of all.
+    """
+
+    attempt: tuple[int, ...]
+    loop: str
+    rank: int
+    host: str
+    since: int
+    until: int | None
+    lost: float
+    share: float
+    operation: str
+    phase: str
+    #: The event of its end did not come, but one of a later stretch: ``until`` is the last step before that.
+    is_end_lost: bool = False
+
+    @property
+    def last(self) -> float:
+        """Last iteration; infinite where it is not over."""
+        return inf if self.until is None else self.until
+
+
+class LateRanks:
+    """Collects these stretches."""
+
+    def __init__(self) -> None:
+        #: By the process that reported it, rank, loop and first step: the event of the end has all that the first had.
+        self._found: dict[tuple[str, int, str, int], LateRank] = {}
+        self.left_out = 0
+
+    def add_log(self, log: Log) -> None:
+        """Take in an event of a late rank, or of its end; others are ignored."""
+        if log.event not in (events.RL_STRAGGLER.name, events.RL_STRAGGLER_END.name):
+            return
+        get = log.attributes.get
+        rank, since = int_or_none(get(names.RL_STRAGGLER_RANK)), int_or_none(get(names.RL_STRAGGLER_FIRST_ITERATION))
+        lost, share = _positive(get(names.RL_STRAGGLER_LOST_TIME)), _positive(get(names.RL_STRAGGLER_LOST_SHARE))
+        if rank is None or since is None or lost is None or share is None:
+            return
+        loop = str(get(names.RL_LOOP_NAME) or "")
+        key = (log.process.key, rank, loop, since)
+        has_ended = log.event == events.RL_STRAGGLER_END.name
+        known = self._found.get(key)
+        if known is None and len(self._found) >= _KEPT:
+            # Its end may come without it, and is no further one.
+            self.left_out += not has_ended
+            return
+        until = int_or_none(get(names.RL_LOOP_ITERATION)) if has_ended else None
+        if until is not None:
+            # The numbers of the steps may have begun again since: then only the first late step is known.
+            until = max(since, until)
+        self._found[key] = LateRank(
+            attempt=log.process.attempt,
+            loop=loop,
+            rank=rank,
+            host=str(get(names.RL_STRAGGLER_HOST) or ""),
+            since=since,
+            until=until if known is None or until is not None else known.until,
+            lost=lost,
+            share=share,
+            operation=str(get(names.TORCH_DISTRIBUTED_OPERATION) or ""),
+            phase=str(get(names.RL_PHASE) or ""),
+        )
+
+    def items(self) -> list[LateRank]:
+        """Return all of them, by attempt, loop and first step."""
+        lines: dict[tuple[tuple[int, ...], str, int], list[LateRank]] = {}
+        for stretch in self._found.values():
+            lines.setdefault((stretch.attempt, stretch.loop, stretch.rank), []).append(stretch)
+        stretches = [stretch for line in lines.values() for stretch in _ended(line)]
+        return sorted(
+            stretches, key=lambda stretch: (stretch.attempt, stretch.loop, stretch.since, stretch.rank, stretch.last)
+        )
+
+
+def _ended(line: list[LateRank]) -> list[LateRank]:
+    """Return stretches of one rank, each over before the next one begins."""
+    begins = sorted({stretch.since for stretch in line})
+    following = dict(pairwise(begins))
+    return [
+        replace(stretch, until=following[stretch.since] - 1, is_end_lost=True)
+        if stretch.until is None and stretch.since in following
+        else stretch
+        for stretch in line
+    ]
+
+
+def _positive(value: Any) -> float | None:
+    number = float_or_none(value)
+    return number if number is not None and isfinite(number) and number > 0 else None

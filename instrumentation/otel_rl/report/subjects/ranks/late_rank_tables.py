@@ -1,0 +1,101 @@
+"""Tables of late ranks: from the flight recorders, and as the job reported them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock
+from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.subjects.ranks.aggregate import LateRank, LateRanks
+
+if TYPE_CHECKING:
+    from otel_rl.ranks.stragglers.run import Cost, RunComparison
+    from otel_rl.report.core.collected import Collected
+
+
+def stragglers(collected: Collected) -> list[PageBlock]:
+    """Return what each rank cost the others in the last steps."""
+    comparison = collected.rings.comparison
+    if comparison is None or not comparison.costs():
+        return []
+    table = Table(
+        ["Late rank", ">In steps", ">Lost per step", ">Share of a step", "Others waited in", "Works longer in"]
+    )
+    table.rows += [_cost(cost) for cost in comparison.costs()]
+    note = (
+        f"The last {len(comparison.steps)} steps in the flight recorders, each replayed without the rank that was"
+        f" latest: so much earlier the others would have ended it.{_clocks(comparison)}"
+    )
+    return [PageBlock("Who made the others wait, of late", note, table)]
+
+
+def reported_stragglers(collected: Collected) -> list[PageBlock]:
+    """Return the ranks that the job reported as late while it ran."""
+    stretches, left_out = collected[LateRanks].items(), collected[LateRanks].left_out
+    if not stretches:
+        return []
+    table = Table(
+        ["Late rank", ">From step", ">To step", ">Lost per step", ">Share of a step", "Waited in", "Works longer in"]
+    )
+    table.rows += [_reported(stretch) for stretch in stretches]
+    places = [_place(stretch, collected) for stretch in stretches]
+    if any(places):
+        table.columns = [*table.columns, "Of"]
+        for row, place in zip(table.rows, places, strict=True):
+            row.append(Value(place or "the steps above"))
+    note = "Told when a rank was the late one in eight compared steps in a row; means over these."
+    if left_out:
+        note += f" {human.amount(left_out, 'further one')} not listed."
+    return [PageBlock("Late ranks, as told while the job ran", note, table)]
+
+
+def _reported(stretch: LateRank) -> list[Value]:
+    return [
+        Value(f"rank {stretch.rank}" + (f" ({stretch.host})" if stretch.host else ""), stretch.rank),
+        number_cell(stretch.since),
+        _end(stretch),
+        seconds_cell(stretch.lost),
+        Value(human.percent(stretch.share), stretch.share),
+        Value(stretch.operation),
+        Value(stretch.phase or "no phase"),
+    ]
+
+
+def _end(stretch: LateRank) -> Value:
+    if stretch.until is None:
+        return Value("not over")
+    return Value(f"{stretch.until} at the latest", stretch.until) if stretch.is_end_lost else number_cell(stretch.until)
+
+
+def _place(stretch: LateRank, collected: Collected) -> str:
+    """Return its attempt and loop, where the page shows the steps of another; what is not known of its steps."""
+    shown = collected.loops.shown
+    of = shown._replace(attempt=stretch.attempt, loop=stretch.loop)
+    if not collected.steps.ranks:
+        return ""
+    if of != shown:
+        return collected.loops.name(of)
+    return "the steps above, or those before their numbers began again" if shown.restarts else ""
+
+
+def _cost(cost: Cost) -> list[Value]:
+    return [
+        Value(f"rank {cost.rank}", cost.rank),
+        number_cell(cost.steps),
+        seconds_cell(cost.lost),
+        Value(human.percent(cost.share), cost.share),
+        Value(cost.operation),
+        Value(cost.phase or "no phase"),
+    ]
+
+
+def _clocks(comparison: RunComparison) -> str:
+    """Return how well the clocks of several nodes could be brought together."""
+    if not comparison.offsets:
+        return ""
+    errors = [offset.error for offset in comparison.offsets.values()]
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
+        return " The clocks of the nodes are only as near to each other as their wall clocks."
+    return f" The clocks of the nodes agree to {human.duration(max(known) / 1e9)}."

@@ -1,0 +1,92 @@
+"""Scores per reward function: the columns of trajectories, and events of scores outside of all rollouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core.curves import Curve
+from otel_rl.report.core.over_time import OverTime
+from otel_rl.report.core.statistics import BinnedSeries, Spread
+from otel_rl.report.core.totals import MetricTotals, combined
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics
+from otel_rl.store.reader.otlp_values import float_or_none
+
+if TYPE_CHECKING:
+    from otel_rl.store.reader import Log, Span
+
+METRICS = (metrics.RL_REWARD_SCORE,)
+_NAMES = 200
+_CELLS = 6_000
+_SERIES_CELLS = 30_000
+_CURVES = 8
+
+
+class Rewards:
+    """Scores and durations by the name of the reward."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, Spread] = {}
+        #: Seconds of a call of a function, and scores, by (name, rank).
+        self.functions, self.scores_over_time = OverTime(_SERIES_CELLS), OverTime(_SERIES_CELLS)
+        self._scores: dict[str, Spread] = {}
+        self._sequence = BinnedSeries(_CELLS)
+        self._count = 0
+
+    def add_span(self, span: Span) -> None:
+        """Take in the span of a reward function; others are ignored."""
+        name = span.attributes.get(names.RL_REWARD_NAME)
+        if name is not None and (str(name) in self.seconds or len(self.seconds) < _NAMES):
+            self.seconds.setdefault(str(name), Spread()).add(span.seconds)
+            self._add(self.functions, str(name), span, span.end, span.seconds)
+
+    def add_log(self, log: Log) -> None:
+        """Take in the columns of scores of a record of trajectories, and scores outside of all rollouts."""
+        if log.event == events.RL_TRAJECTORIES.name and isinstance(log.body, dict):
+            columns = (log.body.get(key) for key in (names.RL_REWARD_NAMES, names.RL_REWARD_SCORES))
+            for name, scores in zip(*(column if isinstance(column, list) else () for column in columns), strict=False):
+                for score in map(float_or_none, scores if isinstance(scores, list) else ()):
+                    if score is not None:
+                        self._add_score(str(name), score, log)
+        elif log.event == events.GEN_AI_EVALUATION_RESULT.name and names.RL_ROLLOUT_ID not in log.attributes:
+            name = str(log.attributes.get(names.GEN_AI_EVALUATION_NAME) or "score")
+            score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
+            if score is not None:
+                self._add_score(name, score, log)
+                if name in self._scores:
+                    self._sequence.add(self._count, name, score)
+                    self._count += 1
+
+    def _add_score(self, name: str, score: float, log: Log) -> None:
+        if name in self._scores or len(self._scores) < _NAMES:
+            self._scores.setdefault(name, Spread()).add(score)
+            self._add(self.scores_over_time, name, log, log.time, score)
+
+    def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
+        """Leave the steps of these attempts out of all series."""
+        self.functions.leave_out(attempts)
+        self.scores_over_time.leave_out(attempts)
+
+    def _add(self, series: OverTime, name: str, record: Span | Log, time: int, value: float) -> None:
+        process = record.process
+        series.add((name, process.rank), _iteration(record), time, value, process.attempt)
+
+    def scores(self, totals: MetricTotals) -> dict[str, Spread]:
+        """Return the scores by name; a name of which no score was recorded by itself has its histogram."""
+        histograms = {
+            str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()
+        }
+        return dict(sorted((histograms | self._scores).items()))
+
+    def curves(self) -> list[Curve]:
+        """Return scores outside of all rollouts in the order in which they came, for the rewards that have several."""
+        lines = [(name, line) for name, line in self._sequence.lines().items() if len(line) > 1]
+        return [
+            Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line], len(line))
+            for name, line in lines[:_CURVES]
+        ]
+
+
+def _iteration(record: Span | Log) -> int | None:
+    value = record.attributes.get(names.RL_LOOP_ITERATION)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,61 @@
+"""The section on rewards: scores and durations of the reward functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts
+from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
+from otel_rl.report.core.statistics import Spread
+from otel_rl.report.subjects.rewards.aggregate import Rewards
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.collected import Collected
+
+_SECONDS = "seconds"
+
+
+def build(collected: Collected, charts: Charts) -> Section:
+    """Return scores and durations by reward function."""
+    filler = "Scores come from the reward functions of a supported trainer, or from otel_rl.reward()."
+    section = Section("rewards", "Rewards", filler)
+    table = _table(collected)
+    if not table.rows:
+        return section
+    section.blocks.append(PageBlock(table=table))
+    section.blocks += _over_time(collected, charts)
+    sequence = collected[Rewards].curves()
+    if sequence:
+        title = "Scores in the order in which they came"
+        section.blocks.append(PageBlock(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
+    return section
+
+
+def _table(collected: Collected) -> Table:
+    """Return scores by reward function."""
+    table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
+    scores = collected[Rewards].scores(collected.totals)
+    seconds = collected[Rewards].seconds
+    for name in sorted({*scores, *seconds}):
+        spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())
+        cell = spread.cell
+        quantiles = [quantile_cell(spread, share, human.number) for share in (0.05, 0.5, 0.95)]
+        count, mean, *ends = [number_cell(value) for value in (cell.count, cell.mean, cell.minimum, cell.maximum)]
+        table.rows.append([Value(name), count, mean, *quantiles, *ends, seconds_cell(spent.cell.mean)])
+    return table
+
+
+def _over_time(collected: Collected, charts: Charts) -> list[PageBlock]:
+    """Return duration of the reward functions by rank, and their scores."""
+    functions = {_place(*key): line for key, line in collected[Rewards].functions.lines().items()}
+    scores = {_place(*key): line for key, line in collected[Rewards].scores_over_time.lines().items() if line.by_step}
+    return some_charts(
+        line_chart(charts, "reward-seconds", "Duration of a reward function", "mean of the step", functions, _SECONDS),
+        line_chart(charts, "reward-scores", "Scores", "mean of the step", scores, "score"),
+    )
+
+
+def _place(name: str, rank: int | None) -> str:
+    return name if rank is None else f"{name}, rank {rank}"

@@ -1,0 +1,72 @@
+"""The section on telemetry health: drops, unreadable and excluded data, and instrumentors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human, sentences
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value, number_cell
+from otel_rl.report.subjects.errors.aggregate import Problems, drops, internal_errors
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.collected import Collected
+
+#: What a killed process takes along; the intervals of delivery.
+_TAIL = "what had not been delivered is missing and not counted, up to 5 s of spans and 15 s of metrics."
+
+
+def build(collected: Collected, _charts: Charts) -> Section:
+    """Build the section on telemetry health: drops, unreadable and excluded data, and instrumentors."""
+    section = Section("telemetry", "Telemetry health", "")
+    table = _dropped(collected)
+    unreadable = sentences.unreadable(collected.reader.problems)
+    if table.rows:
+        section.blocks.append(PageBlock("Dropped", "Items that a process could not deliver.", table))
+    if unreadable:
+        section.blocks.append(PageBlock("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
+    if collected.reader.left_out:
+        said = f"{human.amount(collected.reader.left_out, 'record')} of other runs in the same files."
+        section.blocks.append(PageBlock("Left out", said))
+    sites = internal_errors(collected.totals)
+    if sites:
+        said = "\n".join(f"{site}: {number}" for site, number in sites.items())
+        section.blocks.append(PageBlock("Errors inside the instrumentation", text=said))
+    if not section.blocks:
+        section.blocks.append(PageBlock(note="No drop was counted, and every line could be read."))
+    unclean = [process.label for process in collected.reader.processes if process.clean_exit is False]
+    if unclean:
+        section.blocks.append(PageBlock(note=f"{human.listed(unclean)} did not end in order: {_TAIL}"))
+    outcomes = _instrumentors(collected)
+    if outcomes.rows:
+        section.blocks.append(PageBlock("Instrumentors", table=outcomes))
+    return section
+
+
+def _dropped(collected: Collected) -> Table:
+    """Build the table of drops per process, signal and reason."""
+    table = Table(["Process", "Signal", "Reason", ">Items"])
+    for drop in drops(collected.reader.processes, collected.totals):
+        reason = Value(drop.reason.replace("_", " "))
+        table.rows.append([Value(drop.who), Value(drop.signal), reason, Value(human.number(drop.number), drop.number)])
+    for who, number in collected[Problems].dropped_from_spans.items():
+        reason = Value("over the limits of a span")
+        table.rows.append([Value(who), Value("attributes, events, links"), reason, number_cell(number)])
+    return table
+
+
+def _instrumentors(collected: Collected) -> Table:
+    """Build the table of instrumentors with their state and its reason."""
+    outcomes: dict[tuple[str, str, str], list[str]] = {}
+    for process in collected.reader.processes:
+        for name, outcome in process.mapping("instrumentors").items():
+            if isinstance(outcome, dict):
+                key = (str(name), str(outcome.get("state", "")), str(outcome.get("reason", "")))
+                outcomes.setdefault(key, []).append(process.label)
+    table = Table(["Instrumentor", "State", "Why", "Processes"], shown=40)
+    tones = {"active": "good", "degraded": "bad", "failed": "bad"}
+    for (name, state, reason), who in sorted(outcomes.items()):
+        shown = ", ".join(who[:4]) + (f" and {len(who) - 4} more" if len(who) > 4 else "")  # noqa: PLR2004
+        table.rows.append([Value(name), Value(state, tone=tones.get(state, "muted")), Value(reason), Value(shown)])
+    return table

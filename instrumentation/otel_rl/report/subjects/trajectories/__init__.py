@@ -1,0 +1,29 @@
+"""The samples of the run.
+
+Modules:
+    aggregate: all counted, those kept that are worth a look.
+    groups: groups of samples: what they teach, and whether their advantages are right.
+    advantages: the formulas of the trainers.
+    conversations: what was said in a few of them.
+    listed_traces: the spans of those that are listed.
+    finding: advantages that the rewards do not give.
+    section: the section on trajectories.
+    trajectory_tables: its tables.
+"""
+
+from __future__ import annotations
+
+from otel_rl.report.core.collected import Subject
+from otel_rl.report.subjects.trajectories import finding, listed_traces, section
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories.conversations import Conversations
+
+SUBJECT = Subject(
+    "trajectories",
+    aggregates=(Trajectories, Conversations),
+    findings=finding.findings,
+    checks=finding.checks,
+    sections={"trajectories": section.build},
+    traces=listed_traces.traces,
+    add_traces=listed_traces.add_traces,
+)

@@ -1,0 +1,183 @@
+"""What was said in a few trajectories, where the user captured content: samples of a trainer, and traces of rollouts.
+
+A run may have recorded the content of millions. Kept are the lowest and highest rewards and some of every part of the
+run; of traces those whose spans are listed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core.operations import MODEL_OPERATIONS
+from otel_rl.report.core.statistics import EveryNth, Largest
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from otel_rl.store.reader import Log, Span
+
+#: Samples kept of each kind, and of all parts of the run together.
+OF_A_KIND, OF_ALL_PARTS = 12, 16
+#: Longest conversation of the page, in characters.
+LONGEST = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Who said what."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample that a trainer made in a batch. ``reason``: why its content was recorded."""
+
+    name: str
+    iteration: int | None
+    rank: int | None
+    reward: float | None
+    reason: str
+    messages: tuple[Message, ...]
+
+    @property
+    def key(self) -> tuple[str, int | None, int | None]:
+        """What its row in the table of trajectories has too."""
+        return self.name, self.iteration, self.rank
+
+
+class Conversations:
+    """Those that are kept."""
+
+    def __init__(self) -> None:
+        self._lowest: Largest[Sample] = Largest(OF_A_KIND)
+        self._highest: Largest[Sample] = Largest(OF_A_KIND)
+        self._spread: EveryNth[Sample] = EveryNth(OF_ALL_PARTS)
+        #: Conversations of rollouts by their trace.
+        self.of_traces: dict[str, tuple[Message, ...]] = {}
+
+    def add_log(self, log: Log) -> None:
+        """Take in the content of a sample; other records are ignored."""
+        if log.event != events.RL_TRAJECTORY_CONTENT.name:
+            return
+        sample = _sample(log)
+        if not sample.messages:
+            return
+        self._spread.add(sample)
+        if sample.reward is not None:
+            self._lowest.add(-sample.reward, sample)
+            self._highest.add(sample.reward, sample)
+
+    def add_trace(self, trace: str, spans: Iterable[Span]) -> None:
+        """Take in the spans of a trajectory that has a trace of its own."""
+        messages = of_spans(spans)
+        if messages:
+            self.of_traces[trace] = messages
+
+    def samples(self) -> list[Sample]:
+        """Return those that are kept, in the order of the steps."""
+        kinds = (self._lowest, self._highest, self._spread)
+        by_id = {id(sample): sample for kind in kinds for sample in kind.items()}
+        return sorted(by_id.values(), key=lambda kept: (kept.iteration or 0, kept.rank or 0, kept.name))
+
+
+def _sample(log: Log) -> Sample:
+    given = log.attributes
+    iteration, reward = given.get(names.RL_LOOP_ITERATION), given.get(names.RL_ROLLOUT_REWARD)
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        reward = None
+    return Sample(
+        str(given.get(names.RL_ROLLOUT_ID) or ""),
+        iteration if isinstance(iteration, int) else None,
+        log.process.rank,
+        reward,
+        str(given.get(names.RL_TRAJECTORY_REASON) or ""),
+        tuple(_messages_of(given)),
+    )
+
+
+def of_spans(spans: Iterable[Span]) -> tuple[Message, ...]:
+    """Return the conversation of a trace: what each model call adds to the messages before it.
+
+    Around it stands what the rollout's own function was given and has returned.
+    """
+    messages: list[Message] = []
+    known: set[Message] = set()
+    in_order = sorted(spans, key=lambda span: span.start)
+    given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
+    returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
+    calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
+    # A framework whose model calls are not recorded says it on the span of the agent.
+    for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
+        of_call = _messages_of(span.attributes)
+        is_longer = of_call[: len(messages)] == messages
+        messages += of_call[len(messages) :] if is_longer else [message for message in of_call if message not in known]
+        known.update(of_call)
+    return tuple(message for message in (*given, *messages, *returned) if message is not None)
+
+
+def _of_rollout(span: Span, name: str, role: str) -> Message | None:
+    encoded = span.attributes.get(name)
+    if not isinstance(encoded, str):
+        return None
+    try:
+        return Message(role, _plain(json.loads(encoded)))
+    except (ValueError, RecursionError):
+        return Message(role, encoded)
+
+
+def _messages_of(given: Mapping[str, Any]) -> list[Message]:
+    return [
+        message
+        for name in (names.GEN_AI_INPUT_MESSAGES, names.GEN_AI_OUTPUT_MESSAGES)
+        for message in _parsed(given.get(name))
+    ]
+
+
+def _parsed(encoded: Any) -> list[Message]:
+    """Return messages from JSON in the form of the GenAI conventions; other forms are left out."""
+    if isinstance(encoded, str):
+        try:
+            encoded = json.loads(encoded)
+        except (ValueError, RecursionError):
+            return []
+    if not isinstance(encoded, list):
+        return []
+    return [
+        Message(str(item.get("role") or "?"), _text(item.get("parts"))) for item in encoded if isinstance(item, dict)
+    ]
+
+
+def _text(parts: Any) -> str:
+    return "\n".join(_part(part) for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ""
+
+
+def _part(part: dict[str, Any]) -> str:
+    kind = str(part.get("type") or "?")
+    if isinstance(part.get("content"), str):
+        return part["content"] if kind == "text" else f"[{kind}] {part['content']}"
+    if kind == "tool_call":
+        return f"[calls {part.get('name')}] {_plain(part.get('arguments'))}"
+    if kind == "tool_call_response":
+        return _plain(part.get("response", part.get("result")))
+    return f"[{kind}] {_plain({key: value for key, value in part.items() if key != 'type'})}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_text(messages: Iterable[Message]) -> str:
+    """Return a paragraph for each message; a text that is too long is cut, with a line on that."""
+    text = "\n\n".join(f"{message.role}\n{_indented(message.text)}" for message in messages)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters]"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

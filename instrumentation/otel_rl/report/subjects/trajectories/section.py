@@ -1,0 +1,181 @@
+"""The section on trajectories: how many there were, and a table of those that are worth a look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.statistics import Spread
+from otel_rl.report.subjects.trajectories import trajectory_tables
+from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
+from otel_rl.report.subjects.trajectories.conversations import Conversations, as_text
+from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.timeline import Timeline
+    from otel_rl.report.subjects.trajectories.conversations import Sample
+    from otel_rl.report.subjects.trajectories.groups import Checked
+
+_POLICY = (
+    f"The latest {OF_A_KIND} that failed or got a zero after a failure, the {OF_A_KIND} slowest, the {OF_A_KIND} with "
+    f"the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
+    "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
+)
+_SURVIVORS = "Means of what is used say nothing of what is not. Trajectories that never end are in none of these."
+_EFFECT = "Effective are tokens of samples that are trained on with an advantage that is not zero."
+#: Steps of the table, the latest.
+_STEPS = 200
+#: So many of both are needed to compare them; what is not used takes so many times as long, or it is not reported.
+_FEWEST, _LONGER = 10, 1.5
+
+
+def build(collected: Collected, _charts: Charts) -> Section:
+    """Return the section; empty where no sample was recorded."""
+    trajectories = collected[Trajectories]
+    filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
+    section = Section("trajectories", "Trajectories", filler)
+    if not trajectories.ended and not trajectories.started:
+        return section
+    section.lead = " ".join(sentences(trajectories))
+    spans, said = collected[Trajectories].spans, collected[Conversations]
+    places = {trace: f"spans-{trace}" for trace in spans}
+    samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
+    texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
+    texts |= {trace: f"said-{trace}" for trace in said.of_traces}
+    rows = trajectories.chosen()
+    title = f"{human.number(len(rows))} of {human.amount(trajectories.ended, 'trajectory', 'trajectories')}"
+    section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
+    if len(trajectories.durations) > 1:
+        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(trajectories)))
+    steps = [step for step in trajectories.groups.steps if step.groups or step.tokens][-_STEPS:]
+    if any(step.tokens for step in steps):
+        section.blocks.append(
+            PageBlock("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps))
+        )
+    elif steps:
+        section.blocks.append(PageBlock("Groups by step", table=trajectory_tables.groups(steps)))
+    section.blocks += [
+        PageBlock(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
+        for place, sample in samples.values()
+    ]
+    section.blocks += [
+        PageBlock(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
+        for trace, messages in said.of_traces.items()
+    ]
+    section.blocks += [
+        PageBlock(f"Spans of trace {trace[:16]}", text=_lines(bars), folded=True, anchor=places[trace])
+        for trace, bars in spans.items()
+    ]
+    return section
+
+
+def _title(sample: Sample) -> str:
+    parts = [f"Said in sample {sample.name}"]
+    if sample.rank is not None:
+        parts.append(f"rank {sample.rank}")
+    if sample.reward is not None:
+        parts.append(f"reward {human.number(sample.reward)}")
+    return ", ".join([*parts, sample.reason.replace("_", " ")])
+
+
+def sentences(trajectories: Trajectories) -> list[str]:
+    """Return how many began, ended, and were used."""
+    unfinished = max(trajectories.started - trajectories.ended, 0)
+    outcomes = ", ".join(
+        f"{human.number(number)} {status}" for status, number in sorted(trajectories.by_status.items())
+    )
+    said = [f"{human.number(trajectories.started)} began and {human.number(trajectories.ended)} ended: {outcomes}."]
+    if unfinished:
+        said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
+    if trajectories.by_reason:
+        reasons = ", ".join(
+            f"{reason} {human.number(number)}" for reason, number in trajectories.by_reason.most_common()
+        )
+        said.append(f"Discarded because of: {reasons}.")
+    if trajectories.judged:
+        said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
+    if trajectories.tried:
+        said.append(f"{human.number(trajectories.succeeded)} of {human.number(trajectories.tried)} succeeded.")
+    said += _survivors(trajectories)
+    groups = trajectories.groups
+    if groups.compared:
+        said.append(
+            f"In {human.number(groups.dead)} of {human.amount(groups.compared, 'group')} all rewards are equal: such a "
+            "group teaches nothing."
+        )
+    said += _tokens(trajectories)
+    said += _advantages(groups.checked)
+    if trajectories.suspect:
+        said.append(_suspicion(trajectories))
+    if trajectories.left_out:
+        said.append(f"{human.number(trajectories.left_out)} have no row: too many ended at once.")
+    return said
+
+
+def _suspicion(trajectories: Trajectories) -> str:
+    text = f"{human.number(trajectories.suspect)} got a zero reward after they, or a call in them, had failed"
+    mean, without = trajectories.mean_reward, trajectories.mean_reward_without
+    if mean is None or without is None:
+        return f"{text}."
+    text += f"; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
+    shift = trajectories.groups.shift
+    if shift.samples:
+        text += (
+            f" They lower the mean of their groups: the advantages of {human.amount(shift.samples, 'other sample')} "
+            f"there are {human.number(shift.advantage)} higher on average, in units of the reward."
+        )
+    return text
+
+
+def _advantages(checked: Checked) -> list[str]:
+    if checked.samples:
+        known = human.amount(checked.samples, "advantage")
+        return [f"{known} computed again from the rewards, {human.number(checked.differing)} differ."]
+    if checked.unobserved == NO_ADVANTAGE:
+        return []
+    return [f"The advantages were not computed again: {checked.unobserved}."]
+
+
+def _tokens(trajectories: Trajectories) -> list[str]:
+    """Return a sentence on the share of the trained tokens with an advantage."""
+    steps = trajectories.groups.steps
+    tokens, effective = sum(step.tokens for step in steps), sum(step.effective for step in steps)
+    if not tokens:
+        return []
+    share, all_tokens = human.percent(effective / tokens), human.short_number(tokens)
+    return [f"{share} of the {all_tokens} tokens that were trained on have an advantage that is not zero."]
+
+
+def _survivors(trajectories: Trajectories) -> list[str]:
+    """Whether what is used is shorter than what is not."""
+    used = trajectories.durations.get(TRAINED) or trajectories.durations.get(Status.FINISHED)
+    unused = Spread()
+    for outcome in (NOT_TRAINED,) if TRAINED in trajectories.durations else ():
+        unused.merge(trajectories.durations.get(outcome, Spread()))
+    if not unused.cell.count:
+        for outcome in (Status.DISCARDED, Status.FAILED, Status.CANCELLED):
+            unused.merge(trajectories.durations.get(outcome, Spread()))
+    if used is None or min(used.cell.count, unused.cell.count) < _FEWEST:
+        return []
+    of_used, of_unused = used.quantile(0.5), unused.quantile(0.5)
+    if of_unused < of_used * _LONGER:
+        return []
+    medians = human.duration(of_unused), human.duration(of_used)
+    said = "Those that are not used took {} (median), those that are used {}: what is learned from is what was quick."
+    return [said.format(*medians)]
+
+
+def _lines(timeline: Timeline) -> str:
+    """Return one line per span: its start, how long it took, its name and its error."""
+    lines = [
+        f"{human.duration(bar.start):>10}  {human.duration(bar.seconds):>10}  {bar.row}"
+        + (f"  [{bar.error}]" if bar.error else "")
+        for bar in timeline.bars
+    ]
+    if timeline.left_out:
+        lines.append(f"{human.amount(timeline.left_out, 'more span')} not listed")
+    return "\n".join([f"{'starts':>10}  {'took':>10}  span", *lines])

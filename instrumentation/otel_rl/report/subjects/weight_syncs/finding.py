@@ -1,0 +1,53 @@
+"""Engines that generated with weights that were not the trainer's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.weight_syncs.aggregate import WeightSyncs, compared
+from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.subjects.weight_syncs.aggregate import SyncProblem
+
+CODES = {Verdict.SKIPPED: "skipped_sync", Verdict.PARTIAL: "partial_sync"}
+_HOW = {
+    Verdict.SKIPPED: "New weights did not reach the engine",
+    Verdict.PARTIAL: "A part of the new weights did not reach the engine",
+}
+_NOT_COMPARED = "OTEL_RL_SYNC_CHECK is off, or no engine runs beside a trainer"
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return a finding per process and kind of problem."""
+    problems = collected[WeightSyncs].problems.values()
+    several = len({problem.who for problem in problems}) > 1
+    return [
+        _finding(problem, f" ({problem.who})" if several else "") for problem in problems if problem.verdict in CODES
+    ]
+
+
+def _finding(problem: SyncProblem, where: str) -> Finding:
+    since = "" if problem.first is None else f" in step {problem.first}"
+    if problem.number > 1:
+        since = f" {human.amount(problem.number, 'time')}"
+        if problem.first is not None:
+            since += f", first in step {problem.first}, last in step {problem.last}"
+    return Finding(
+        CODES[problem.verdict],
+        Severity.CRITICAL,
+        f"{_HOW[problem.verdict]}{since}{where}: {problem.text}",
+        "steps",
+        onset=problem.first,
+        evidence=[f"Tensors: {', '.join(problem.tensors)}."] if problem.tensors else [],
+        look_at=["The operations of rl.sync in the step before, and the names that they bring."],
+    )
+
+
+def checks(collected: Collected) -> list[Check]:
+    """Return whether that was looked for."""
+    reason = "" if compared(collected.totals) else _NOT_COMPARED
+    return [Check("weights of the engine against the trainer's", reason, tuple(CODES.values()))]
