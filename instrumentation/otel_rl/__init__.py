@@ -42,7 +42,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

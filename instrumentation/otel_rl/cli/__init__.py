@@ -23,7 +23,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from otel_rl.collector.parts import merge
 from otel_rl.collector.parts.choices import sources
 from otel_rl.collector.parts.files import ConfigurationPart
 from otel_rl.collector.parts.variables import put_in
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,5 +10,7 @@ Modules:
     clock: the clocks, by name before the program can patch them.
     stderr: lines on stderr.
     packaged_data: files that come with the package.
-    version: the version of the package.
 """
+
+#: Version of the distribution; one place for pyproject, scopes and the command line.
+__version__ = "0.1.0"

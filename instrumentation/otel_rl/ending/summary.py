@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_rl.collectives import first_use
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes, process_identity
 from otel_rl.telemetry import drops, run_span
-from otel_rl.training import own_cost, step_sampling, steps
+from otel_rl.training import step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +92,8 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
 
 def _is_loop_without_steps() -> bool:
     """Return whether collectives were counted, and no trainer and no program has defined a step."""
+    from otel_rl.collectives import first_use  # noqa: PLC0415 - asked at the end only
+
     return first_use.is_counted and steps.last_iteration() is None
 
 
@@ -146,6 +147,8 @@ def _degraded() -> str:
 
 def _own_cost() -> str:
     """Return what otel-rl itself took of the steps, where that is more than users have to expect."""
+    from otel_rl.training import own_cost  # noqa: PLC0415 - asked at the end only
+
     share = own_cost.excessive_share()
     if share is None:
         return ""

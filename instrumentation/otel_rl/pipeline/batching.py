@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from otel_rl.core.guard import guard
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
-from otel_rl.process import data_loader_workers
+from otel_rl.process import child_processes
 from otel_rl.telemetry import deferral, drops
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class BatchQueue(Generic[Item]):
     def _begin(self) -> None:
         # Set first: a signal handler of the program may record while this runs, and so may what it calls.
         self._begun = True
-        self._muted = data_loader_workers.is_data_loader_worker()
+        self._muted = child_processes.is_data_loader_worker()
         if not self._muted:
             self._next = time.monotonic() + min(self.limits.delay, FIRST_EXPORT)
             with guard(f"batching.{self.signal}.first"):

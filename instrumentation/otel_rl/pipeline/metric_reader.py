@@ -20,7 +20,7 @@ from otel_rl.core.guard import guard
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
-from otel_rl.process import data_loader_workers
+from otel_rl.process import child_processes
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import deferral
 
@@ -74,7 +74,7 @@ class LazyMetricReader(MetricReader):
         if self._awake:
             return
         self._awake = True
-        if data_loader_workers.is_data_loader_worker():
+        if child_processes.is_data_loader_worker():
             return
         self._next = time.monotonic() + min(self._interval, FIRST_EXPORT)
         self._thread.start()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
 
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 from otel_rl.process import process_identity
 from otel_rl.semconv import SCHEMA_URL, attributes
 

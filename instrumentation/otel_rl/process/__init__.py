@@ -3,7 +3,6 @@
 ========================  ============================================================
 ``child_exits``           how children end that torchrun's agent or multiprocessing started
 ``child_processes``       policy: Python children that record, decided in a millisecond
-``data_loader_workers``   detection of PyTorch DataLoader workers, which never record
 ``exit_records``          these ends as a file
 ``inherited_context``     ``TRACEPARENT`` and ``BAGGAGE`` of the environment
 ``launch``                run id, resume number and data directory, fixed once per launch

@@ -162,3 +162,12 @@ def command_line(pid: int) -> list[str]:
 def original_arguments() -> list[str]:
     """Return the interpreter's command line; ``sys.argv`` is not set yet when a sitecustomize runs."""
     return list(getattr(sys, "orig_argv", ()))
+
+
+def is_data_loader_worker() -> bool:
+    """Return whether this is a PyTorch DataLoader worker, however it was started; imports nothing.
+
+    Such workers record nothing: a program often starts hundreds of them.
+    """
+    module = sys.modules.get("torch.utils.data._utils.worker")
+    return getattr(module, "_worker_info", None) is not None

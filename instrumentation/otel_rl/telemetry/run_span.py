@@ -17,7 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from otel_rl.core import clock
-from otel_rl.process import data_loader_workers, process_identity
+from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import ids, lifecycle
@@ -118,7 +118,7 @@ def _is_final(identity: process_identity.ProcessIdentity) -> bool:
 
 def _reports(identity: process_identity.ProcessIdentity) -> bool:
     """Return whether it is a rank or driver, or has recorded something."""
-    if data_loader_workers.is_data_loader_worker():
+    if child_processes.is_data_loader_worker():
         return False
     return _touched or _is_rank_or_driver(identity)
 

@@ -17,9 +17,8 @@ from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from otel_rl.core import clock
+from otel_rl.core import __version__, clock
 from otel_rl.core.guard import guard, raised_by_signal_handler
-from otel_rl.core.version import __version__
 from otel_rl.semconv import SCHEMA_URL, attributes
 from otel_rl.telemetry import (
     attribute_values,

@@ -13,8 +13,7 @@ import pytest
 from unit.report.synthetic_run import GrpoRun
 
 from otel_rl.cli import main
-from otel_rl.core import settings
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__, settings
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import yaml
 
 from instrumentation.registry import model
 from otel_rl import semconv
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 
 VERSION = semconv.SCHEMA_URL.rpartition("/")[2]
 SCHEMA = yaml.safe_load((model.REGISTRY.parent / "schemas" / f"{VERSION}.yaml").read_text())

@@ -43,6 +43,6 @@ def test_a_step_of_very_many_calls_keeps_few_of_them_and_their_sum(recorded):
         for thread in threads:
             thread.join()
         [kept] = engine_summary._calls.values()
-        assert len(kept) <= engine_summary._MOST_CALLS + len(threads)
+        assert len(kept) <= engine_summary._MAXIMUM_CALLS + len(threads)
     found = recorded.span("rl.rank.step").attributes
     assert (found[REQUESTS], found[QUEUE]) == (6000, 0.5)

@@ -15,8 +15,7 @@ from otel_rl.cli.doctor import (
     otlp_request,
     redaction_function,
 )
-from otel_rl.core import settings
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__, settings
 from otel_rl.pipeline import exporter_selection
 from otel_rl.process import launch
 

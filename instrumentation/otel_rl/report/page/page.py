@@ -17,7 +17,7 @@ from bokeh.themes import Theme
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__
 from otel_rl.report.core import output
 from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.summary import summarise

@@ -11,8 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import instrumentor_status, settings, stderr
-from otel_rl.core.version import __version__
+from otel_rl.core import __version__, instrumentor_status, settings, stderr
 from otel_rl.process import child_processes, launcher_environment, process_identity
 from otel_rl.process.launch import safe
 from otel_rl.semconv import attributes
