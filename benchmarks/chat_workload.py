@@ -84,7 +84,7 @@ def _chunk(delta: dict[str, Any], finish_reason: str | None = None) -> str:
 
 @functools.cache
 def _stream(chunks: int) -> bytes:
-    """A stream of `chunks` chunks with text, and one that ends it."""
+    """Return a stream of `chunks` chunks with text, and one that ends it."""
     text = "".join(_chunk({"content": f"w{n} "}) for n in range(chunks))
     return f"{text}{_chunk({}, 'stop')}data: [DONE]\n\n".encode()
 

@@ -53,7 +53,7 @@ class ProcessGroup:
     work = Work()
 
     def size(self) -> int:
-        """Number of ranks."""
+        """Return number of ranks."""
         return 2
 
     def bare(self, *args: Any) -> Work:
@@ -62,7 +62,7 @@ class ProcessGroup:
 
 
 def add_ring() -> None:
-    """The flight recorder writes into a ring in shared memory."""
+    """Let the flight recorder write into a ring in shared memory."""
     ring = create(Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()), "otel-rl-benchmark")  # noqa: S108
     ring.path.unlink()
     flight._use(ring)
@@ -114,7 +114,7 @@ def collective_loops() -> dict[str, Callable[[], None]]:  # noqa: C901 - six loo
 
 
 def span_loop() -> tuple[Callable[[], None], Callable[[], object]]:
-    """A function that makes spans, and one that waits until they are exported."""
+    """Return a function that makes spans, and one that waits until they are exported."""
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult

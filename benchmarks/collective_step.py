@@ -73,7 +73,7 @@ def model() -> Any:
 
 
 def training(prepared: Any) -> Callable[[], None]:
-    """A training step."""
+    """Run a training step."""
     optimizer = torch.optim.SGD(prepared.parameters(), lr=1e-3)
     given = torch.ones(BATCH, WIDTH)
 
@@ -86,7 +86,7 @@ def training(prepared: Any) -> Callable[[], None]:
 
 
 def steps() -> dict[str, Callable[[], None]]:
-    """The steps by name."""
+    """Return the steps by name."""
     message = torch.zeros(MESSAGE // 4)
 
     def all_reduce() -> None:
@@ -111,7 +111,7 @@ def watch(way: str) -> None:
 
 
 def loops() -> dict[str, Callable[[], None]]:
-    """Collectives by their source, over a backend that does nothing."""
+    """Return collectives by their source, over a backend that does nothing."""
     small, group = torch.zeros(4), dist.new_group(backend="fake")
     tensors, options = [small], dist.AllreduceOptions()
 
@@ -182,7 +182,7 @@ def counted(way: str, calls: dict[str, int], loop: Samples, step: list[tuple[flo
 
 
 def figures_of(name: str, calls: dict[str, int], loop: Samples, step: Ways) -> dict[str, Any]:
-    """The figures of one step."""
+    """Return the figures of one step."""
     figures: dict[str, Any] = {}
     for setting, limit in LIMITS.items():
         way = AUTO[name] if setting == "auto" else setting

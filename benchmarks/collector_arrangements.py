@@ -71,7 +71,7 @@ def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
 
 
 def files(arrangement: Arrangement, folder: Path) -> list[Path]:
-    """The arrangement's files and one more that holds the changes, and the profiler."""
+    """Return the arrangement's files and one more that holds the changes, and the profiler."""
     base = merge([ConfigurationPart(file.name, file.read_text()) for file in arrangement.files])
     changes: dict[str, Any] = {
         "extensions": {"pprof": {"endpoint": "127.0.0.1:${env:BENCHMARK_PROFILE_PORT}"}},

@@ -104,7 +104,7 @@ class Collector:
             return False
 
     def log(self) -> str:
-        """What the collector said so far."""
+        """Return what the collector said so far."""
         return (self._folder / "collector.log").read_text(errors="replace")
 
     def stop(self) -> None:

@@ -55,7 +55,7 @@ async def _wave(client: Any, number: int, wave: int) -> int:
 
 
 def watched() -> None:
-    """The program: writes a sample per wave."""
+    """Run the program, which writes a sample per wave."""
     from chat_workload import Workload
 
     import otel_rl
@@ -86,7 +86,7 @@ def watched() -> None:
 
 
 def run(directory: Path, number: int, waves: int, *, instrumented: bool) -> list[dict[str, Any]]:
-    """The samples of one run of the program."""
+    """Return the samples of one run of the program."""
     samples = directory / "samples.json"
     variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     variables |= {

@@ -39,7 +39,7 @@ VLLM = {
 
 
 def watched() -> None:
-    """The program: writes a sample per call."""
+    """Run the program, which writes a sample per call."""
     from own_cpu import OwnCpu
 
     own = OwnCpu()
@@ -80,7 +80,7 @@ def watched() -> None:
 
 
 def measure(calls: int) -> dict[str, Any]:
-    """What the program wrote."""
+    """Return what the program wrote."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     import tiny_model
 

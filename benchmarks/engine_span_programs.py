@@ -21,7 +21,7 @@ ENGINE = {"dtype": "float32", "enforce_eager": True, "max_model_len": 128, "serv
 
 
 def request_id(rollout: int, turn: int) -> str:
-    """The id that only this request has."""
+    """Return the id that only this request has."""
     return f"{rollout}-{turn}"
 
 
@@ -41,7 +41,7 @@ class Barrier:
 
 
 async def _all_at_once(number: int, ask: Any, first: int = 0) -> None:
-    """``number`` rollouts in tasks of one loop; ``ask`` takes rollout and turn."""
+    """Run ``number`` rollouts in tasks of one loop; ``ask`` takes rollout and turn."""
     barrier = Barrier(number)
 
     async def rollout(sample: int) -> None:
@@ -110,12 +110,12 @@ def served(url: str, number: int) -> None:
 
 
 def seed(rollout: int, turn: int) -> int:
-    """A batch has no id. Its seed, which is on its span, names rollout and turn."""
+    """Return a seed that names rollout and turn: a batch has no id, and its seed is on its span."""
     return rollout * TURNS + turn
 
 
 def batches(model: str, number: int) -> None:
-    """A call of `LLM.generate` per turn: of every other rollout in a thread."""
+    """Call `LLM.generate` once per turn: of every other rollout in a thread."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(model, max_num_seqs=8, **ENGINE)

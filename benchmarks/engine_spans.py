@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 
 def place(span: dict[str, Any]) -> Place:
-    """The place of a span of the file store."""
+    """Return the place of a span of the file store."""
     return Place(span["traceId"], span.get("parentSpanId", ""), span["spanId"])
 
 
@@ -71,7 +71,7 @@ def by_request(spans: Iterable[tuple[str, Place]]) -> dict[str, list[Place]]:
 
 
 def children_of(parents: dict[str, Place], spans: dict[str, list[Place]], rollout_of: dict[str, str]) -> list[str]:
-    """The requests whose only span is a child of the one of their rollout."""
+    """Return the requests whose only span is a child of the one of their rollout."""
     return [
         request
         for request, rollout in rollout_of.items()

@@ -73,7 +73,7 @@ def run(folder: Path, loop: str, cases: list[str], rollouts: int = ROLLOUTS) -> 
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """The events of blocks of the run in ``folder``, in order, each with its time and its body."""
+    """Return the events of blocks of the run in ``folder``, in order, each with its time and its body."""
     found = []
     for file in folder.glob("otel-rl/run/*/logs*.jsonl"):
         for line in file.read_text().splitlines():

@@ -26,7 +26,7 @@ PAUSE = 0.3
 
 
 def search(seconds: float) -> None:
-    """A tool that waits."""
+    """Wait, as a tool does."""
     time.sleep(seconds)
 
 
@@ -38,7 +38,7 @@ def tokenize(seconds: float) -> None:
 
 
 def fetch(seconds: float) -> None:
-    """A socket that answers late."""
+    """Wait for a socket that answers late."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         threading.Timer(seconds, theirs.sendall, (b"answer",)).start()
@@ -46,14 +46,14 @@ def fetch(seconds: float) -> None:
 
 
 def acquire(seconds: float) -> None:
-    """A lock of another thread."""
+    """Wait for a lock of another thread."""
     released = threading.Event()
     threading.Timer(seconds, released.set).start()
     released.wait()
 
 
 def shell(seconds: float) -> None:
-    """A process that is waited for."""
+    """Wait for a process."""
     subprocess.run(["sleep", str(seconds)], check=True)
 
 
@@ -64,12 +64,12 @@ def parse(seconds: float) -> None:
 
 
 def refresh(seconds: float) -> None:
-    """A plain callback; no task runs."""
+    """Block in a plain callback; no task runs."""
     time.sleep(seconds)
 
 
 async def cooperative(seconds: float) -> None:
-    """Computes in pieces of 5 ms."""
+    """Compute in pieces of 5 ms."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         tokenize(0.005)
@@ -82,7 +82,7 @@ async def crowded(seconds: float) -> None:
 
 
 async def callbacks(seconds: float) -> None:
-    """The same with plain callbacks."""
+    """Do the same with plain callbacks."""
     loop = asyncio.get_running_loop()
     for _ in range(int(seconds / 0.002)):
         loop.call_soon(tokenize, 0.002)
@@ -90,7 +90,7 @@ async def callbacks(seconds: float) -> None:
 
 
 async def in_a_thread(seconds: float) -> None:
-    """The same tool as above, where it belongs."""
+    """Run the same tool as above, where it belongs."""
     await asyncio.to_thread(search, seconds)
 
 

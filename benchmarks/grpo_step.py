@@ -30,7 +30,7 @@ OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_PAIRS"
 
 
 def train(output: Path, pairs: int) -> None:
-    """The watched program: trains, changes sides, writes CPU seconds per step of both sides, pair by pair."""
+    """Run the watched program: train, change sides, write CPU seconds per step of both sides, pair by pair."""
     import transformers
     from grpo_program import train as run
     from opentelemetry._logs import get_logger_provider

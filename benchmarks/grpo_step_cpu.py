@@ -37,7 +37,7 @@ OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_STEPS"
 
 
 def train(folder: Path, steps: int) -> None:
-    """The watched program, one rank: writes one sample per step to ``folder``."""
+    """Run one rank of the watched program, which writes one sample per step to ``folder``."""
     from own_cpu import Audit, OwnCpu
 
     own = OwnCpu()
@@ -110,7 +110,7 @@ def train(folder: Path, steps: int) -> None:
 
 
 def measure(steps: int) -> list[dict[str, Any]]:
-    """The samples of each rank."""
+    """Return the samples of each rank."""
     from grpo_environment import environment
 
     with tempfile.TemporaryDirectory() as directory:

@@ -65,7 +65,7 @@ LIMITS = {
 
 
 def _set_up_sdk() -> Callable[[], object]:
-    """Providers without a destination."""
+    """Set up providers without a destination."""
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -84,7 +84,7 @@ def _set_up_sdk() -> Callable[[], object]:
 
 
 def _find_file_store() -> Callable[[], object]:
-    """The providers that `opentelemetry-instrument` has set up."""
+    """Return the providers that `opentelemetry-instrument` has set up."""
     from opentelemetry import trace
 
     provider = trace.get_tracer_provider()
@@ -135,7 +135,7 @@ def measure(workload: Workload, settle: Callable[[], object], rounds: int, calls
 
 
 def with_chunks(samples: Samples) -> Samples:
-    """`samples` with the CPU seconds per chunk in place of the long streams."""
+    """Return `samples` with the CPU seconds per chunk in place of the long streams."""
     found = {shape: values for shape, values in samples.items() if "long" not in shape}
     for kind in ("", "async_"):
         found[f"{kind}chunk"] = {

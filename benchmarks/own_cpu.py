@@ -57,7 +57,7 @@ class HostThread:
         return self._began is not None
 
     def timed(self, factory: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A factory of replacements like ``factory``, timed."""
+        """Return a factory of replacements like ``factory``, timed."""
 
         def make(raw: Any) -> Any:
             function = getattr(raw, "__func__", raw)
@@ -69,11 +69,11 @@ class HostThread:
         return make
 
     def whole(self, function: Function, name: str = "") -> Function:
-        """``function``, which is ours but for the originals that it calls by :meth:`original`, timed."""
+        """Return ``function``, which is ours but for the originals that it calls by :meth:`original`, timed."""
         return self._entry(function, name or function.__qualname__)
 
     def original(self, function: Function, name: str) -> Function:
-        """``function`` of the program, as ours call it."""
+        """Return ``function`` of the program, as ours call it."""
         return self._exit(function, name)
 
     def _begin(self) -> None:
@@ -130,7 +130,7 @@ def _is_resumed(function: Function) -> bool:
 
 
 def make_empty(host: HostThread) -> Callable[[], None]:
-    """A replacement that does nothing but call its original, which does nothing, timed by ``host``."""
+    """Return a replacement that does nothing but call its original, which does nothing, timed by ``host``."""
 
     def factory(original: Function) -> Function:
         def replacement() -> None:

@@ -31,7 +31,7 @@ def _clean_environment() -> dict[str, str]:
 
 
 def _environment_of_a_child(directory: str, **variables: str) -> dict[str, str]:
-    """What a child inherits from a program under ``opentelemetry-instrument``."""
+    """Return what a child inherits from a program under ``opentelemetry-instrument``."""
     show = "import json, os; print(json.dumps(dict(os.environ)))"
     command = [BIN / "opentelemetry-instrument", sys.executable, "-c", show]
     environment = {**_clean_environment(), **variables}

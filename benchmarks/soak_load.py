@@ -20,7 +20,7 @@ CALLS_PER_ROLLOUT = 100
 
 
 def steps() -> Callable[[int], None]:
-    """A training step without a model: a rollout with a tool and a reward, the phases, a logged value."""
+    """Run a training step without a model: a rollout with a tool and a reward, the phases, a logged value."""
 
     def step(number: int) -> None:
         with otel_rl.step(number):
@@ -43,7 +43,7 @@ def steps() -> Callable[[int], None]:
 
 
 def calls() -> Callable[[int], None]:
-    """Calls in turn: tool, model, reward, metric. Every one has a name that was never seen before."""
+    """Make calls in turn: tool, model, reward, metric. Every one has a name that was never seen before."""
     from otel_rl.inference.calls import InferenceCall
     from otel_rl.inference.requests import CHAT, ModelRequest
     from otel_rl.inference.servers import server
@@ -86,7 +86,7 @@ def calls() -> Callable[[int], None]:
 
 
 def requests() -> Callable[[int], None]:
-    """Requests of real clients in rollouts: chat and stream of `openai`, `/generate` by `httpx`, whole and streamed."""
+    """Make requests of real clients in rollouts: chat of `openai`, `/generate` by `httpx`, each whole and streamed."""
     import httpx
     from chat_workload import Workload
 
@@ -125,7 +125,7 @@ LOADS: dict[str, Callable[[], Callable[[int], None]]] = {"steps": steps, "calls"
 
 
 def look(done: int, cpu_ns: int, number: int, data: Path) -> dict[str, float]:
-    """What the process holds once everything recorded is delivered and all garbage is collected."""
+    """Return what the process holds once everything recorded is delivered and all garbage is collected."""
     from opentelemetry import _logs, metrics, trace
 
     from otel_rl.ranks import watchdog

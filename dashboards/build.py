@@ -18,7 +18,7 @@ def artefacts(runbooks: str = rules.RUNBOOKS) -> dict[str, str]:
 
 
 def differences(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> list[str]:
-    """What differs between ``folder`` and the sources, one line per file."""
+    """Return what differs between ``folder`` and the sources, one line per file."""
     wanted = artefacts(runbooks)
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     lines = [f"{name}: not generated from any source" for name in sorted(present - wanted.keys())]

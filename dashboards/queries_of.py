@@ -104,7 +104,7 @@ def substituted(text: str, run: str, duration: str = "10m", values: Mapping[str,
 
 
 def panel_queries(run: str, duration: str = "10m") -> Iterator[BoardQuery]:
-    """The queries of all panels."""
+    """Return the queries of all panels."""
     for board in BOARDS:
         for cell in board.cells:
             for query in cell.panel.queries:
@@ -119,14 +119,14 @@ def panel_queries(run: str, duration: str = "10m") -> Iterator[BoardQuery]:
 
 
 def variable_queries(run: str, duration: str = "10m") -> Iterator[BoardQuery]:
-    """What fills the selectors: Grafana's own ``label_values([selector, ]label)``, not PromQL."""
+    """Return what fills the selectors: Grafana's own ``label_values([selector, ]label)``, not PromQL."""
     for board in BOARDS:
         for name, text in _variables(board):
             yield BoardQuery(board.uid, name, "prometheus", substituted(text, run, duration))
 
 
 def annotation_queries(run: str, duration: str = "10m") -> Iterator[BoardQuery]:
-    """What marks the time axis; empty while no alert fires."""
+    """Return what marks the time axis; empty while no alert fires."""
     for board in BOARDS:
         for mark in board.annotations:
             text = substituted(mark["expr"], run, duration)
@@ -140,7 +140,7 @@ def _variables(board: Board) -> Iterator[tuple[str, str]]:
 
 
 def rule_queries(run: str) -> Iterator[RuleQuery]:
-    """The recording rules and alerts; they are over all runs or all collectors: look for ``label`` in the answer."""
+    """Return the recording rules and alerts, over all runs or all collectors: look for ``label`` in the answer."""
     everything = [rule for groups in RULE_FILES.values() for group in groups for rule in group.rules]
     empty = {rule.name: rule.empty_when for rule in everything if isinstance(rule, RecordingRule)}
     about_run, about_collectors = Match(attributes.RL_RUN_ID, run), collector.OF_A_COLLECTOR

@@ -74,7 +74,7 @@ def build_graph(model: ChatOpenAI):
 
 @contextmanager
 def served_tiny_model() -> Iterator[tuple[str, str]]:
-    """Base URL and model name of a tiny random model, served by a process of ours."""
+    """Return base URL and model name of a tiny random model, served by a process of ours."""
     from tiny_model import build  # noqa: PLC0415 - needs torch, which a rollout against another server does not
 
     with tempfile.TemporaryDirectory() as folder, served(build(Path(folder) / "tiny")) as address:

@@ -228,7 +228,7 @@ def log_probability(policy: PreTrainedModel, sample: Sample) -> torch.Tensor:
 
 @asynccontextmanager
 async def calculator() -> AsyncIterator[ClientSession]:
-    """A session with the tool's server, a process of its own."""
+    """Return a session with the tool's server, a process of its own."""
     script = Path(__file__).with_name("calculator_server.py")
     server = StdioServerParameters(command=sys.executable, args=[str(script)], env=dict(os.environ))
     async with stdio_client(server) as streams, ClientSession(*streams) as session:
@@ -237,7 +237,7 @@ async def calculator() -> AsyncIterator[ClientSession]:
 
 
 def start(engine: str, folder: Path, resources: ExitStack) -> Engine:
-    """The engine of this name, with what it needs until the end."""
+    """Return the engine of this name, with what it needs until the end."""
     if engine == "vllm":
         return VllmEngine(folder)
     if engine == "served":

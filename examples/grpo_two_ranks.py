@@ -31,7 +31,7 @@ def length_reward(completions: list[list[dict[str, str]]], **_: object) -> list[
 
 
 def digit_reward(completions: list[list[dict[str, str]]], **_: object) -> list[float]:
-    """The share of characters that are digits."""
+    """Return the share of characters that are digits."""
     contents = [completion[0]["content"] for completion in completions]
     return [sum(character.isdigit() for character in content) / max(len(content), 1) for content in contents]
 

@@ -18,7 +18,7 @@ END = "<!-- end of the generated table -->"
 
 
 def table() -> str:
-    """The table in Markdown."""
+    """Return the table in Markdown."""
     header = ["| variable | default | accepts | scope | meaning |", "|---|---|---|---|---|"]
     return "\n".join([*header, *map(_row, VARIABLES.values())])
 

@@ -29,7 +29,7 @@ Item = dict[str, Any]
 
 
 def read(path: Path) -> Item:
-    """The rules, checked.
+    """Return the rules, checked.
 
     Raises:
         ValueError: a rule, an input or a limit that cannot be; the message says which.
@@ -60,7 +60,7 @@ def _metrics() -> dict[str, str]:
 
 
 def table(rules: Item) -> str:
-    """The module with the constants."""
+    """Return the module with the constants."""
     lines = [
         '"""The health rules: generated; edit rules.yaml and run `make generate`."""',
         "",
@@ -116,7 +116,7 @@ def _rule(code: str, rule: Item) -> str:
 
 
 def page(rules: Item, before: str) -> str:
-    """The page ``before`` with the tables of these rules."""
+    """Return the page ``before`` with the tables of these rules."""
     head, rest = before.split(BEGIN)
     _, tail = rest.split(END)
     return f"{head}{BEGIN}\n\n{_tables(rules)}\n\n{END}{tail}"

@@ -18,7 +18,7 @@ END = "<!-- end of the generated table -->"
 
 
 def table() -> str:
-    """The table in Markdown, a row per room, from the top layer to the bottom."""
+    """Return the table in Markdown, a row per room, from the top layer to the bottom."""
     header = ["| layer | folder of `instrumentation/otel_rl` | what |", "|---|---|---|"]
     rows = [
         f"| {height} | `{room.name}` | {room.subject} |"

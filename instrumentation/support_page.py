@@ -39,14 +39,14 @@ record a part only. To switch one off, name it in `OTEL_PYTHON_DISABLED_INSTRUME
 
 
 def instrumentors() -> list[type[Instrumentor]]:
-    """The classes of our entry points, by name."""
+    """Return the classes of our entry points, by name."""
     group = entry_points(group="opentelemetry_instrumentor")
     ours = {one.name: one for one in group if one.name.startswith("otel_rl_")}
     return [ours[name].load() for name in sorted(ours)]
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     versions = tomllib.loads(VERSIONS.read_text(encoding="utf-8"))
     return HEAD + "".join(_row(one, versions[one.library]) for one in instrumentors()) + TAIL
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def table() -> str:
-    """The whole module."""
+    """Return the whole module."""
     general_purpose = sorted(kind.entry_point_name() for kind in instrumentors() if kind.general_purpose)
     rows = "".join(f"{kind.entry_point_name()!r}: {kind.triggers()!r}," for kind in instrumentors())
     source = (

@@ -23,7 +23,7 @@ def lines(
     unit: str = "cps",
     thresholds: dict[str, Any] | None = None,
 ) -> Cell:
-    """A panel of lines from 0 on."""
+    """Return a panel of lines from 0 on."""
     return Cell(panels.timeseries(title, description, queries, unit=unit, minimum=0, thresholds=thresholds))
 
 

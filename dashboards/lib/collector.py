@@ -105,7 +105,7 @@ def definitions() -> tuple[MetricDefinition, ...]:
 
 
 def of_chosen(metric: MetricDefinition, *matches: Match) -> str:
-    """The selector of a metric of the collectors that are chosen at the top of the board."""
+    """Return the selector of a metric of the collectors that are chosen at the top of the board."""
     return series(metric, *CHOSEN, *matches, run=None)
 
 
@@ -126,5 +126,5 @@ def at_least_zero(expression: str, *keys: str) -> str:
 
 
 def recorded(rule: str) -> str:
-    """The selector of a recording rule's series, for the chosen collectors."""
+    """Return the selector of a recording rule's series, for the chosen collectors."""
     return f"{rule}{{{', '.join(str(match) for match in CHOSEN)}}}"

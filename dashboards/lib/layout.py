@@ -60,7 +60,7 @@ class Board:
 
 
 def place(rows: tuple[Row, ...]) -> list[core.Panel]:
-    """The panels of ``rows`` with ids and positions."""
+    """Return the panels of ``rows`` with ids and positions."""
     panels: list[core.Panel] = []
     top = 0
     for row in rows:

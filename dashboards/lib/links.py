@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{[^}]+\}")
 
 
 def explore(query: Query) -> str:
-    """The address of Grafana's Explore with ``query``, for the chosen run and the visible time range."""
+    """Return the address of Grafana's Explore with ``query``, for the chosen run and the visible time range."""
     target = {"refId": "A", **query.to_json_data()}
     pane = {
         "datasource": query.datasource["uid"],
@@ -39,17 +39,17 @@ def _encoded(text: str) -> str:
 
 
 def data_link(title: str, query: Query) -> dict[str, Any]:
-    """A link on a point, a series or a table cell that opens ``query`` in Explore."""
+    """Return a link on a point, a series or a table cell that opens ``query`` in Explore."""
     return {"title": title, "url": explore(query), "targetBlank": True}
 
 
 def traces(title: str, *conditions: str) -> dict[str, Any]:
-    """A link to the traces of the run that meet ``conditions``."""
+    """Return a link to the traces of the run that meet ``conditions``."""
     return data_link(title, TempoQuery(search.traces_of_run(*conditions), table="traces"))
 
 
 def records(title: str, *matches: Match) -> dict[str, Any]:
-    """A link to the log records of the run that meet ``matches``."""
+    """Return a link to the log records of the run that meet ``matches``."""
     return data_link(title, LokiQuery(search.logs(*matches)))
 
 
@@ -69,7 +69,7 @@ TRACE_LINKS = [
 
 
 def between_boards() -> dict[str, Any]:
-    """A menu of all boards of otel-rl; run, other variables and time range go along."""
+    """Return a menu of all boards of otel-rl; run, other variables and time range go along."""
     return {
         "asDropdown": False,
         "icon": "external link",

@@ -53,7 +53,7 @@ RESOURCE_ATTRIBUTES = frozenset(
 
 
 def prometheus_name(metric: MetricDefinition) -> str:
-    """The name of ``metric`` in Prometheus, without the ``_bucket``, ``_sum`` or ``_count`` of a classic histogram."""
+    """Return the Prometheus name of ``metric``, without a classic histogram's ``_bucket``, ``_sum`` or ``_count``."""
     words = re.findall(r"[A-Za-z0-9:]+", metric.name)
     words += [suffix for suffix in _unit_suffixes(metric.unit) if suffix and suffix not in words]
     if metric.instrument == "counter":
@@ -77,18 +77,18 @@ def _unit_suffix(unit: str, dictionary: dict[str, str]) -> str:
 
 
 def label_name(attribute: str) -> str:
-    """The name of ``attribute`` as a Prometheus label and as Loki structured metadata."""
+    """Return the name of ``attribute`` as a Prometheus label and as Loki structured metadata."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", attribute)
     return f"key_{name}" if name[0].isdigit() else name
 
 
 def shown(*attributes: str) -> str:
-    """The values of the labels of ``attributes``, as a legend prints them."""
+    """Return the values of the labels of ``attributes``, as a legend prints them."""
     return " ".join(f"{{{{{label_name(attribute)}}}}}" for attribute in attributes)
 
 
 def alert_label(attribute: str) -> str:
-    """The value of the label of ``attribute`` in the text of an alert."""
+    """Return the value of the label of ``attribute`` in the text of an alert."""
     return f"{{{{ $labels.{label_name(attribute)} }}}}"
 
 

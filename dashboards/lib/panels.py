@@ -28,7 +28,7 @@ class Panel(core.Panel):  # type: ignore[misc]  # grafanalib is not typed
     field_config: dict[str, Any] = attr.Factory(dict)
 
     def to_json_data(self) -> Any:
-        """The panel as Grafana reads it, but for the keys that rendering strips."""
+        """Return the panel as Grafana reads it, but for the keys that rendering strips."""
         targets = [{"refId": chr(ord("A") + i), **query.to_json_data()} for i, query in enumerate(self.queries)]
         values = {"type": self.type, "targets": targets, "options": self.options, "fieldConfig": self.field_config}
         return self.panel_json(values)
@@ -97,7 +97,7 @@ def timeseries(
 
 
 def heatmap(title: str, description: str, query: PromQuery, *, unit: str) -> Panel:
-    """The buckets of a histogram over time, with exemplars as dots that lead to traces."""
+    """Return the buckets of a histogram over time, with exemplars as dots that lead to traces."""
     options = {
         "calculate": False,
         "cellGap": 1,
@@ -129,7 +129,7 @@ def stat(
     thresholds: dict[str, Any] | None = None,
     links: Sequence[dict[str, Any]] = (),
 ) -> Panel:
-    """The last value as a large number."""
+    """Return the last value as a large number."""
     options = {
         "colorMode": "value",
         "graphMode": "none" if query.instant else "area",
@@ -211,7 +211,7 @@ def table(
     transformations: Sequence[dict[str, Any]] = (),
     sort_by: str | None = None,
 ) -> Panel:
-    """A table; ``sort_by`` is the column that starts with its largest value on top."""
+    """Return a table; ``sort_by`` is the column that starts with its largest value on top."""
     options = {
         "cellHeight": "sm",
         "footer": {"show": False},

@@ -35,14 +35,14 @@ FAILED = Match(attributes.ERROR_TYPE, "", "!=")
 
 
 def series(metric: MetricDefinition, *matches: Match, part: str = "", run: Match | None = THIS_RUN) -> str:
-    """The selector of ``metric``; ``part``: ``bucket``, ``sum`` or ``count`` of a histogram; ``run=None``: any run."""
+    """Return a selector of ``metric``; ``part``: histogram's ``bucket``, ``sum`` or ``count``; ``run=None``: any."""
     name = prometheus_name(metric) + (f"_{part}" if part else "")
     conditions = ", ".join(str(match) for match in ((run, *matches) if run else matches))
     return f"{name}{{{conditions}}}" if conditions else name
 
 
 def recorded(rule: str, *matches: Match) -> str:
-    """The selector of a recording rule's series, for the chosen run."""
+    """Return the selector of a recording rule's series, for the chosen run."""
     return f"{rule}{{{', '.join(str(match) for match in (THIS_RUN, *matches))}}}"
 
 
@@ -52,7 +52,7 @@ def by(*keys: str) -> str:
 
 
 def aggregate(function: str, expression: str, *keys: str) -> str:
-    """``function`` (sum, max, ...) over ``expression``, one series for each value of ``keys``."""
+    """Return ``function`` (sum, max, ...) over ``expression``, one series for each value of ``keys``."""
     return f"{function} {by(*keys)} ({expression})" if keys else f"{function}({expression})"
 
 
@@ -72,17 +72,17 @@ def mean(histogram: MetricDefinition, *keys: str, where: tuple[Match, ...] = ())
 
 
 def quantile(share: float, histogram: MetricDefinition, *keys: str, where: tuple[Match, ...] = ()) -> str:
-    """The value below which ``share`` of what the histogram recorded lies, by ``keys``."""
+    """Return the value below which ``share`` of what the histogram recorded lies, by ``keys``."""
     return f"histogram_quantile({share}, {rate(histogram, 'le', *keys, where=where, part='bucket')})"
 
 
 def buckets(histogram: MetricDefinition, *, where: tuple[Match, ...] = ()) -> str:
-    """The buckets of a histogram, for a heatmap."""
+    """Return the buckets of a histogram, for a heatmap."""
     return f"sum by (le) (increase({series(histogram, *where, part='bucket')}[{WINDOW}]))"
 
 
 def latest(gauge: MetricDefinition, *keys: str, where: tuple[Match, ...] = ()) -> str:
-    """The value of a gauge by ``keys``; a resumed run's two processes overlap for minutes and become one line."""
+    """Return a gauge's value by ``keys``; a resumed run's two processes overlap for minutes and become one line."""
     return aggregate("max", series(gauge, *where), *keys)
 
 

@@ -33,7 +33,7 @@ class PromQuery:
         return self.expr
 
     def to_json_data(self) -> dict[str, Any]:
-        """The target without its ``refId``, which the panel gives."""
+        """Return the target without its ``refId``, which the panel gives."""
         return {
             "datasource": PROMETHEUS,
             "editorMode": "code",
@@ -63,7 +63,7 @@ class LokiQuery:
         return self.expr
 
     def to_json_data(self) -> dict[str, Any]:
-        """The target without its ``refId``, which the panel gives."""
+        """Return the target without its ``refId``, which the panel gives."""
         target = {
             "datasource": LOKI,
             "direction": "backward",
@@ -93,7 +93,7 @@ class TempoQuery:
         return self.query
 
     def to_json_data(self) -> dict[str, Any]:
-        """The target without its ``refId``, which the panel gives."""
+        """Return the target without its ``refId``, which the panel gives."""
         return {
             "datasource": TEMPO,
             "filters": [],

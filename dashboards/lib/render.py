@@ -23,7 +23,7 @@ _LEGACY_PANEL_KEYS = {"cacheTimeout", "editable", "error", "height", "hideTimeOv
 
 
 def render(board: Board) -> str:
-    """The board's JSON: keys in a stable order, no nulls, a newline at the end."""
+    """Return the board's JSON: keys in a stable order, no nulls, a newline at the end."""
     dashboard = core.Dashboard(
         title=board.title,
         uid=board.uid,

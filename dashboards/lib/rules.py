@@ -31,7 +31,7 @@ class RecordingRule:
     empty_when: str | None = None
 
     def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-        """The rule as Prometheus reads it; it has no runbook."""
+        """Return the rule as Prometheus reads it; it has no runbook."""
         return {"record": self.name, "expr": _Text(self.expr)}
 
 
@@ -72,7 +72,7 @@ class AlertRule:
         return "run" if self.subject == attributes.RL_RUN_ID else self.subject
 
     def annotations(self, runbooks: str = RUNBOOKS) -> dict[str, str]:
-        """What the on-call engineer reads; the same on every firing, but for the templates' values."""
+        """Return what the on-call engineer reads; the same on every firing, but for the templates' values."""
         texts = {
             "summary": self.summary,
             "description": self.description,
@@ -83,7 +83,7 @@ class AlertRule:
         return texts
 
     def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-        """The rule as Prometheus reads it."""
+        """Return the rule as Prometheus reads it."""
         return {
             "alert": self.name,
             "expr": _Text(self.expr),
@@ -105,7 +105,7 @@ class RuleGroup:
     interval: str = "30s"
 
     def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-        """The group as Prometheus reads it."""
+        """Return the group as Prometheus reads it."""
         rules = [rule.to_yaml_data(runbooks) for rule in self.rules]
         return {"name": self.name, "interval": self.interval, "rules": rules}
 
@@ -128,7 +128,7 @@ _Dumper.add_representer(_Text, _represent_text)
 
 
 def render(groups: tuple[RuleGroup, ...], runbooks: str = RUNBOOKS) -> str:
-    """The rule file that holds ``groups``; ``runbooks`` is where their runbook pages can be read."""
+    """Return the rule file that holds ``groups``; ``runbooks`` is where their runbook pages can be read."""
     data = {"groups": [group.to_yaml_data(runbooks) for group in groups]}
     header = "# Generated from dashboards/rules; edit there and run `python -m dashboards build`.\n"
     return header + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)

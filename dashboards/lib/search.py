@@ -34,7 +34,7 @@ def events(*definitions: EventDefinition, where: tuple[Match, ...] = ()) -> str:
 
 
 def field(attribute: str) -> str:
-    """The value of ``attribute`` in LogQL's ``line_format``."""
+    """Return the value of ``attribute`` in LogQL's ``line_format``."""
     return f"{{{{.{label_name(attribute)}}}}}"
 
 

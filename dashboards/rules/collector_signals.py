@@ -31,7 +31,7 @@ def _of(metric: MetricDefinition, *matches: Match) -> str:
 
 
 def _increase(metric: MetricDefinition, window: str, *matches: Match) -> str:
-    """The increase within the window. A counter appears with its first event, which ``increase`` alone does not see."""
+    """Return the increase within the window; ``increase`` alone misses the event with which a counter appears."""
     selected = _of(metric, *matches)
     return f"{selected} unless {selected} offset {window} or increase({selected}[{window}])"
 

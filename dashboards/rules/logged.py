@@ -25,7 +25,7 @@ _ABSENT = "no run logs it without the pack"
 
 
 def logged_names(name: str) -> list[str]:
-    """The names in Prometheus of an input; keys with a free part are left out."""
+    """Return the names in Prometheus of an input; keys with a free part are left out."""
     return _in_prometheus(INPUTS[name].keys)
 
 

@@ -82,7 +82,7 @@ _import_failed = False
 
 
 def _operations() -> Any:
-    """The module behind this one; None while telemetry is off, or where an SDK of another make breaks its import."""
+    """Return the module behind this one; None while telemetry is off, or where another SDK breaks its import."""
     if not _enabled():
         return None
     return _operations_module or _import_operations()
@@ -118,7 +118,7 @@ def _tell_failure(error: Exception, *lost: str) -> None:
 
 
 def _decorated(how: str, function: Any, *given: Any) -> Any:
-    """``function`` as :mod:`otel_rl.api.decorator` wraps it; unchanged where that module cannot be loaded."""
+    """Return ``function`` as :mod:`otel_rl.api.decorator` wraps it; unchanged where that module cannot be loaded."""
     try:
         from otel_rl.api import decorator  # noqa: PLC0415 - inspect is not needed by those who do not decorate
 
@@ -231,7 +231,7 @@ class _CallOperation(_DecoratingOperation):
         self._call = call
 
     def of_call(self, names: tuple[str, ...], values: Any) -> _CallOperation:
-        """The same operation for one call of the decorated function."""
+        """Return the same operation for one call of the decorated function."""
         return _CallOperation(self._kind, self._arguments, (names, values))
 
     def __call__(self, function: Function) -> Function:
@@ -464,7 +464,7 @@ def step(iteration: int, *, loop: str | None = None) -> _StepOperation:
 
 
 def phase(name: str) -> _DecoratingOperation:
-    """A phase of the current step, timed in seconds.
+    """Record a phase of the current step, timed in seconds.
 
     Args:
         name: ``sample``, ``reward``, ``train``, ``sync`` or one of their parts: ``generate``, ``log_probs``,
@@ -527,7 +527,7 @@ def llm(model: str, *, operation: str = "chat", provider: str | None = None, **p
 
 
 def span(name: str, /, **attributes: Any) -> _SpanOperation:
-    """A piece of work of your own, as a span in the current trace. ``set(**attributes)`` adds to it.
+    """Record work of your own as a span in the current trace. ``set(**attributes)`` adds to it.
 
     For work of a millisecond and more: spans are not for what happens thousands of times in a step.
 
@@ -615,7 +615,7 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
 
 
 def metric(key: str, value: float | None) -> None:
-    """A value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
+    """Record a value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
 
     The record has the last value of each key, at the end of the step. A value wins over a trainer or tracker that logs
     the same key.
@@ -677,7 +677,7 @@ def observe(name: str, value: float, /, *, unit: str = "", **attributes: Any) ->
 
 
 def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = None) -> None:
-    """A log record with this event name in the current trace.
+    """Record a log record with this event name in the current trace.
 
     Args:
         name: Lower-case, dotted, from a bounded set, e.g. ``"my_team.buffer.reset"``.
@@ -690,7 +690,7 @@ def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = No
 
 
 def trace_id() -> str | None:
-    """The current trace as 32 hexadecimal digits, to be found by it from a log or a table of your own.
+    """Return the current trace as 32 hexadecimal digits, for a log or a table of your own.
 
     Outside of all spans it is that of the step that is open. None where there is none, and without telemetry.
     """

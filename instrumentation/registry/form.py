@@ -54,7 +54,7 @@ def _leaves(error: ValidationError) -> Iterator[ValidationError]:
 
 
 def _name(data: Any, path: list[Any]) -> str:
-    """The definition's name and the place in it, as a reader would look for it."""
+    """Return the definition's name and the place in it, as a reader would look for it."""
     section, *rest = path or ["file"]
     if section not in SECTIONS or not rest:
         return str(section)

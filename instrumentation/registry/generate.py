@@ -20,7 +20,7 @@ WRITTEN_BY_HAND = frozenset({PACKAGE / "definitions.py"})
 
 
 def outputs(registry: model.Registry) -> dict[Path, str]:
-    """The text of every generated file by its path below the repository's root."""
+    """Return the text of every generated file by its path below the repository's root."""
     files = {PACKAGE / name: text for name, text in render_python.modules(registry).items()}
     return files | {PAGES / name: text for name, text in render_docs.pages(registry).items()}
 

@@ -32,7 +32,7 @@ class Document:
     data: Item
 
     def items(self, section: str) -> list[Item]:
-        """The definitions of one kind."""
+        """Return the definitions of one kind."""
         return list(self.data.get(section, ()))
 
 
@@ -73,7 +73,7 @@ class Registry:
     entities: tuple[Signal, ...]
 
     def annotated(self, name: str) -> Iterator[str]:
-        """The keys of the attributes that carry one of our annotations."""
+        """Return the keys of the attributes that carry one of our annotations."""
         return (key for key, item in self.attributes.items() if annotation(item, name))
 
 
@@ -127,7 +127,7 @@ def entries(documents: list[Document], section: str) -> Iterator[tuple[Document,
 
 
 def references(item: Item) -> list[Item]:
-    """The references of a definition; those of an entity are its identity and its description."""
+    """Return the references of a definition; those of an entity are its identity and its description."""
     return [*item.get("identity", ()), *item.get("description", ()), *item.get("attributes", ())]
 
 

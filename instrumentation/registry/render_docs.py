@@ -15,7 +15,7 @@ NOTICE = "<!-- generated; edit instrumentation/registry and run `make generate` 
 
 
 def pages(registry: Registry) -> dict[str, str]:
-    """The text of each page by its file name."""
+    """Return the text of each page by its file name."""
     return {
         "attributes.md": _attributes(registry),
         "metrics.md": _metrics(registry),

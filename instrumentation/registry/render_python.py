@@ -22,7 +22,7 @@ _KEY_LISTS = {
 
 
 def modules(registry: Registry) -> dict[str, str]:
-    """The text of each module by its file name."""
+    """Return the text of each module by its file name."""
     sources = {
         "__init__.py": _package(registry),
         "attributes.py": _attributes(registry),
@@ -35,12 +35,12 @@ def modules(registry: Registry) -> dict[str, str]:
 
 
 def constant(name: str) -> str:
-    """The name of the constant for a key: upper case, dots and dashes as underscores."""
+    """Return the name of the constant for a key: upper case, dots and dashes as underscores."""
     return name.upper().replace(".", "_").replace("-", "_")
 
 
 def values_class(key: str) -> str:
-    """The name of the class that holds the values of an enumerated attribute."""
+    """Return the name of the class that holds the values of an enumerated attribute."""
     return "".join(part.capitalize() for part in key.replace(".", "_").split("_")) + "Values"
 
 

@@ -68,7 +68,7 @@ def attribute_problems(documents: list[Document]) -> Iterator[Problem]:
 
 
 def reference_problems(documents: list[Document]) -> Iterator[Problem]:
-    """References that lead nowhere or in a circle, and attributes that a definition names twice."""
+    """Return references that lead nowhere or in a circle, and attributes that a definition names twice."""
     attributes = {item["key"]: item for _, item in entries(documents, "attributes")}
     groups = {item["id"]: item for _, item in entries(documents, "attribute_groups")}
     for section in ("attribute_groups", "metrics", "spans", "events", "entities"):

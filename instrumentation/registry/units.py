@@ -17,7 +17,7 @@ _COMPONENT = re.compile(r"(?P<symbol>[A-Za-z%]+|1)(?P<exponent>[+-]?[1-9])?(?P<a
 
 
 def is_unit(text: str) -> bool:
-    """True when `text` is a unit: atoms or annotations such as `{step}`, joined by `.` and `/`."""
+    """Return whether `text` is a unit: atoms or annotations such as `{step}`, joined by `.` and `/`."""
     return all(_is_component(component) for component in re.split(r"[./](?![^{]*\})", text))
 
 

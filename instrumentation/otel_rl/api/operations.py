@@ -66,7 +66,7 @@ class _UserStep:
         self._step = None if inside else steps.loop_for_next_step(loop).begin(iteration, _scope)
 
     def leave(self) -> None:
-        """The step itself does it when it ends."""
+        """Do nothing: the step itself does it when it ends."""
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         # Another step of the same loop that began meanwhile has ended ours.
@@ -187,13 +187,13 @@ class Opened:
             getattr(self._operation, what)(**given)
 
     def produced(self, item: Any) -> None:
-        """A generator has made ``item``."""
+        """Record ``item``, which a generator has made."""
         if self._produced is not None:
             with guard("producer.produced"):
                 self._produced(item)
 
     def returned(self, value: Any) -> None:
-        """A generator has returned ``value``."""
+        """Record ``value``, which a generator has returned."""
         if value is not None and isinstance(self._operation, Rollout | RewardFunction):
             self.tell("result", {"value": value})
 

@@ -68,10 +68,10 @@ class RunningPart(Protocol):
     """A part of a phase that is suspended with it."""
 
     def suspend(self, now: Moment) -> None:
-        """The phase has been suspended."""
+        """Note that the phase has been suspended."""
 
     def resume(self, now: Moment, before: Context, after: Context) -> None:
-        """The phase goes on; its context was ``before`` and is ``after`` now."""
+        """Note that the phase goes on; its context was ``before`` and is ``after`` now."""
 
 
 class PhaseOwner(Protocol):
@@ -239,7 +239,7 @@ class Phase(PhaseHandle):
             _END.handle(ours)
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
-        """The histogram for this phase; None where there is none, or where the step records it when it ends."""
+        """Return the histogram for this phase; None where there is none, or where the step records it when it ends."""
         if not self._has_duration:
             return None
         metric = _DURATIONS.get(self._definition.type)
@@ -427,7 +427,7 @@ def _end_suspended(scope: Scope, span: Span, end_time: int) -> None:
 
 
 def _reset(mark: Token[Phase | None]) -> bool:
-    """False where the token belongs to another thread or task, and where no context may change."""
+    """Reset the phase of this context; return False for a token of another thread or task, or where none may change."""
     if not may_change():
         return False
     try:
@@ -438,7 +438,7 @@ def _reset(mark: Token[Phase | None]) -> bool:
 
 
 def is_inside(name: str) -> bool:
-    """True in a phase of this name, or inside of phases of which one has it, in this thread or task."""
+    """Return whether this thread or task is in a phase of this name, directly or not."""
     phase = innermost()
     while phase is not None and phase.is_active:
         if phase.name == name:

@@ -131,7 +131,7 @@ def began(scope: Scope, source: str, count: int = 1) -> None:
 
 
 def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
-    """A trajectory has ended; return what its span says of it."""
+    """Add a trajectory that has ended; return what its span says of it."""
     trajectory = ended.trajectory
     trajectory.finish_unparsed()
     trajectory.has_ended = True
@@ -160,7 +160,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
 
 
 def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
-    """The row, with what the program has said since its end."""
+    """Return the row, with what the program has said since its end."""
     trajectory.is_recorded = True
     late = {
         attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
@@ -301,7 +301,7 @@ def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
 
 
 def _record_all() -> None:
-    """The process ends: trajectories that began and will not end are recorded without a row."""
+    """Record trajectories that began and will not end, without a row: the process ends."""
     _record_waiting(everything=True)
     for scope, source, count in _taken(_began):
         _emit(scope, PlainBody(), NO_CONTEXT, None, source, count, 0)
@@ -382,7 +382,7 @@ def _emit(
 
 
 def _forget() -> None:
-    """A forked child has begun none of them."""
+    """Forget the parent's trajectories: a forked child has begun none of them."""
     global _rows, _held, _left_out, _posted, _newest_version
     _waiting.clear()
     _began.clear()

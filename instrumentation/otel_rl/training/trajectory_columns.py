@@ -54,7 +54,7 @@ def joined(
     clean: Callable[[Any], Any],
     most: int | None = None,
 ) -> dict[str, list[Any]]:
-    """The columns of several parts as one, in the order in which they came, without those that hold nothing."""
+    """Return the columns of several parts as one, in the order in which they came, without those that hold nothing."""
     found: dict[str, list[Any]] = {}
     for key in islice({key: None for part in parts for key in part}, most):
         values: list[Any] = []
@@ -161,7 +161,7 @@ def _of_number(kinds: set[type], values: Sequence[Any]) -> int:
 
 
 def _is_simple(value: str) -> bool:
-    """True where JSON writes each character as it is."""
+    """Return whether JSON writes each character as it is."""
     return value.isascii() and value.isprintable() and '"' not in value and "\\" not in value
 
 
@@ -173,19 +173,19 @@ def _size(value: Any, *, is_simple: bool) -> int:
 
 
 def weight_of(name: str, made: Sequence[Columns]) -> float | None:
-    """The weight of a reward function; None where the trajectories do not agree."""
+    """Return the weight of a reward function; None where the trajectories do not agree."""
     found = {one.weights.get(name, 1.0) for one in made if name in one.scores}
     return finite(found.pop()) if len(found) == 1 else None
 
 
 def common(values: Iterable[Any]) -> Any:
-    """The one value that there is; None where there is none, or several."""
+    """Return the only value; None for no value, or several."""
     found = {value for value in values if value is not None}
     return (found.pop() or None) if len(found) == 1 else None
 
 
 def plain(value: Any) -> Any:
-    """A truth value, a finite number, a short text or a list of numbers; None for anything else."""
+    """Return a truth value, a finite number, a short text or a list of numbers; None for anything else."""
     if value is None or type(value) is bool:
         return value
     if type(value) is list:
@@ -194,7 +194,7 @@ def plain(value: Any) -> Any:
 
 
 def finite(value: Any) -> float | int | None:
-    """The number that ``value`` is, where OTLP and JSON can carry it."""
+    """Return the number that ``value`` is, where OTLP and JSON can carry it."""
     if type(value) is not float and type(value) is not int:
         try:
             value = number(value)
