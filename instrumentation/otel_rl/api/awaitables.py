@@ -19,7 +19,7 @@ def is_awaitable(value: object) -> bool:
     return any("__await__" in vars(base) for base in type(value).__mro__)
 
 
-def tell(value: object) -> None:
+def report_awaitable(value: object) -> None:
     """Report that a function has returned an awaitable: its call ends before the work does."""
     drops.count(Signal.TRACES, UNFOLLOWED)
     say_once(

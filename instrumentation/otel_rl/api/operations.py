@@ -201,7 +201,7 @@ class Opened:
         """Return True for an awaitable, and tell the user: the call ends before the work does."""
         with guard("producer.awaitable"):
             if awaitables.is_awaitable(value):
-                awaitables.tell(value)
+                awaitables.report_awaitable(value)
                 return True
         return False
 

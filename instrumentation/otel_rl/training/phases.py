@@ -408,10 +408,10 @@ class Phase(PhaseHandle):
             phase = phase.outer
         if not chain or not chain[-1].can_be_suspended:
             return
-        for one in chain:
-            if not one.suspend(now):
+        for phase in chain:
+            if not phase.suspend(now):
                 return
-            self._interrupted.append(one)
+            self._interrupted.append(phase)
 
     def _resume_interrupted(self, now: Moment, *, in_place: bool) -> None:
         around: Phase | None = None

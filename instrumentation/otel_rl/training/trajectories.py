@@ -319,17 +319,19 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
     made = [waiting.make() for waiting in group]
     step = first.own_step
     timestamp = None if step is None else step.end_time
-    columns = trajectory_columns.joined([one.values for one in made], counts, trajectory_columns.plain)
-    scores = trajectory_columns.joined([one.scores for one in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS)
+    columns = trajectory_columns.joined([part.values for part in made], counts, trajectory_columns.plain)
+    scores = trajectory_columns.joined(
+        [part.scores for part in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
+    )
     metrics = trajectory_columns.joined(
-        [one.metrics for one in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
+        [part.metrics for part in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
     )
     weights = [trajectory_columns.weight_of(name, made) for name in scores]
     common = {
         attributes.RL_LOOP_NAME: None if first.step is None else first.step.loop.name,
         attributes.RL_TRAJECTORIES_STEP: None if step is None else step.iteration,
-        attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(one.estimator for one in made),
-        attributes.RL_GROUP_SIZE: trajectory_columns.common(one.group_size for one in made),
+        attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(part.estimator for part in made),
+        attributes.RL_GROUP_SIZE: trajectory_columns.common(part.group_size for part in made),
     }
     count = sum(counts)
     names: dict[str, Any] = {}

@@ -87,10 +87,8 @@ def _is_clean(kind: type, values: list[Any], *, is_plain: bool) -> bool:
 
 def named(names: Iterable[str]) -> list[str]:
     """Names as they go into a record."""
-    found = [text(str(name), MAXIMUM_LENGTH) for name in names]
-    return [
-        name if len(json.dumps(name)) <= _NAME else text(name, (_NAME - 2) // _MOST_PER_CHARACTER) for name in found
-    ]
+    cut = [text(str(name), MAXIMUM_LENGTH) for name in names]
+    return [name if len(json.dumps(name)) <= _NAME else text(name, (_NAME - 2) // _MOST_PER_CHARACTER) for name in cut]
 
 
 def parts(
@@ -135,23 +133,23 @@ def _characters(values: Sequence[Any], count: int) -> int:
         return (len(together) if _is_simple(together) else len(json.dumps(together))) + 4 * count
     if str in kinds or list in kinds:
         return sum(_sizes([values], count))
-    return _of_number(kinds, values) * count
+    return _number_size(kinds, values) * count
 
 
 def _sizes(columns: Iterable[Sequence[Any]], count: int) -> list[int]:
     """Most characters of each row."""
-    found, fixed = [0] * count, 0
+    sizes, fixed = [0] * count, 0
     for values in columns:
         kinds = set(map(type, values))
         if str in kinds or list in kinds:
             is_simple = _is_simple("".join(value for value in values if type(value) is str))
-            found = [size + _size(value, is_simple=is_simple) for size, value in zip(found, values, strict=True)]
+            sizes = [size + _size(value, is_simple=is_simple) for size, value in zip(sizes, values, strict=True)]
         else:
-            fixed += _of_number(kinds, values)
-    return [size + fixed for size in found]
+            fixed += _number_size(kinds, values)
+    return [size + fixed for size in sizes]
 
 
-def _of_number(kinds: set[type], values: Sequence[Any]) -> int:
+def _number_size(kinds: set[type], values: Sequence[Any]) -> int:
     """Most characters of a value in a column without texts and lists."""
     if float in kinds:
         return _FRACTION
@@ -174,14 +172,14 @@ def _size(value: Any, *, is_simple: bool) -> int:
 
 def weight_of(name: str, made: Sequence[Columns]) -> float | None:
     """Return the weight of a reward function; None where the trajectories do not agree."""
-    found = {one.weights.get(name, 1.0) for one in made if name in one.scores}
-    return finite(found.pop()) if len(found) == 1 else None
+    weights = {columns.weights.get(name, 1.0) for columns in made if name in columns.scores}
+    return finite(weights.pop()) if len(weights) == 1 else None
 
 
 def common(values: Iterable[Any]) -> Any:
     """Return the only value; None for no value, or several."""
-    found = {value for value in values if value is not None}
-    return (found.pop() or None) if len(found) == 1 else None
+    known = {value for value in values if value is not None}
+    return (known.pop() or None) if len(known) == 1 else None
 
 
 def plain(value: Any) -> Any:
@@ -189,7 +187,7 @@ def plain(value: Any) -> Any:
     if value is None or type(value) is bool:
         return value
     if type(value) is list:
-        return [finite(one) for one in islice(value, MAXIMUM_TURNS)]
+        return [finite(element) for element in islice(value, MAXIMUM_TURNS)]
     return text(value, MAXIMUM_LENGTH) if isinstance(value, str) else finite(value)
 
 

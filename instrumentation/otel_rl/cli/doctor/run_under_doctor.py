@@ -38,8 +38,8 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
     Raises:
         CannotRun: there is no such program, or ``opentelemetry-instrument`` is missing.
     """
-    launcher = _find(_LAUNCHER, "pip install opentelemetry-instrumentation into the environment of otel-rl")
-    program = _find(command[0], "check its name")
+    launcher = _find_program(_LAUNCHER, "pip install opentelemetry-instrumentation into the environment of otel-rl")
+    program = _find_program(command[0], "check its name")
     with tempfile.TemporaryDirectory(prefix="otel-rl-doctor-") as folder:
         file = Path(folder) / "status.json"
         environ = {**os.environ, "OTEL_RL_STATUS_FILE": str(file)}
@@ -66,7 +66,7 @@ def observe(findings: dict[str, Any], command: Sequence[str], *, keep_stdout: bo
             named_functions.take_in(findings["functions"], outcome)
 
 
-def _find(program: str, advice: str) -> str:
+def _find_program(program: str, advice: str) -> str:
     beside = str(Path(sys.executable).parent)
     path = shutil.which(program, path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]))
     if path is None:
