@@ -27,3 +27,10 @@ _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 def test_relative_links_lead_somewhere(page):
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
+
+
+def test_the_index_leads_to_every_page():
+    folder = ROOT / "docs"
+    index = folder / "README.md"
+    linked = {(folder / link).resolve() for link in _LINK.findall(index.read_text())}
+    assert {page.name for page in folder.glob("*.md") if page != index and page.resolve() not in linked} == set()
