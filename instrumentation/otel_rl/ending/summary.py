@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -92,9 +93,9 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
 
 def _is_loop_without_steps() -> bool:
     """Return whether collectives were counted, and no trainer and no program has defined a step."""
-    from otel_rl.collectives import first_use  # noqa: PLC0415 - asked at the end only
-
-    return first_use.is_counted and steps.last_iteration() is None
+    # Nothing is imported at the end: who has counted a collective, or measured the cost, has loaded its module.
+    first_use = sys.modules.get("otel_rl.collectives.first_use")
+    return first_use is not None and first_use.is_counted and steps.last_iteration() is None
 
 
 def _without_spans(telemetry: Telemetry) -> str:
@@ -147,9 +148,8 @@ def _degraded() -> str:
 
 def _own_cost() -> str:
     """Return what otel-rl itself took of the steps, where that is more than users have to expect."""
-    from otel_rl.training import own_cost  # noqa: PLC0415 - asked at the end only
-
-    share = own_cost.excessive_share()
+    own_cost = sys.modules.get("otel_rl.training.own_cost")
+    share = None if own_cost is None else own_cost.excessive_share()
     if share is None:
         return ""
     return f"; otel-rl itself took {share:.1%} of the steps' duration, {_CHEAPER}"
