@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 os.environ["OTEL_RL_RAISE_INTERNAL_ERRORS"] = "1"
@@ -103,6 +104,10 @@ def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     # Of rollouts that have ended outside of steps: they wait for an export.
     trajectories._record_all()
     deferral.drain()
+    # What another test measured of its calls and left waiting, perhaps for a pipeline of its own.
+    for module, queue in (("measurements", "pending"), ("engine_calls", "_pending")):
+        if loaded := sys.modules.get(f"otel_rl.inference.{module}"):
+            getattr(loaded, queue).record()
     pipeline.clear()
     # Each test's servers have ports of their own: together they would use up the budget of the process.
     cardinality_budgets._seen.clear()
