@@ -135,6 +135,11 @@ class RewardSteps:
         self._last = iteration
         return {} if sums is None else sums.values()
 
+    def end_before(self, iteration: int | None) -> list[tuple[int, dict[str, float]]]:
+        """End all steps below ``iteration``, or all; return numbers and means. For a reader that sees no steps."""
+        over = sorted(step for step in self._steps if iteration is None or step < iteration)
+        return [(step, self._steps.pop(step).values()) for step in over]
+
 
 def _add_to(means: dict[str, _Mean], name: str, value: float) -> None:
     mean = means.get(name)

@@ -65,6 +65,7 @@ _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 
 _EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 _SITE = guard("trajectories.record")
+_LISTENER = guard("trajectories.listener")
 
 
 class _WaitingRows(NamedTuple):
@@ -116,7 +117,7 @@ _rows = _left_out = 0
 _held = 0
 #: Since when others wait.
 _waits_since = 0.0
-#: True from the post that asks an I/O thread to record until it begins.
+#: Whether a recording on an I/O thread is already scheduled.
 _posted = False
 #: The newest version of the weights that an engine has answered a trajectory with.
 _newest_version = 0
@@ -351,7 +352,8 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
             body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
         _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common, timestamp)
         if step is not None and listener is not None:
-            listener(step, body, first.iteration)
+            with _LISTENER:
+                listener(step, body, first.iteration)
         started = left_out = 0
     trajectory_counts.count_ended(first.scope, first.source, columns, count, first.context)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from types import SimpleNamespace
 
 import pytest
 from support.reward_readers import log_calls, reward_means
@@ -13,6 +14,8 @@ from otel_rl.api import operations
 from otel_rl.health import live, reward_columns
 from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.process import process_identity
+from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.training import scalars, steps, trajectories
 from otel_rl.training.scalars import ScalarSink, Source
@@ -122,6 +125,28 @@ def test_the_record_has_the_time_of_the_end_of_its_step(recorded, monkeypatch):
         steps.listeners.remove(listener)
 
     assert [record.timestamp for record in recorded.events("rl.trajectories")] == ends
+
+
+def test_rewards_of_a_step_in_which_no_rollout_ends_count_to_it(recorded, judged):
+    for step in range(1, 7):
+        with otel_rl.step(step):
+            if step % 2:
+                sampled([1.0, 0.0], iteration=step + 1)
+
+    assert {step: means["reward"] for step, means in judged().items() if means} == {2: 0.5, 4: 0.5, 6: 0.5}
+
+
+def test_the_report_takes_the_rewards_of_the_lowest_rank(recorded):
+    with otel_rl.step(1):
+        sampled([1.0, 0.0])
+    [record] = recorded.events("rl.trajectories")
+    curves = RewardCurves()
+    for rank in (0, 1):
+        process = SimpleNamespace(key=f"rank {rank}", rank=rank, attempt=(0,))
+        list(
+            curves.add_log(Log(process, "s", record.event_name, 1, 9, "INFO", record.body, dict(record.attributes), ""))
+        )
+    assert [log.process.rank for log in curves.close()] == [0]
 
 
 def test_an_export_in_the_middle_of_a_step_changes_nothing(recorded, health, judged):

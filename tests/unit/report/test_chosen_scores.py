@@ -79,3 +79,9 @@ def test_quantiles_are_exact_where_scores_are_recorded_one_by_one_and_else_those
     scores = rewards.scores(histogram("f"))
     assert [scores["f"].quantile(share) for share in (0.05, 0.5)] == [0.0, 1.0]
     assert Rewards().scores(histogram("f"))["f"].cell.count == 10
+
+
+def test_a_histogram_with_more_scores_than_the_rows_counts_since_another_process_has_scored_too():
+    rewards = Rewards()
+    rewards.add_log(rows(0.0))
+    assert rewards.scores(histogram("f"))["f"].cell.count == 10

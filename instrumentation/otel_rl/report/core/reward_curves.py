@@ -15,17 +15,25 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader import Log
 
+#: Of a process without a rank: those with one come first.
+_NO_RANK = 1 << 31
+
 
 class RewardCurves:
-    """Makes log calls of records of trajectories; what the program logs itself under the same key wins."""
+    """Makes log calls of records of trajectories; what the program logs itself under the same key wins.
+
+    Of each attempt and loop the process with the lowest rank counts, as in the health rules.
+    """
 
     def __init__(self) -> None:
+        #: Attempt and loop -> the lowest rank that has reported.
+        self._lowest: dict[tuple[tuple[int, ...], str], int] = {}
         #: Process and loop -> samples of its steps, and the latest record.
         self._loops: dict[tuple[str, str], tuple[RewardSteps, Log]] = {}
         self._logged: dict[tuple[str, str], set[str]] = {}
 
     def add_log(self, log: Log) -> Iterator[Log]:
-        """Take in a record; yield the log call of a step that it shows to be over."""
+        """Take in a record; yield the log calls of the steps that it shows to be over."""
         place = log.process.key, str(log.attributes.get(names.RL_LOOP_NAME) or "")
         if not isinstance(log.body, dict):
             return
@@ -35,21 +43,30 @@ class RewardCurves:
         step = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_STEP))
         if log.event != events.RL_TRAJECTORIES.name or step is None:
             return
+        rank = _NO_RANK if log.process.rank is None else log.process.rank
+        lowest = self._lowest.setdefault((log.process.attempt, place[1]), rank)
+        if rank > lowest:
+            return
+        self._lowest[log.process.attempt, place[1]] = rank
         steps, latest = self._loops.get(place) or (RewardSteps(), log)
-        if step != latest.attributes[names.RL_TRAJECTORIES_STEP]:
-            yield from self._end(place)
+        before = latest.attributes[names.RL_TRAJECTORIES_STEP]
+        if step != before:
+            # A lower number begins the steps again: none of those before goes on.
+            yield from self._end(place, step if step > before else None)
         self._loops[place] = steps, log
         steps.add(log.body, int_or_none(log.attributes.get(names.RL_LOOP_ITERATION)), step)
 
     def close(self) -> Iterator[Log]:
         """Yield the log calls of the steps that came last."""
         for place in self._loops:
-            yield from self._end(place)
+            yield from self._end(place, None)
 
-    def _end(self, place: tuple[str, str]) -> Iterator[Log]:
+    def _end(self, place: tuple[str, str], before: int | None) -> Iterator[Log]:
+        """End the steps below ``before``, or all: rollouts may name a step in which none ends."""
         steps, latest = self._loops[place]
-        step, logged = latest.attributes[names.RL_TRAJECTORIES_STEP], self._logged.get(place, ())
-        values = {key: value for key, value in steps.end(step).items() if key not in logged}
-        if values:
-            attributes: dict[str, Any] = {names.RL_LOOP_ITERATION: step, names.RL_LOOP_NAME: place[1]}
-            yield replace(latest, event=events.RL_STEP.name, body=values, attributes=attributes)
+        logged = self._logged.get(place, ())
+        for step, means in steps.end_before(before):
+            values = {key: value for key, value in means.items() if key not in logged}
+            if values:
+                attributes: dict[str, Any] = {names.RL_LOOP_ITERATION: step, names.RL_LOOP_NAME: place[1]}
+                yield replace(latest, event=events.RL_STEP.name, body=values, attributes=attributes)

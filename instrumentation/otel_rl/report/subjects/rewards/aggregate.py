@@ -72,11 +72,12 @@ class Rewards:
         series.add((name, process.rank), _iteration(record), time, value, process.attempt)
 
     def scores(self, totals: MetricTotals) -> dict[str, Spread]:
-        """Return the scores by name; a name of which no score was recorded by itself has its histogram."""
-        histograms = {
-            str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()
-        }
-        return dict(sorted((histograms | self._scores).items()))
+        """Return the scores by name; the histogram where it has more, of another process or of dropped rows say."""
+        result = {str(key[0]): combined(series) for key, series in totals.by(*METRICS, names.RL_REWARD_NAME).items()}
+        for name, exact in self._scores.items():
+            if name not in result or exact.cell.count >= result[name].cell.count:
+                result[name] = exact
+        return dict(sorted(result.items()))
 
     def curves(self) -> list[Curve]:
         """Return scores outside of all rollouts in the order in which they came, for the rewards that have several."""
