@@ -152,7 +152,7 @@ def _own_cost() -> str:
     share = None if own_cost is None else own_cost.excessive_share()
     if share is None:
         return ""
-    return f"; otel-rl itself took {share:.1%} of the steps' duration, {_CHEAPER}"
+    return f"; otel-rl itself took {share:.1%} of the time from step to step, {_CHEAPER}"
 
 
 def _is_worth_explaining(telemetry: Telemetry) -> bool:

@@ -20,7 +20,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Share of the steps' duration above which the last line of the process names the cost.
+#: Share of the time from step to step above which the last line of the process names the cost.
 WARNING_SHARE = 0.02
 #: Number of first steps that do not count: they import, compile and warm up.
 WARM_UP_STEPS = 5
@@ -72,7 +72,7 @@ class StepCosts:
 
     @property
     def share(self) -> float | None:
-        """Share of the steps' duration since the warm-up, 0 to 1; None before :data:`MINIMUM_STEPS` and seconds."""
+        """Share of the time from step to step, 0 to 1; None before :data:`MINIMUM_STEPS` and seconds."""
         if self._last is None or self._warmed_up is None or self._steps < WARM_UP_STEPS + MINIMUM_STEPS:
             return None
         spent = self._last.since(self._warmed_up)
@@ -116,6 +116,6 @@ def start(step: steps.Step) -> None:
 
 
 def excessive_share() -> float | None:
-    """Return the share of the steps' duration where it is above :data:`WARNING_SHARE`, else None."""
+    """Return the share of the time from step to step where it is above :data:`WARNING_SHARE`, else None."""
     share = _costs.share
     return share if share is not None and share > WARNING_SHARE else None

@@ -126,7 +126,7 @@ def test_the_last_line_names_a_high_cost_and_what_lowers_it(program):
     assert "otel-rl itself" not in summary._remarks()
     program.runs(10 * MINIMUM_STEPS, program=STEP * 0.044)
     assert summary._remarks().endswith(
-        "; otel-rl itself took 4.0% of the steps' duration, which OTEL_RL_COLLECTIVES=off,"
+        "; otel-rl itself took 4.0% of the time from step to step, which OTEL_RL_COLLECTIVES=off,"
         " OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
     )
 
