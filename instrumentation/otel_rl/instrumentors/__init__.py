@@ -2,12 +2,13 @@
 
 What they share:
 
-=================  ====================================================================
-``base``           the class ``Instrumentor``: versions, modules, life, state
-``companions``     versions of the distributions that a library is instrumented with
-``dynamo``         keeps our frames out of ``torch.compile``
-``httpx_clients``  hooks of ``httpx``, and of ``httpx2``, which has the same classes
-``observing``      hooks around functions, coroutines, generators and async generators
-``patching``       replacing attributes, and putting them back
-=================  ====================================================================
+===================  ====================================================================
+``base``             the class ``Instrumentor``: versions, modules, life, state
+``companions``       versions of the distributions that a library is instrumented with
+``dynamo``           keeps our frames out of ``torch.compile``
+``httpx_clients``    hooks of ``httpx``, and of ``httpx2``, which has the same classes
+``named_functions``  rollout and reward functions of the program, named by the user
+``observing``        hooks around functions, coroutines, generators and async generators
+``patching``         replacing attributes, and putting them back
+===================  ====================================================================
 """

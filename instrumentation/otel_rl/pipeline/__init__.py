@@ -17,6 +17,7 @@
 ``program_log``         the program's own log as log records
 ``providers``           tracer, meter and logger provider
 ``python_warnings``     the filters of Python's warnings, which stay as the program has them
+``redaction``           the user's redaction of what others record
 ``resource``            resource attributes of this process
 ``sdk_metrics``         queues and exporters observed as ``otel.sdk.*``
 ``sdk_logging``         the SDK's own log, kept out of the program's output

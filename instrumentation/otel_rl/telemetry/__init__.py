@@ -11,6 +11,7 @@
 ``deferred_span``         a span that is made when the SDK can be entered
 ``drops``                 counts of everything that was not delivered
 ``exception_text``        an exception as attributes of a log record
+``histograms``            histograms that take negative values, and many values at once
 ``ids``                   trace and span ids, random or derived
 ``lifecycle``             callbacks before shutdown and after a fork
 ``object_values``         what an object of no built-in class holds, or its text

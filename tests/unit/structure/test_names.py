@@ -1,10 +1,13 @@
-"""A name of the pack means one thing: no two classes share one."""
+"""A name of the pack means one thing, and a package names what it holds."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
 #: Constants are generated from the registry, and named as it names them.
@@ -18,3 +21,19 @@ def test_no_two_top_level_classes_share_a_name():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def _listed() -> list[Path]:
+    """Return the packages that list their modules: of an instrumentor or a subject the folder's name says all."""
+    packages = [
+        path.parent for path in PACKAGE.rglob("__init__.py") if path.parent not in (PACKAGE, PACKAGE / "semconv")
+    ]
+    by_name = (PACKAGE / "instrumentors", PACKAGE / "report" / "subjects")
+    return [package for package in packages if not any(parent in by_name for parent in package.parents)]
+
+
+@pytest.mark.parametrize("package", _listed(), ids=lambda package: str(package.relative_to(PACKAGE)))
+def test_the_docstring_of_a_package_names_its_modules(package):
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    assert {module for module in modules if re.search(rf"\b{module}\b", text) is None} == set()
