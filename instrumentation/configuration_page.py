@@ -28,16 +28,9 @@ def _row(variable: Variable) -> str:
     return f"| `{variable.name}` | {default} | {variable.accepted} | {variable.scope} | {variable.meaning} |"
 
 
-def with_table(page: str) -> str:
-    """Replace the table between the two comments of `page`."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
 def main(arguments: list[str] | None = None, path: Path = PAGE) -> int:
     """Write or compare; returns the exit status."""
-    current = with_table(path.read_text(encoding="utf-8"))
+    current = generated_files.with_block(path.read_text(encoding="utf-8"), BEGIN, END, table())
     return generated_files.main(
         "instrumentation.configuration_page", "otel_rl.core.settings", {path: current}, arguments
     )

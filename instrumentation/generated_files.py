@@ -29,6 +29,13 @@ def main(module: str, source: str, current: Mapping[Path, str], arguments: list[
     return 1 if check and stale else 0
 
 
+def with_block(page: str, begin: str, end: str, text: str) -> str:
+    """Return `page` with `text` between the comments `begin` and `end`."""
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
 def formatted(source: str) -> str:
     """Python source as `make format` writes it."""
     command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "-"]

@@ -117,9 +117,7 @@ def _rule(code: str, rule: Item) -> str:
 
 def page(rules: Item, before: str) -> str:
     """Return the page ``before`` with the tables of these rules."""
-    head, rest = before.split(BEGIN)
-    _, tail = rest.split(END)
-    return f"{head}{BEGIN}\n\n{_tables(rules)}\n\n{END}{tail}"
+    return generated_files.with_block(before, BEGIN, END, _tables(rules))
 
 
 def _tables(rules: Item) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from support.recipes import files_of
 
 if TYPE_CHECKING:
     from typing import Any
 
     from process_support import Programs
-
-CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
 LIBRARY = """
 class Client:
@@ -32,16 +30,6 @@ except ValueError as error:
 """
 
 
-def recipe() -> dict[str, str]:
-    """The files of the recipe in CONTRIBUTING, by their path below ``otel_rl/instrumentors``."""
-    section = CONTRIBUTING.read_text(encoding="utf-8").partition("### Add an instrumented library")[2]
-    files = {}
-    for block in section.partition("\n### ")[0].split("```python\n")[1:]:
-        first, _, text = textwrap.dedent(block.partition("```")[0]).partition("\n")
-        files[first.removeprefix("# instrumentors/oracle/").strip()] = text
-    return files
-
-
 class Oracle:
     """The library ``oracle`` and its instrumentor, as installed distributions of one test."""
 
@@ -50,7 +38,7 @@ class Oracle:
         programs.write("site/oracle/__init__.py", "")
         programs.write("site/oracle/client.py", LIBRARY)
         self._distribution("oracle", "1.2")
-        for path, text in recipe().items():
+        for path, text in files_of("Add an instrumented library", "instrumentors/oracle").items():
             programs.write(f"site/oracle_instrumentor/{path}", text)
         group = "[opentelemetry_instrumentor]\notel_rl_oracle = oracle_instrumentor:OracleInstrumentor\n"
         self._distribution("oracle-instrumentor", "1.0", group)

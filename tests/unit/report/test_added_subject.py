@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.recipes import files_of
 from unit.report.made_up_jobs import STARTED, context
 from unit.report.synthetic_run import process
 from unit.report.test_report_page import Page, _has
@@ -17,19 +17,12 @@ from otel_rl.report import subjects, write_report
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 FOLDERS = Path(subjects.__file__).parent
 NAME = "checkpoints"
 
 
 def recipe() -> dict[str, str]:
-    """The files of the recipe in CONTRIBUTING, by their path below ``report/subjects``."""
-    section = CONTRIBUTING.read_text(encoding="utf-8").partition("### Add a subject to the report")[2]
-    files = {}
-    for block in section.partition("\n### ")[0].split("```python\n")[1:]:
-        first, _, text = textwrap.dedent(block.partition("```")[0]).partition("\n")
-        files[first.removeprefix("# report/subjects/").strip()] = text
-    return files
+    return files_of("Add a subject to the report", "report/subjects")
 
 
 @pytest.fixture
