@@ -32,7 +32,7 @@ from otel_rl.training import phases, steps, trajectory_columns, trajectory_count
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import Span
 
@@ -327,21 +327,13 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
     metrics = trajectory_columns.joined(
         [part.metrics for part in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
     )
-    weights = [trajectory_columns.weight_of(name, made) for name in scores]
     common = {
         attributes.RL_LOOP_NAME: None if first.step is None else first.step.loop.name,
         attributes.RL_TRAJECTORIES_STEP: None if step is None else step.iteration,
         attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(part.estimator for part in made),
         attributes.RL_GROUP_SIZE: trajectory_columns.common(part.group_size for part in made),
     }
-    count = sum(counts)
-    names: dict[str, Any] = {}
-    if scores:
-        names[attributes.RL_REWARD_NAMES] = trajectory_columns.named(scores)
-        if any(weight != 1 for weight in weights):
-            names[attributes.RL_REWARD_WEIGHTS] = weights
-    if metrics:
-        names[attributes.RL_ROLLOUT_METRIC_NAMES] = trajectory_columns.named(metrics)
+    count, names = sum(counts), _names_and_weights(scores, metrics, made)
     of_functions = [*scores.values(), *metrics.values()]
     for begin, end, characters in trajectory_columns.parts(columns, of_functions, names, count):
         body = PlainBody({key: values[begin:end] for key, values in columns.items()}, **names)
@@ -356,6 +348,19 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
                 listener(step, body, first.iteration)
         started = left_out = 0
     trajectory_counts.count_ended(first.scope, first.source, columns, count, first.context)
+
+
+def _names_and_weights(scores: Collection[str], metrics: Collection[str], made: Sequence[Columns]) -> dict[str, Any]:
+    """Return the names of the columns of scores and metrics, and the weights where one is not 1."""
+    names: dict[str, Any] = {}
+    if scores:
+        names[attributes.RL_REWARD_NAMES] = trajectory_columns.named(scores)
+        weights = [trajectory_columns.weight_of(name, made) for name in scores]
+        if any(weight != 1 for weight in weights):
+            names[attributes.RL_REWARD_WEIGHTS] = weights
+    if metrics:
+        names[attributes.RL_ROLLOUT_METRIC_NAMES] = trajectory_columns.named(metrics)
+    return names
 
 
 def _emit(
