@@ -561,6 +561,9 @@ RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
+RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
+"""Signal that ended the process in order, after what it had recorded was delivered."""
+
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 

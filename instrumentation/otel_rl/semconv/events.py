@@ -183,6 +183,7 @@ RL_RUN_END: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RUN_END_SIGNAL,
         attributes.ERROR_TYPE,
     ),
 )
