@@ -778,3 +778,16 @@ _PHASES = (
     "evaluate",
     "weight_sync",
 )
+
+
+class _PickledByName(type(sys)):  # type: ignore[misc]  # types.ModuleType, without an import
+    """This module: dill, with which ``datasets.map`` hashes a function, takes one outside of site-packages by value.
+
+    An editable install is outside, and locks and the like cannot be pickled (dill 0.4, ``_dill.save_module``).
+    """
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return __import__, (__name__,)
+
+
+sys.modules[__name__].__class__ = _PickledByName

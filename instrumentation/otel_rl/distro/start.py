@@ -15,13 +15,18 @@ from otel_rl.process import child_processes, launch
 
 _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 _starting = allocate_lock()
+_has_begun = False
 
 
 def begin() -> bool:
     """Set the identity of this process and its children; return False in a launcher, which records nothing."""
+    global _has_begun
     argv = child_processes.original_arguments()
+    # The marker is our own where the program sets up telemetry a second time.
+    replaced = not _has_begun and child_processes.has_replaced_its_program(os.environ)
+    _has_begun = True
     if child_processes.is_launcher(argv):
-        launch.prepare(os.environ, argv, begins=True)
+        launch.prepare(os.environ, argv, begins=True, replaced=replaced)
         if child_processes.starts_ranks(argv):
             from otel_rl.process.child_exits import exits  # noqa: PLC0415 - not for Ray's command
 
@@ -29,7 +34,8 @@ def begin() -> bool:
         return False
     below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
     # Each notebook is a run of its own, also those of one Jupyter.
-    launch.prepare(os.environ, argv, begins=below_none or child_processes.is_notebook_kernel(argv))
+    begins = below_none or child_processes.is_notebook_kernel(argv)
+    launch.prepare(os.environ, argv, begins=begins, replaced=replaced)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt(argv)

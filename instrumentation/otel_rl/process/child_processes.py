@@ -195,8 +195,7 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     if children == "all":
         return True
     ancestor = parse_marker(environ)
-    if ancestor is not None and ancestor[0] == os.getpid():
-        # This very process recorded, and has replaced its program (``os.execv``).
+    if has_replaced_its_program(environ):
         return _is_main_interpreter()
     if is_worker(argv):
         # A worker of a process that does not record (a sandbox, say) does not record either.
@@ -208,6 +207,12 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     if is_rank_of_program(environ, argv) or (ancestor is not None and is_notebook_kernel(argv)):
         return True
     return is_launcher(command_line(parent))
+
+
+def has_replaced_its_program(environ: Mapping[str, str]) -> bool:
+    """Return whether this very process recorded already, and has replaced its program (``os.execv``)."""
+    own = parse_marker(environ)
+    return own is not None and own[0] == os.getpid()
 
 
 def _is_main_interpreter() -> bool:

@@ -58,6 +58,7 @@ def test_choice_of_the_user_is_kept(environ, expected):
 
 
 _STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+_SRUN = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NODEID": "1"}
 _RAY = {"RAY_RAYLET_PID": "4", "RAY_JOB_ID": "01000000"}
 _WORKER = ["python", "/x/default_worker.py"]
 _SET_BY_PROGRAM = {
@@ -125,6 +126,21 @@ _SET_BY_PROGRAM = {
             [],
             {"rank": 1, "world_size": 2, "local_rank": 0, "launcher": "mpi"},
             id="mvapich",
+        ),
+        *(
+            pytest.param(
+                _STEP | _SRUN | pmi,
+                [],
+                {"rank": 3, "local_rank": 1, "world_size": 4, "node_rank": 1, "launcher": "slurm"},
+                id=f"srun-that-speaks-{name}",
+            )
+            for name, pmi in (("pmix", {"PMIX_RANK": "3"}), ("pmi2", {"PMI_RANK": "3", "PMI_SIZE": "4"}))
+        ),
+        pytest.param(
+            _STEP | _SRUN | {"PMI_RANK": "3", "PMI_SIZE": "8", "MPI_LOCALRANKID": "3"},
+            [],
+            {"rank": 3, "local_rank": 3, "world_size": 8, "launcher": "mpi"},
+            id="hydra-in-a-step",
         ),
         pytest.param(
             {"KUBERNETES_SERVICE_HOST": "h", "JOB_COMPLETION_INDEX": "4"},
@@ -262,3 +278,19 @@ def test_default_service_name(argv, expected):
 def test_command_never_shows_arguments():
     assert launcher_environment.command(["python", "/x/train.py", "--api-key", "secret"]) == "train.py"
     assert launcher_environment.command(["python", "-c", "secret"]) == "python"
+
+
+def test_a_program_that_replaces_itself_is_a_later_attempt():
+    environ = {child_processes.MARKER: child_processes.marker(os.getpid(), "train", {})}
+    first = launch.prepare(environ).attempt
+
+    assert launch.prepare(environ, replaced=True).attempt == (*first[:2], first[2] + 1)
+    assert launcher_environment.detect(environ)["attempt"] == "0.0.1"
+
+
+def test_a_run_id_of_any_length_names_a_folder():
+    names = {launch.safe("x" * 1000 + end) for end in "ab"}
+
+    assert len(names) == 2
+    assert all(len(name) == 160 for name in names)
+    assert launch.safe("x" * 160) == "x" * 160

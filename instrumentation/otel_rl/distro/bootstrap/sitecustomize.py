@@ -60,7 +60,8 @@ def _start():
             # It records nothing itself, but its ranks are a launch of their own.
             from otel_rl.process import launch
 
-            launch.prepare(os.environ, arguments, begins=True)
+            replaced = child_processes.has_replaced_its_program(os.environ)
+            launch.prepare(os.environ, arguments, begins=True, replaced=replaced)
             if child_processes.starts_ranks(arguments):
                 from otel_rl.process.child_exits import exits
 
