@@ -188,8 +188,8 @@ class Settings:
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",
-        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI; Ray workers; "
-        "multiprocessing",
+        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI, Lightning or "
+        "the program itself; workers of Ray, multiprocessing, joblib; notebook kernels",
         parse=_one_of(CHILDREN),
         accepted=", ".join(CHILDREN),
     )

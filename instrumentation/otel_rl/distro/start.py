@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
 _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
+_starting = allocate_lock()
 
 
 def begin() -> bool:
@@ -26,7 +28,8 @@ def begin() -> bool:
             exits.watch()
         return False
     below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
-    launch.prepare(os.environ, argv, begins=below_none)
+    # Each notebook is a run of its own, also those of one Jupyter.
+    launch.prepare(os.environ, argv, begins=below_none or child_processes.is_notebook_kernel(argv))
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt(argv)
@@ -83,6 +86,32 @@ def start(loaded_before: frozenset[str], path: list[str]) -> None:
         launch.report_failure(error)
     with suppress(Exception):
         import_path.release_names(loaded_before, path)
+
+
+def start_now() -> str | None:
+    """Start in a process whose program runs already, as in a notebook; return the run id, None with telemetry off."""
+    if launch.disabled(os.environ):
+        return None
+    from otel_rl.process import process_identity  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+    with _starting:
+        if not _is_set_up():
+            _start_below_program()
+    return process_identity.current().id if _is_set_up() else None
+
+
+def _is_set_up() -> bool:
+    from otel_rl.distro import configurator  # noqa: PLC0415 - as above
+
+    return configurator.telemetry() is not None
+
+
+def _start_below_program() -> None:
+    launch.choose_distro(os.environ)
+    if begin():
+        # Workers that the program starts from here on find us as those of an instrumented program do.
+        os.environ["PYTHONPATH"] = import_path.with_bootstrap(os.environ.get("PYTHONPATH", ""))
+        _set_up()
 
 
 def _set_up() -> None:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.providers import Telemetry
 
 
+#: ``multiprocess``, which ``datasets.map(num_proc=...)`` uses, is a copy; loky's workers run finalizers of the first.
+_MULTIPROCESSING = ("multiprocessing.util", "multiprocess.util")
+
+
 class _Anchor:
     """Object that ``multiprocessing.util.register_after_fork`` requires; it keeps only a weak reference to it."""
 
@@ -34,7 +38,8 @@ def register(telemetry: Telemetry) -> None:
     )
     deferral.wait_for_ending()
     os.register_at_fork(after_in_child=lambda: _after_fork(telemetry))
-    hooks.after_import("multiprocessing.util", _deliver_before_multiprocessing_exits)
+    for module in _MULTIPROCESSING:
+        hooks.after_import(module, _deliver_before_multiprocessing_exits)
 
 
 def _after_fork(telemetry: Telemetry) -> None:

@@ -65,6 +65,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_remarks()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
+    elif reports and _starts_kernels():
+        stderr.write_line(f"otel-rl: nothing was recorded of Jupyter itself{_kernels(telemetry)}{_remarks()}")
     elif reports and any(recorded.values()) and _is_loop_without_steps():
         stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_remarks()}")
     elif reports and (any(recorded.values()) or _patched_something()):
@@ -88,7 +90,25 @@ def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
     if _is_loop_without_steps():
         remarks += f", no step{_HINT_OF_STEPS}"
-    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
+    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}{_kernels(telemetry)}"
+
+
+def _starts_kernels() -> bool:
+    """Return whether this program starts notebook kernels, and they record: JupyterLab, nbconvert, papermill."""
+    return "jupyter_client.manager" in sys.modules and settings.current().children != "none"
+
+
+def _kernels(telemetry: Telemetry) -> str:
+    if not _starts_kernels():
+        return ""
+    return f"; each notebook kernel records a run of its own{how_to_show(telemetry, settings.current().data_directory)}"
+
+
+def how_to_show(telemetry: Telemetry, directory: Path | str = "") -> str:
+    """Return how to see this run, or the newest one in ``directory``; empty where none of it is in files."""
+    if not any(sink.destination.is_file for sink in telemetry.sinks):
+        return ""
+    return f"; {_show(directory, 'the newest') if directory else _show(telemetry.store.run_directory)}"
 
 
 def _is_loop_without_steps() -> bool:
@@ -133,7 +153,17 @@ def _dropped() -> str:
 
 
 def _remarks() -> str:
-    return f"{_degraded()}{_own_cost()}"
+    return f"{_degraded()}{_unrecorded_servers()}{_own_cost()}"
+
+
+def _unrecorded_servers() -> str:
+    connections = sys.modules.get("otel_rl.instrumentors.mcp.connections")
+    if connections is None or not connections.unrecorded_servers:
+        return ""
+    return (
+        "; the program's MCP servers over stdio were not recorded"
+        " (OTEL_RL_CHILDREN=all and StdioServerParameters(..., env=dict(os.environ)) record them)"
+    )
 
 
 def _degraded() -> str:
@@ -267,7 +297,7 @@ def _where(telemetry: Telemetry) -> str:
     return "; ".join(parts)
 
 
-def _show(run: Path, what: str = "it") -> str:
+def _show(run: Path | str, what: str = "it") -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
     return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
