@@ -50,6 +50,9 @@ class Verdict:
     attempt: str = ""
     #: Name of the loop, where the program gave it one.
     loop: str = ""
+    #: Values of its inputs that were seen, and fewest with which the rule judges; both 0 where no record has them.
+    observed: int = 0
+    needed: int = 0
 
     @property
     def is_finding(self) -> bool:
