@@ -196,6 +196,7 @@ class Monitor:
             loop=self.loop,
             observed=known.observed,
             needed=known.needed,
+            lacking=() if is_healthy else self._lacking(machine),
         )
 
     def _checked(self, machine: Machine) -> str:
@@ -211,11 +212,15 @@ class Monitor:
         if machine.has_needs(self._curves):
             known = machine.points(self._curves)
             return "too few steps" if known.observed < known.needed else "its inputs are no longer logged"
-        # The alternative that lacks least.
-        has, given = self._curves.has, self.given
-        lacking = min(
-            ([name for name in needed if not has(name) and name not in given] for needed in machine.rule.needs), key=len
-        )
+        lacking = self._lacking(machine)
         if not lacking:
             return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
         return f"not logged: {', '.join(f'{INPUTS[name].brief} ({INPUTS[name].keys[0]})' for name in lacking)}"
+
+    def _lacking(self, machine: Machine) -> tuple[str, ...]:
+        """Return the inputs that are missing, of the alternative that lacks least."""
+        has, given = self._curves.has, self.given
+        alternatives = (
+            tuple(name for name in needed if not has(name) and name not in given) for needed in machine.rule.needs
+        )
+        return min(alternatives, key=len)

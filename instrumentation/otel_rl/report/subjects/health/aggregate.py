@@ -263,7 +263,7 @@ class HealthReplay:
         ):
             return verdict
         evidence = "judged while the program ran, by values in no record"
-        return replace(verdict, severity=State.HEALTHY, evidence=evidence, observed=0, needed=0)
+        return replace(verdict, severity=State.HEALTHY, evidence=evidence, observed=0, needed=0, lacking=())
 
     def _with_live(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Return the verdicts, with those of the live events where they are graver: records do not show all values.

@@ -12,6 +12,7 @@ from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 
@@ -37,17 +38,27 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ranks could be compared."""
-    codes = ("late_rank", "slower_rank", "slower_collectives", "hang")
-    return [Check("a rank that is late in its steps", _unobserved(collected), codes)]
+    what, codes = "late ranks", ("late_rank", "slower_rank", "slower_collectives", "hang")
+    program, steps = workload.of(collected), collected.steps
+    ranks = len([rank for rank in steps.ranks if rank is not None])
+    if program.trains and program.ranks < 2:  # noqa: PLR2004 - nothing to compare
+        return [Check.not_applicable(what, "the job has one rank", codes)]
+    if not program.trains or not ranks:
+        make = (
+            Check.not_recorded if program.ranks > 1 and (program.trains or program.may_train) else Check.not_applicable
+        )
+        return [make(what, program.without_steps or sentences.NO_STEP, codes)]
+    if not steps.seen.count:
+        return [Check.not_recorded(what, "the collectives of its steps are not seen", codes)]
+    if not any(totals.collectives.total for totals in steps.ranks.values()):
+        return [Check.not_applicable(what, "no rank waits for another: there are no collectives", codes)]
+    number = steps.count_slowest() * steps.own.width
+    return [Check.of(what, number, _fewest_steps(ranks), "step", codes, workload.extent(collected))]
 
 
-def _unobserved(collected: Collected) -> str:
-    ranks = [rank for rank in collected.steps.ranks if rank is not None]
-    if not collected.steps.ranks:
-        return sentences.NO_STEP
-    if len(ranks) < 2:  # noqa: PLR2004 - nothing to compare
-        return "it takes two ranks, and the steps are of one"
-    return "" if collected.steps.seen.count else "the collectives of the steps were not seen"
+def _fewest_steps(ranks: int) -> int:
+    """Return the steps of which one rank has to be the late one in all, for chance not to explain it."""
+    return next(steps for steps in range(_FEWEST_STEPS, 100) if _is_often(steps, steps, ranks))
 
 
 def _late_ranks(collected: Collected) -> list[Finding]:
