@@ -54,11 +54,13 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
 def points(code: str, rule: Rule, limits: Limits, curves: Curves) -> Points:
     """Return the points of the alternative of inputs that lacks least."""
     needed = _NEEDED[code](limits) if code in _NEEDED else {}
+    # That rule reads the first of its inputs that is logged, however many values the others have.
+    first = [(name,) for name in rewards.SIGNAL_INPUTS if code == Code.NO_SIGNAL and curves.has(name)][:1]
     if code == Code.NO_SIGNAL and rewards.has_single_groups(curves.get("zero_variance"), limits):
         needed = {**needed, "zero_variance": limits["window"] * rewards.WINDOWS_FOR_SINGLE_GROUPS}
     alternatives = [
         min((Points(_number(curves, name), int(needed.get(name, 1))) for name in names), key=_surplus)
-        for names in rule.needs
+        for names in first or rule.needs
     ]
     return max(alternatives, key=_surplus)
 
