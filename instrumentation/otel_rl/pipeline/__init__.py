@@ -11,6 +11,7 @@
 ``io_thread``           the two threads that do input and output
 ``last_delivery``       the last delivery of a thread's tasks, which share its deadline
 ``metric_reader``       periodic collection, started by the first measurement
+``otlp_answer``         what the answer to an OTLP request says of what was sent
 ``outage``              the line about a destination that cannot be reached
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues

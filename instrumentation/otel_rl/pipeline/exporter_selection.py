@@ -27,6 +27,9 @@ _OTLP = "otlp"
 _BY_PROTOCOL = {"grpc": OTLP_GRPC, "http/protobuf": OTLP_HTTP, "http/json": "otlp_json_http"}
 _HTTP_PORT = 4318
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+#: User and password in an address, and the query after its path: both hold keys.
+_CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
+_QUERY = re.compile(r"(/[^\s?\"')]*)\?[^\s\"')]*")
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,11 @@ def without_credentials(address: str) -> str:
     shown = re.split("[?#]", rest, maxsplit=1)[0]
     authority, slash, path = shown.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def without_secrets(text: str) -> str:
+    """Return what a library or a server said without user, password and query of the addresses that it quotes."""
+    return _QUERY.sub(r"\1", _CREDENTIALS.sub("", text))
 
 
 def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:

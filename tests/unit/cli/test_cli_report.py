@@ -68,7 +68,11 @@ def test_json_has_the_findings_of_the_page(tmp_path: Path, capsys: Any) -> None:
     first = found["findings"][0]
     assert (first["code"], first["severity"], first["ranks"], first["onset_step"]) == ("ended", "critical", [1], 20)
     assert "errors" in found["checked"]
-    assert found["not_observed"]["rollouts"] == "none was recorded"
+    assert found["not_observed"]["rollouts that become slower"] == "no rollout was recorded"
+    states = {check["what"]: check for check in found["checks"]}
+    assert (states["errors"]["state"], states["errors"]["points"] > 0) == ("checked", True)
+    assert states["rollouts that become slower"]["state"] == "does_not_apply"
+    assert found["verdict"] is None
 
 
 @pytest.mark.parametrize(
