@@ -46,7 +46,6 @@ from otel_rl.pipeline.processors import (
     mark_truncation,
     weight,
 )
-from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
@@ -214,6 +213,11 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
     tracer_provider.add_span_processor(BaggageSpanProcessor())
     logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
     if settings.current().redact is not None:
+        from otel_rl.pipeline.redaction import (  # noqa: PLC0415 - rarely asked for
+            RedactingLogRecordProcessor,
+            RedactingSpanProcessor,
+        )
+
         tracer_provider.add_span_processor(RedactingSpanProcessor())
         logger_provider.add_log_record_processor(RedactingLogRecordProcessor())
     for name in chosen.exporters["traces"]:

@@ -46,6 +46,8 @@ _announced = False
 _ended = False
 _listening = False
 _error: BaseException | None = None
+#: Name of the signal that ends the process.
+_signal: str | None = None
 #: Rank and world size that belong to the process above this one.
 _inherited: tuple[int | None, int | None] = (None, None)
 
@@ -60,6 +62,12 @@ def fail(error: BaseException) -> None:
     """Note that the program is ending with this uncaught exception."""
     global _error
     _error = error
+
+
+def stopped_by(signal: str) -> None:
+    """Note that the process ends in order because of this signal."""
+    global _signal
+    _signal = signal
 
 
 def _expected_ids() -> ids.SpanIds:
@@ -145,13 +153,16 @@ def close() -> None:
     if not _announced:
         _announced = True
         _emit(events.RL_RUN_START, _started)
-    failure: dict[str, object] = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
+    outcome: dict[str, object] = {
+        attributes.ERROR_TYPE: None if _error is None else error_type(_error),
+        attributes.RL_RUN_END_SIGNAL: _signal,
+    }
     # Ctrl-C is how a server is stopped, and ends by its signal.
     is_interrupted = isinstance(_error, KeyboardInterrupt)
     if _error is not None and not is_interrupted:
-        failure[attributes.PROCESS_EXIT_CODE] = _FAILED
+        outcome[attributes.PROCESS_EXIT_CODE] = _FAILED
     if not identity.leads:
-        _emit(events.RL_RUN_END, clock.now(), failure)
+        _emit(events.RL_RUN_END, clock.now(), outcome)
         return
     with ids.pinned(_expected_ids()):
         span = _scope.start_span(
@@ -160,7 +171,7 @@ def close() -> None:
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, clock.now(), failure)
+    _emit(events.RL_RUN_END, clock.now(), outcome)
     _scope.end_span(span, None if is_interrupted else _error)
 
 
@@ -176,8 +187,8 @@ def _emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] 
 
 def _forget() -> None:
     """Forget the parent's state: a child begins at the fork, and reports it with its first record or rank."""
-    global _started, _touched, _announced, _ended, _error, _inherited
-    _started, _error = clock.now(), None
+    global _started, _touched, _announced, _ended, _error, _signal, _inherited
+    _started, _error, _signal = clock.now(), None, None
     _touched = _announced = _ended = False
     _inherited = _place(process_identity.current())
 
