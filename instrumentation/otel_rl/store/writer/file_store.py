@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ class FileStore:
     def _reset(self) -> None:
         self._files: dict[str, RotatingFile] = {}
         self.directory: Path | None = None
+        #: When the file system last did what it was asked for (``time.monotonic()``).
+        self.progressed = 0.0
         self._stale = False
         self._warned: set[str] = set()
 
@@ -88,12 +91,14 @@ class FileStore:
         try:
             self._close_inherited()
             file = self._file(stream)
+            self.progressed = time.monotonic()
             self._count_removed(stream, file.append(data, items))
         except Full:
             self._drop(stream, "store_full", items, None)
         except OSError as error:
             self._drop(stream, "disk_full" if error.errno in _DISK_FULL else "store_unwritable", items, error)
         else:
+            self.progressed = time.monotonic()
             return True
         return False
 
