@@ -9,6 +9,7 @@ record; ``rl.run.end`` when the process ends in order. A begin without an end me
 
 from __future__ import annotations
 
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,10 @@ _scope = Scope("run")
 #: Sampled, and random enough for ratio samplers (hash of a random run id).
 SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
-#: Log records by which a process says that it has begun and ended.
-EVENTS = 2
+#: Begin and end of otel-rl's own start-up in ns since the epoch; None where another start-up has loaded it.
+start_up: tuple[int, int] | None = None
+#: What a process records of itself alone, by signal: at least the span of the run, and that it has begun and ended.
+own_records = {"traces": 1, "logs": 2}
 
 _started = clock.now()
 _parent: Context | None = None
@@ -106,7 +109,7 @@ def _announce(identity: process_identity.ProcessIdentity) -> None:
     global _announced
     if not _announced and _is_final(identity) and _reports(identity):
         _announced = True
-        _emit(events.RL_RUN_START, _started)
+        emit(events.RL_RUN_START, _started)
 
 
 def _is_final(identity: process_identity.ProcessIdentity) -> bool:
@@ -142,10 +145,10 @@ def close() -> None:
     _ended = True
     if not _announced:
         _announced = True
-        _emit(events.RL_RUN_START, _started)
+        emit(events.RL_RUN_START, _started)
     failure = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
     if not identity.leads:
-        _emit(events.RL_RUN_END, clock.now(), failure)
+        emit(events.RL_RUN_END, clock.now(), failure)
         return
     with ids.pinned(_expected_ids()):
         span = _scope.start_span(
@@ -154,7 +157,12 @@ def close() -> None:
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, clock.now(), failure)
+    # Nothing is imported at the end: what has parts has loaded it.
+    run_parts = sys.modules.get("otel_rl.telemetry.run_parts")
+    if run_parts is not None:
+        run_parts.report(at_end=True)
+        failure.update(run_parts.facts())
+    emit(events.RL_RUN_END, clock.now(), failure)
     _scope.end_span(span, _error)
 
 
@@ -163,7 +171,8 @@ def _attributes() -> dict[str, object]:
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
-def _emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+def emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+    """Record an event of the run at ``timestamp`` (ns since the epoch) with its ids and ``further`` attributes."""
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
     _scope.event(event, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
 
@@ -173,6 +182,7 @@ def _forget() -> None:
     global _started, _touched, _announced, _ended, _error, _inherited
     _started, _error = clock.now(), None
     _touched = _announced = _ended = False
+    own_records.update(traces=1, logs=2)
     _inherited = _place(process_identity.current())
 
 
