@@ -271,7 +271,9 @@ def _where(telemetry: Telemetry) -> str:
 def _show(run: Path, what: str = "it") -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
-    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
+    # Terminals open an address on a click.
+    address = f" ({run.as_uri()})" if run.is_absolute() else ""
+    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}{address}"
 
 
 def _shown(path: str) -> str:
