@@ -83,7 +83,8 @@ def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
     """Return whether more was recorded than that the run began and ended."""
     if _without_spans(telemetry) or _sampled(telemetry):
         return any(recorded.values())
-    return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
+    own = run_span.own_records
+    return recorded["traces"] > own["traces"] or recorded["logs"] > own["logs"]
 
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:

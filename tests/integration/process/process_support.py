@@ -131,7 +131,7 @@ class Store:
         ]
 
     def span_names(self) -> list[str]:
-        return sorted(span["name"] for span in self.spans() if span["name"] != "rl.run")
+        return sorted(span["name"] for span in self.spans() if not span["name"].startswith("rl.run"))
 
     def points(self, metric_name: str) -> list[dict[str, Any]]:
         """Data points of a metric, in the order written."""
