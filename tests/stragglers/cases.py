@@ -24,11 +24,14 @@ class Launch:
     noise: float = 0.02
     checkpoint: int | None = None
     injections: list[dict[str, Any]] = field(default_factory=list)
+    #: Small collectives at the end of each step, as trainers gather their metrics.
+    gathered: int = 0
 
     @property
     def plan(self) -> dict[str, Any]:
         """What the program reads."""
-        return {name: getattr(self, name) for name in ("length", "steps", "noise", "checkpoint", "injections")}
+        names = ("length", "steps", "noise", "checkpoint", "injections", "gathered")
+        return {name: getattr(self, name) for name in names}
 
 
 def delayed(name: str, ranks: int, kinds: tuple[str, ...], first_rank: int = 0) -> Launch:
@@ -51,9 +54,14 @@ def delayed(name: str, ranks: int, kinds: tuple[str, ...], first_rank: int = 0) 
 
 
 def nightly() -> list[Launch]:
-    """50 injections and 20 healthy jobs."""
+    """50 injections and 22 healthy jobs."""
     late = [delayed(f"{ranks} ranks, round {turn}", ranks, KINDS, turn) for ranks in (2, 4) for turn in range(5)]
-    return [*late, *healthy()]
+    return [*late, *healthy(), many_collectives(2), many_collectives(4)]
+
+
+def many_collectives(ranks: int) -> Launch:
+    """A job of short even steps with many small collectives, which one rank leaves later than the others."""
+    return Launch(f"healthy: {ranks} ranks, 40 small collectives", ranks, 300, 0.02, gathered=40)
 
 
 def healthy() -> list[Launch]:
@@ -79,9 +87,10 @@ def healthy() -> list[Launch]:
 
 
 def quick() -> list[Launch]:
-    """Six injections and two healthy jobs."""
+    """Six injections and three healthy jobs."""
     return [
         delayed("4 ranks", 4, (*KINDS, "reward"), 1),
         Launch("healthy: 2 ranks", 2, 40, checkpoint=20),
         Launch("healthy: 4 ranks", 4, 40, noise=0.1),
+        many_collectives(2),
     ]

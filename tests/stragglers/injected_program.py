@@ -2,7 +2,8 @@
 
 All work is sleep, so that two cores carry four ranks. Each rank writes when the delayed steps of each injection began
 and ended. PLAN: ``length`` (s) and ``steps``; ``injections``: kind, rank, first and last step, seconds per step;
-``noise``: share of the length by which the work of every rank varies from step to step.
+``noise``: share of the length by which the work of every rank varies from step to step; ``gathered``: small collectives
+at the end of each step.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Model(torch.nn.Module):
         return given
 
 
+metric = torch.ones(1)
 # One layer a bucket: its gradients leave while the next is computed.
 model = DistributedDataParallel(Model(), bucket_cap_mb=0.2)
 for step in range(1, plan["steps"] + 1):
@@ -85,6 +87,8 @@ for step in range(1, plan["steps"] + 1):
             loss = model(torch.ones(2, 256)).sum()
             work(0.3, "")
             loss.backward()
+            for _ in range(plan["gathered"]):
+                dist.all_reduce(metric.fill_(1.0))
         if step == plan.get("checkpoint") and rank == 0:
             with otel_rl.phase("checkpoint"):
                 time.sleep(4 * length)

@@ -55,7 +55,10 @@ def run(launch: Launch, folder: Path) -> Outcome:
         check=True,
         timeout=600,
     )
-    return judge(launch, _times(folder), _events(folder))
+    outcome = judge(launch, _times(folder), _events(folder))
+    if not launch.injections:
+        outcome.false_alarms += _late_in_report(folder)
+    return outcome
 
 
 def judge(launch: Launch, times: dict[str, dict[str, int]], events: list[dict[str, Any]]) -> Outcome:
@@ -84,6 +87,14 @@ def judge(launch: Launch, times: dict[str, dict[str, int]], events: list[dict[st
         )
     outcome.false_alarms += left
     return outcome
+
+
+def _late_in_report(folder: Path) -> list[dict[str, Any]]:
+    """Return what the report says of late ranks."""
+    report = [SCRIPTS / "otel-rl", "report", folder / "otel-rl" / "run", "--json"]
+    said = json.loads(subprocess.run(report, cwd=folder, check=True, timeout=300, stdout=subprocess.PIPE).stdout)
+    findings = [*said["findings"], *(symptom for finding in said["findings"] for symptom in finding["symptoms"])]
+    return [finding for finding in findings if finding["code"] == "late_rank"]
 
 
 def _times(folder: Path) -> dict[str, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
@@ -13,20 +14,28 @@ from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
 _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
+_starting = allocate_lock()
+_has_begun = False
 
 
 def begin() -> bool:
     """Set the identity of this process and its children; return False in a launcher, which records nothing."""
+    global _has_begun
     argv = child_processes.original_arguments()
+    # The marker is our own where the program sets up telemetry a second time.
+    replaced = not _has_begun and child_processes.has_replaced_its_program(os.environ)
+    _has_begun = True
     if child_processes.is_launcher(argv):
-        launch.prepare(os.environ, argv, begins=True)
+        launch.prepare(os.environ, argv, begins=True, replaced=replaced)
         if child_processes.starts_ranks(argv):
             from otel_rl.process.child_exits import exits  # noqa: PLC0415 - not for Ray's command
 
             exits.watch()
         return False
     below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
-    launch.prepare(os.environ, argv, begins=below_none)
+    # Each notebook is a run of its own, also those of one Jupyter.
+    begins = below_none or child_processes.is_notebook_kernel(argv)
+    launch.prepare(os.environ, argv, begins=begins, replaced=replaced)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt(argv)
@@ -69,25 +78,56 @@ def _report_invalid_settings() -> None:
             stderr.write_line(complaint)
 
 
-def start(loaded_before: frozenset[str], path: list[str]) -> None:
+def start(loaded_before: frozenset[str], path: list[str], began: int) -> None:
     """Start everything, in the first process and in children, without upstream's start-up. Never raises.
 
     Args:
         loaded_before: Names of the modules that the interpreter had loaded by itself.
         path: The program's ``sys.path``; ours begins with the standard library until this returns.
+        began: When our part of the start began, in ns since the epoch.
     """
     try:
         if not launch.disabled(os.environ) and begin():
-            _set_up()
+            _set_up(began)
     except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
         launch.report_failure(error)
     with suppress(Exception):
         import_path.release_names(loaded_before, path)
 
 
-def _set_up() -> None:
+def start_now() -> str | None:
+    """Start in a process whose program runs already, as in a notebook; return the run id, None with telemetry off."""
+    if launch.disabled(os.environ):
+        return None
+    from otel_rl.process import process_identity  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+    with _starting:
+        if not _is_set_up():
+            _start_below_program()
+    return process_identity.current().id if _is_set_up() else None
+
+
+def _is_set_up() -> bool:
+    from otel_rl.distro import configurator  # noqa: PLC0415 - as above
+
+    return configurator.telemetry() is not None
+
+
+def _start_below_program() -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
+
+    launch.choose_distro(os.environ)
+    if begin():
+        # Workers that the program starts from here on find us as those of an instrumented program do.
+        os.environ["PYTHONPATH"] = import_path.with_bootstrap(os.environ.get("PYTHONPATH", ""))
+        _set_up(clock.now())
+
+
+def _set_up(began: int) -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.distro import loader  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.telemetry import run_span  # noqa: PLC0415 - a launcher needs none of it
 
     sdk_logging.silence()
     try:
@@ -95,6 +135,7 @@ def _set_up() -> None:
         loader.load_instrumentors()
     finally:
         sdk_logging.last_error.end_set_up()
+    run_span.start_up = began, clock.now()
 
 
 def _configure() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from otel_rl import event_loops
 from otel_rl.core import instrumentor_status, settings, threads
 from otel_rl.core.guard import guard
+from otel_rl.core.threads import Wakeup
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline import outage
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 #: Times the timeout that the import of exporters may add to the end.
 _IMPORT_SHARE = 2
+#: Seconds that the files have at least when the network has used up the time.
+_AFTER_NETWORK = 0.5
+#: Times the timeout that files may take which are being written, slowly.
+_SLOW_FILES = 10
 
 #: A descriptor that is never open. faulthandler writes there before it calls the action that was there before it.
 _NOWHERE = 2**31 - 1
@@ -169,6 +174,8 @@ def _at_exit() -> None:
     _exiting = True
     with guard("exit.exception"):
         exceptions.record_ending()
+    if _telemetry is not None:
+        _telemetry.store.leaves_status = True
     # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.
     with suppress(KeyboardInterrupt):
         deliver()
@@ -233,14 +240,44 @@ def deliver(longest: float | None = None) -> None:
 def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     telemetry.gate.force_open()
     network, files = telemetry.network, telemetry.files
+    network_ended = Wakeup()
     deliveries = []
     if network.needed:
         deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
-    has_work = files.needed or flight.ring is not None or settings.current().status_file is not None
+        # What the network cannot deliver is written afterwards.
+        deadline += min(_AFTER_NETWORK, settings.current().exit_timeout)
+    else:
+        network_ended.set()
+    has_work = deliveries or files.needed or flight.ring is not None or settings.current().status_file is not None
     if has_work or _children_may_have_recorded(telemetry):
-        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry), latest=latest))
+        deliveries.append(_delivery_to_files(telemetry, deadline, latest, network_ended))
     for delivery in deliveries:
         delivery.wait()
+        network_ended.set()
+    if telemetry.undelivered is not None:
+        telemetry.undelivered.give_up()
+
+
+def _delivery_to_files(telemetry: Telemetry, deadline: float, latest: float, network_ended: Wakeup) -> LastDelivery:
+    """Write what is left: a file system that does not answer has until the deadline, one that is slow goes on."""
+    timeout = settings.current().exit_timeout
+    longest = deadline + _SLOW_FILES * timeout
+
+    def finish() -> None:
+        network_ended.wait(max(deadline, latest) - time.monotonic())
+        if telemetry.undelivered is not None:
+            telemetry.undelivered.flush(longest)
+        _finish_files(telemetry)
+
+    return LastDelivery(
+        telemetry.files,
+        deadline,
+        finish,
+        latest=latest,
+        progress=lambda: telemetry.store.files.progressed,
+        patience=timeout,
+        longest=longest,
+    )
 
 
 def _children_may_have_recorded(telemetry: Telemetry) -> bool:

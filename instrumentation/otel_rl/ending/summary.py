@@ -54,7 +54,7 @@ _CHEAPER = (
 
 def write(telemetry: Telemetry) -> None:
     """Print what was lost, from any process, and what was recorded, from the leading one unless quiet."""
-    losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
+    losses = [*_losses(telemetry), *_unwritten(telemetry)]
     who, recorded = process_identity.current(), _delivered(telemetry)
     reports = not settings.current().quiet and who.leads and who.rank in (0, None)
     worth_a_line = reports and _is_worth_a_line(telemetry, recorded)
@@ -65,6 +65,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_remarks()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
+    elif reports and _starts_kernels():
+        stderr.write_line(f"otel-rl: nothing was recorded of Jupyter itself{_kernels(telemetry)}{_remarks()}")
     elif reports and any(recorded.values()) and _is_loop_without_steps():
         stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_remarks()}")
     elif reports and (any(recorded.values()) or _patched_something()):
@@ -81,14 +83,33 @@ def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
     """Return whether more was recorded than that the run began and ended."""
     if _without_spans(telemetry) or _sampled(telemetry):
         return any(recorded.values())
-    return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
+    own = run_span.own_records
+    return recorded["traces"] > own["traces"] or recorded["logs"] > own["logs"]
 
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
     if _is_loop_without_steps():
         remarks += f", no step{_HINT_OF_STEPS}"
-    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
+    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}{_kernels(telemetry)}"
+
+
+def _starts_kernels() -> bool:
+    """Return whether this program starts notebook kernels, and they record: JupyterLab, nbconvert, papermill."""
+    return "jupyter_client.manager" in sys.modules and settings.current().children != "none"
+
+
+def _kernels(telemetry: Telemetry) -> str:
+    if not _starts_kernels():
+        return ""
+    return f"; each notebook kernel records a run of its own{how_to_show(telemetry, settings.current().data_directory)}"
+
+
+def how_to_show(telemetry: Telemetry, directory: Path | str = "") -> str:
+    """Return how to see this run, or the newest one in ``directory``; empty where none of it is in files."""
+    if not any(sink.destination.is_file for sink in telemetry.sinks):
+        return ""
+    return f"; {_show(directory, 'the newest') if directory else _show(telemetry.store.run_directory)}"
 
 
 def _is_loop_without_steps() -> bool:
@@ -133,7 +154,17 @@ def _dropped() -> str:
 
 
 def _remarks() -> str:
-    return f"{_degraded()}{_own_cost()}"
+    return f"{_degraded()}{_unrecorded_servers()}{_own_cost()}"
+
+
+def _unrecorded_servers() -> str:
+    connections = sys.modules.get("otel_rl.instrumentors.mcp.connections")
+    if connections is None or not connections.unrecorded_servers:
+        return ""
+    return (
+        "; the program's MCP servers over stdio were not recorded"
+        " (OTEL_RL_CHILDREN=all and StdioServerParameters(..., env=dict(os.environ)) record them)"
+    )
 
 
 def _degraded() -> str:
@@ -216,8 +247,12 @@ def _most(sinks: list[Sink], number: Callable[[Sink], int]) -> dict[str, int]:
 
 
 def _losing(telemetry: Telemetry) -> list[Sink]:
-    """Return the sinks that lost something; the file store reports itself what it could not write."""
-    return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
+    """Return the sinks that did not deliver everything; the file store reports itself what it could not write."""
+    return [
+        sink
+        for sink in telemetry.sinks
+        if sink.kept or (sink.lost and not (sink.explains_losses and not sink.timed_out))
+    ]
 
 
 def _prefix() -> str:
@@ -225,17 +260,32 @@ def _prefix() -> str:
     return f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
 
 
-def _losses(losing: list[Sink]) -> list[str]:
+def _losses(telemetry: Telemetry) -> list[str]:
     # Signals that go to the same place share a sentence.
     by_place: dict[tuple[Destination, bool], list[Sink]] = {}
-    for sink in losing:
+    for sink in _losing(telemetry):
         by_place.setdefault((sink.destination, sink.unopened), []).append(sink)
     sentences = []
     for (destination, unopened), sinks in by_place.items():
-        counts, reason = _most(sinks, lambda sink: sink.lost), _reason(sinks)
+        counts, reason = _most(sinks, lambda sink: sink.lost + sink.kept), _reason(sinks)
         because, advice = f" ({reason})" if reason else "", destination.advice(reason, unopened=unopened)
-        sentences.append(f"{in_words(counts)} could not be delivered to {destination.words}{because}; {advice}")
+        what = f"{in_words(counts)} could not be delivered to {destination.words}{because}"
+        sentences.append(f"{what}{_kept(telemetry, sinks)}; {advice}")
     return sentences
+
+
+def _kept(telemetry: Telemetry, sinks: list[Sink]) -> str:
+    """Say what is in files of all that could not be delivered, and how it is sent."""
+    kept, directory = _most(sinks, lambda sink: sink.kept), telemetry.store.files.directory
+    if directory is None or not any(kept.values()):
+        return ""
+    run = _quoted(directory.parent)
+    unanswered, lost = _most(sinks, lambda sink: sink.unanswered), _most(sinks, lambda sink: sink.lost)
+    what = f"{in_words(kept)} of them " if any(lost.values()) else ""
+    twice = f" ({in_words(unanswered)} got no answer and may come twice)" if any(unanswered.values()) else ""
+    is_all = not any(sink.delivered for sink in telemetry.sinks)
+    show = f", or show them with `otel-rl report {run}`" if is_all else ""
+    return f": {what}kept in {run}; send them with `otel-rl replay {run} --endpoint URL`{twice}{show}"
 
 
 def _unwritten(telemetry: Telemetry) -> list[str]:
@@ -250,7 +300,7 @@ def _unwritten(telemetry: Telemetry) -> list[str]:
 
 
 def _reason(sinks: list[Sink]) -> str:
-    reasons = [sink.reason for sink in sinks if sink.reason]
+    reasons = [reason for sink in sinks if (reason := sink.loss_reason or sink.reason)]
     # What the system said beats the mere passing of time.
     reasons.sort(key=lambda reason: reason == NO_ANSWER)
     return reasons[0] if reasons else ""
@@ -263,14 +313,19 @@ def _where(telemetry: Telemetry) -> str:
     if files is not None:
         written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
         is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
-        parts.append(_show(files.parent, "the rest" if is_rest else "it"))
+        if not elsewhere or any(sink.destination.is_file for sink in telemetry.sinks):
+            parts.append(_show(files.parent, "the rest" if is_rest else "it"))
     return "; ".join(parts)
 
 
-def _show(run: Path, what: str = "it") -> str:
+def _show(run: Path | str, what: str = "it") -> str:
+    return f"show {what} with: otel-rl report {_quoted(run)}"
+
+
+def _quoted(run: Path | str) -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
-    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
+    return shlex.quote(_shown(str(run)))
 
 
 def _shown(path: str) -> str:

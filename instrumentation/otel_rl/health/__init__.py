@@ -9,6 +9,7 @@
 ``reward_columns``    their inputs in a loop of the program's own, from the rows of its rollouts
 ``output``            rules on answers: garbled, truncated, stale, of a drifting engine
 ``durations``         the rule on step times
+``points``            how many values a rule needs, and has
 ``reading``           what a rule reads from the curves at one step
 ``curves``            bounded histories of the inputs, under the keys of any trainer
 ``verdict``           the four states of a rule, and what it says of a run

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.health import durations, output, policy, rewards
+from otel_rl.health.points import Points, points
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -116,6 +117,15 @@ class Machine:
         """Return whether one of the alternatives of inputs has been logged."""
         return any(all(map(curves.has, needed)) for needed in self.rule.needs)
 
+    def points(self, curves: Curves) -> Points:
+        """Return how many values the rule has and needs; it has enough where it has found nothing, else too few."""
+        observed, needed = points(self.code, self.rule, self._limits, curves)
+        if self.state == State.HEALTHY:
+            return Points(observed, min(needed, observed))
+        if self.state == State.UNOBSERVED and self._warnings:
+            return Points(observed, observed + self._raise_after - self._warnings)
+        return Points(observed, needed)
+
     def _miss(self, step: int) -> State | None:
         self._idle += 1
         if self.state == State.UNOBSERVED or self._idle <= max(SILENT_STEPS, SILENT_DISTANCES * self._distance):
@@ -124,7 +134,9 @@ class Machine:
 
     def _take(self, reading: RuleReading, step: int) -> State | None:
         level = reading.level
-        before = self._change(State.HEALTHY, step) if self.state == State.UNOBSERVED else None
+        # One high value is no warning yet, and no reason to call the rule healthy.
+        is_first = self.state == State.UNOBSERVED and level == State.HEALTHY
+        before = self._change(State.HEALTHY, step) if is_first else None
         if level == self.state:
             self._stays(reading)
             return before
@@ -135,7 +147,7 @@ class Machine:
             onset = reading.describe().onset if level >= State.WARNING else None
             self._onset = onset if onset is None or self._onset is None else min(self._onset, onset)
         rises = self._rises()
-        if rises > self.state:
+        if rises > max(self.state, State.HEALTHY):
             raised = self._change(rises, step, reading)
             return before if before is not None else raised
         fallen = self._fall(level, step)

@@ -99,6 +99,8 @@ class Monitor:
     def _saw(self, first: int, last: int) -> None:
         curves = self._curves
         curves.first = first if curves.first < 0 else min(curves.first, first)
+        covered = last - first + 1
+        curves.covered = covered if last > curves.last else max(curves.covered, covered)
         curves.last = max(curves.last, last)
 
     def judge(self) -> list[StateChange]:
@@ -149,7 +151,7 @@ class Monitor:
             episode = machine.worst or episode
         if episode is None:
             return self._nothing_found(machine)
-        reading = episode.reading
+        reading, known = episode.reading, machine.points(self._curves)
         return Verdict(
             code=machine.code,
             title=machine.rule.title,
@@ -165,6 +167,8 @@ class Monitor:
             cost=self._share(episode),
             attempt=self.attempt,
             loop=self.loop,
+            observed=known.observed,
+            needed=known.needed,
         )
 
     def _share(self, episode: Episode) -> float:
@@ -176,6 +180,7 @@ class Monitor:
     def _nothing_found(self, machine: Machine) -> Verdict:
         is_healthy = machine.state == State.HEALTHY
         words = self._checked(machine) if is_healthy else self._unobserved(machine)
+        known = machine.points(self._curves)
         return Verdict(
             code=machine.code,
             title=machine.rule.title,
@@ -191,6 +196,9 @@ class Monitor:
             cost=0.0,
             attempt=self.attempt,
             loop=self.loop,
+            observed=known.observed,
+            needed=known.needed,
+            lacking=() if is_healthy else self._lacking(machine),
         )
 
     def _checked(self, machine: Machine) -> str:
@@ -198,18 +206,23 @@ class Monitor:
         curves = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
         if FUNCTIONS in names:
             curves += sorted(self._curves.functions)[:3]
-        return f"judged at {machine.judged} steps by {', '.join(curves)}"
+        return f"judged {machine.judged} times, by {', '.join(curves)}"
 
     def _unobserved(self, machine: Machine) -> str:
         if self._curves.last < 0:
             return "no step was seen"
         if machine.has_needs(self._curves):
-            return "too few steps" if not machine.judged else "its inputs are no longer logged"
-        # The alternative that lacks least.
-        has, given = self._curves.has, self.given
-        lacking = min(
-            ([name for name in needed if not has(name) and name not in given] for needed in machine.rule.needs), key=len
-        )
+            known = machine.points(self._curves)
+            return "too few steps" if known.observed < known.needed else "its inputs are no longer logged"
+        lacking = self._lacking(machine)
         if not lacking:
             return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
         return f"not logged: {', '.join(f'{INPUTS[name].brief} ({INPUTS[name].keys[0]})' for name in lacking)}"
+
+    def _lacking(self, machine: Machine) -> tuple[str, ...]:
+        """Return the inputs that are missing, of the alternative that lacks least."""
+        has, given = self._curves.has, self.given
+        alternatives = (
+            tuple(name for name in needed if not has(name) and name not in given) for needed in machine.rule.needs
+        )
+        return min(alternatives, key=len)

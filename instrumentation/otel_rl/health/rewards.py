@@ -192,6 +192,8 @@ def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
     reward, evaluation = curves.get("reward"), curves.get("evaluation_reward")
     if reward is None or evaluation is None or evaluation.number < LEVEL_WINDOW:
         return TOO_FEW
+    if reward.number < 2 * limits["baseline"]:
+        return TOO_FEW
     if not _rises(reward, limits):
         return HEALTHY
     best, fall = _fall(evaluation)
@@ -288,7 +290,7 @@ class NoSignal:
             return HEALTHY
         if self._dead >= limits["window"] and not self._is_usual():
             return self._of_run(curve, reward, limits)
-        return _few(curve, limits) if name == "zero_variance" else HEALTHY
+        return _few(curve, limits, state) if name == "zero_variance" else HEALTHY
 
     def _count(self, is_dead: bool, curve: InputWindow) -> None:
         self._counted = curve.number
@@ -340,15 +342,21 @@ def _is_dead(name: str, curve: InputWindow, reward: InputWindow | None, limits: 
     return len(curve.values) > 1 and value == curve.values[-2]
 
 
-def _few(curve: InputWindow, limits: Limits) -> RuleReading:
+def has_single_groups(curve: InputWindow | None, limits: Limits) -> bool:
+    """Return whether each of the latest steps had one group: most of a few steps lack a difference by chance."""
+    values = set(curve.values[-int(limits["window"]) :]) if curve is not None else set()
+    return 1.0 in values and values <= {0.0, 1.0}
+
+
+def _few(curve: InputWindow, limits: Limits, state: State) -> RuleReading:
     """Most groups are without a difference, though not all."""
     window = int(limits["window"])
+    if has_single_groups(curve, limits):
+        window *= WINDOWS_FOR_SINGLE_GROUPS
+        if len(curve.values) < window:
+            # What was found before may be over all the same.
+            return HEALTHY if state >= State.WARNING else TOO_FEW
     values = curve.values[-window:]
-    if set(values) <= {0.0, 1.0}:
-        # With one group per step, most of a few steps lack a difference by chance.
-        values = curve.values[-WINDOWS_FOR_SINGLE_GROUPS * window :]
-        if len(values) < WINDOWS_FOR_SINGLE_GROUPS * window:
-            return HEALTHY
     share = sum(values) / len(values)
     if share < limits["few"]:
         return HEALTHY

@@ -50,6 +50,11 @@ class Verdict:
     attempt: str = ""
     #: Name of the loop, where the program gave it one.
     loop: str = ""
+    #: Values of its inputs that were seen, and fewest with which the rule judges; both 0 where no record has them.
+    observed: int = 0
+    needed: int = 0
+    #: Inputs that are missing, of the alternative that lacks least.
+    lacking: tuple[str, ...] = ()
 
     @property
     def is_finding(self) -> bool:

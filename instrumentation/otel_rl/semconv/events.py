@@ -157,13 +157,23 @@ RL_HEALTH_FINAL: Final = definitions.EventDefinition(
 )
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
-    description="An exception that nothing caught ended the process; severity FATAL",
+    description="An uncaught exception ended the process (FATAL; Ctrl-C WARN) or a thread of it (ERROR)",
     attributes=(
         attributes.EXCEPTION_TYPE,
         attributes.EXCEPTION_MESSAGE,
         attributes.EXCEPTION_STACKTRACE,
+        attributes.RL_EXCEPTION_CAUSE_TYPE,
+        attributes.RL_EXCEPTION_CAUSE_MESSAGE,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.RL_EXCEPTION_LIBRARY,
+        attributes.RL_EXCEPTION_PROGRAM_LOCATION,
+        attributes.THREAD_NAME,
         attributes.RL_RANK,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_EXCEPTION_IN_STEP,
+        attributes.RL_PHASE,
     ),
 )
 RL_PROCESS_EXIT: Final = definitions.EventDefinition(
@@ -184,7 +194,32 @@ RL_RUN_END: Final = definitions.EventDefinition(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
         attributes.RL_RUN_END_SIGNAL,
+        attributes.PROCESS_EXIT_CODE,
+        attributes.PROCESS_CREATION_TIME,
+        attributes.PROCESS_COMMAND_ARGS,
+        attributes.VCS_REF_HEAD_REVISION,
+        attributes.RL_RUN_START_UP_DURATION,
+        attributes.RL_TELEMETRY_START_UP_DURATION,
+        attributes.RL_RUN_LIBRARY_VERSIONS,
+        attributes.RL_RUN_SEED,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_DATASET_NAME,
         attributes.ERROR_TYPE,
+    ),
+)
+RL_RUN_PROGRAM: Final = definitions.EventDefinition(
+    name="rl.run.program",
+    description="Program of the leading process, seconds after its first record and again when more is known",
+    attributes=(
+        attributes.PROCESS_CREATION_TIME,
+        attributes.PROCESS_COMMAND_ARGS,
+        attributes.VCS_REF_HEAD_REVISION,
+        attributes.RL_RUN_START_UP_DURATION,
+        attributes.RL_TELEMETRY_START_UP_DURATION,
+        attributes.RL_RUN_LIBRARY_VERSIONS,
+        attributes.RL_RUN_SEED,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_DATASET_NAME,
     ),
 )
 RL_RUN_START: Final = definitions.EventDefinition(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from process_support import Collector, closed_port
 if TYPE_CHECKING:
     from process_support import Programs
 
+MCP_SERVER = Path(__file__).parents[2] / "support" / "mcp_tool_server.py"
 #: Three spans, the run's among them, and a metric point.
 PROGRAM = """
 from opentelemetry import metrics, trace
@@ -166,7 +168,8 @@ def test_a_destination_that_answers_with_an_error_is_not_said_to_be_missing(
     finally:
         collector.stop()
 
-    assert f"(code: {status}); it answers that {advice}" in line
+    assert f"(code: {status}): kept in " in line
+    assert f"; it answers that {advice}" in line
     assert "check that a collector answers" not in line
     assert "to write files" not in line
 
@@ -226,3 +229,33 @@ def test_a_loop_with_steps_is_not_told_how_to_mark_them(programs: Programs) -> N
 
     assert "no step" not in line
     assert line.startswith("otel-rl: recorded ")
+
+
+MCP_CLIENT = """
+import asyncio, os, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    server = StdioServerParameters(command=sys.executable, args=[SERVER, "stdio"], env=ENVIRONMENT)
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.call_tool("add", {"a": 1, "b": 2})
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "children", "expected"),
+    [("None", "all", True), ("dict(os.environ)", "launchers", True), ("dict(os.environ)", "all", False)],
+)
+def test_an_mcp_server_that_is_not_recorded_is_named_with_the_way_to_record_it(
+    programs: Programs, environment: str, children: str, expected: bool
+) -> None:
+    pytest.importorskip("mcp")
+    text = MCP_CLIENT.replace("SERVER", repr(str(MCP_SERVER))).replace("ENVIRONMENT", environment)
+    line = _line(programs, text, OTEL_RL_CHILDREN=children)
+
+    assert ("MCP servers over stdio were not recorded (OTEL_RL_CHILDREN=all and" in line) is expected
+    assert (len(programs.store.directories) == 1) is expected

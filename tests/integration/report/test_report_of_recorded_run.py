@@ -54,7 +54,7 @@ def test_what_was_recorded_is_on_the_page(tmp_path: Path) -> None:
     assert "otel-rl report ./otel-rl/" in done.stderr
     for said in ("<h1>program</h1>", "program.py", "normally", "Step time by phase", "first", "search", "exact"):
         assert said in page, said
-    assert "No finding in what was checked" in page
+    assert "Nothing wrong found in " in page
 
 
 def test_an_uncaught_exception_is_on_the_page(tmp_path: Path) -> None:

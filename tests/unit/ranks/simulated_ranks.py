@@ -35,8 +35,16 @@ class Program:
         return self.launch(number, group=group).wait(number, group)
 
 
-def run(programs: dict[int, Program], transfer_ms: float = 1.0, began: dict[int, int] | None = None):
-    """Return the step of each rank when ``programs`` run together."""
+def run(
+    programs: dict[int, Program],
+    transfer_ms: float = 1.0,
+    began: dict[int, int] | None = None,
+    leaves_later_ms: dict[int, float] | None = None,
+):
+    """Return the step of each rank when ``programs`` run together.
+
+    ``leaves_later_ms``: rank -> so much later than the others it leaves each collective.
+    """
     members: dict[GroupCollective, set[int]] = {}
     for rank, program in programs.items():
         for part in program.parts:
@@ -49,7 +57,12 @@ def run(programs: dict[int, Program], transfer_ms: float = 1.0, began: dict[int,
         before = dict(places)
         for rank, program in programs.items():
             while places[rank] < len(program.parts) and _do(
-                program.parts[places[rank]], steps, rank, now, members, transfer_ms
+                program.parts[places[rank]],
+                steps,
+                rank,
+                now,
+                members,
+                transfer_ms + (leaves_later_ms or {}).get(rank, 0.0),
             ):
                 places[rank] += 1
         assert places != before, "the programs wait for each other"

@@ -53,6 +53,33 @@ def test_the_late_rank_is_found_and_its_cost_is_what_the_step_is_shorter_without
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_a_rank_that_leaves_each_collective_late_and_works_no_longer_is_not_blamed(ranks):
+    program = Program().work(20)
+    for number in range(1, 41):
+        program.work(0.05).all_reduce(number)
+    steps = run(dict.fromkeys(range(ranks), program), 0.3, leaves_later_ms={1: 0.3})
+
+    assert compare(KEY, steps).straggler is None
+
+    longer = Program([("work", 26, "train"), *program.parts[1:]])
+    late = compare(KEY, run({**dict.fromkeys(range(ranks), program), 0: longer}, 0.3, leaves_later_ms={1: 0.3}))
+    assert late.straggler is not None
+    assert (late.straggler.rank, late.straggler.phase) == (0, "train")
+    assert late.straggler.lost == pytest.approx(0.006, abs=0.0001)
+
+
+def test_two_ranks_that_are_late_in_different_phases_cost_what_each_works_longer_there():
+    def program(sample: float, reward: float) -> Program:
+        return Program().work(sample, "sample").all_reduce(1).work(reward, "reward").all_reduce(2)
+
+    found = compare(KEY, run({0: program(50, 110), 1: program(112, 50)})).straggler
+
+    assert found is not None
+    assert (found.rank, found.phase) == (1, "sample")
+    assert found.lost == pytest.approx(0.062, abs=0.001)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_ranks_that_work_alike_lose_little(ranks):
     found = compare(KEY, run({rank: layers(seed=rank) for rank in range(ranks)}))
 

@@ -18,6 +18,7 @@ from otel_rl.ranks.postmortem import examine, text
 from otel_rl.report import write_report
 from otel_rl.report.core import flight_rings, output
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.finding import CheckState
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.overview import examine as overview_of
 from otel_rl.store import reader
@@ -285,10 +286,10 @@ def test_what_has_a_finding_is_not_among_what_was_checked_without_one(tmp_path: 
     overview = examined(tmp_path / tmp_path.name)
     [one] = _grave(overview)
     assert one.text == ("Tool run_code fails in 83 % of its calls since step 13 (10 of 12: TimeoutError; 0 % before).")
-    names = output.nothing_found(overview)
-    assert "tools" in output.checked(overview)
-    assert not {"tools", "errors"} & set(names)
-    assert "rollouts" in names
+    names = [check.what for check in output.without_finding(overview, CheckState.CHECKED)]
+    assert "failing tools" in output.as_json(overview)["checked"]
+    assert not {"failing tools", "errors"} & set(names)
+    assert {"rollouts that become slower", "tools that become slower"} <= set(names)
 
 
 def _tool(name: str, seconds: float, error: str | None = None) -> tuple[str, float, dict[str, str | None]]:
@@ -337,8 +338,8 @@ def test_a_tool_outside_of_all_steps_is_compared_over_time(tmp_path: Path) -> No
 
 def test_few_steps_are_said_to_be_too_few(tmp_path: Path) -> None:
     found = examined(Job(tmp_path / tmp_path.name, _phases, steps=4).write())
-    reasons = {check.what: check.unobserved for check in found.checks}
-    assert reasons["duration of steps and phases"] == "4 steps are too few to tell a change"
+    [check] = [one for one in found.checks if one.what == "steps and phases that become slower"]
+    assert (check.state, check.detail) == ("too_little_data", "needs 16 steps, has 4")
     assert found.findings == []
 
 

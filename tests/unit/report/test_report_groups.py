@@ -118,8 +118,7 @@ def test_a_group_of_several_ranks_is_checked_as_a_whole_or_not_at_all(tmp_path):
     assert (found["advantages"]["checked"], found["advantages"]["differing"]) == (4, 0)
     found, _, overview = report(tmp_path / "half", halves[0])
     assert (found["advantages"]["checked"], found["advantages"]["not_known"]) == (0, 2)
-    [check] = [one for one in overview.checks if one.what == "advantages"]
-    assert check.unobserved == "their formula is not known"
+    assert _check(overview) == ("not_recorded", "their formula is not known")
 
 
 @pytest.mark.parametrize(
@@ -151,10 +150,17 @@ def test_what_is_not_known_is_not_judged(tmp_path, one):
 )
 def test_why_advantages_were_not_computed_again_is_said(tmp_path, one, reason):
     _, page, overview = report(tmp_path, one)
-    [check] = [one for one in overview.checks if one.what == "advantages"]
-    assert check.unobserved == reason
+    is_none = reason == "none was recorded"
+    assert _check(overview) == (
+        ("does_not_apply", "no advantage was recorded") if is_none else ("not_recorded", reason)
+    )
     said = f"The advantages were not computed again: {reason}."
-    assert (said in page) is (reason != "none was recorded")
+    assert (said in page) is not is_none
+
+
+def _check(overview):
+    [check] = [one for one in overview.checks if one.what == "advantages that differ from the rewards"]
+    return check.state, check.detail
 
 
 def test_a_group_of_one_has_no_advantage(tmp_path):

@@ -137,6 +137,27 @@ def test_a_rank_that_is_late_all_along_gets_its_first_step_from_what_the_job_tol
     assert "late since step 3" in one.evidence[-1]
 
 
+def test_a_rank_that_evaluates_in_every_second_step_costs_its_share_of_all_steps(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "evaluate": 5.4 if rank == 0 and step % 2 == 0 else 0.02 * (1 - rank)}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.write()
+    [one] = _late(job)
+    assert one.cost is not None
+    assert 0.75 < one.cost < 0.85
+
+
+def test_a_single_long_step_does_not_make_the_usual_lateness_longer(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 30.0 if rank == step == 1 else 0.5 if rank == 1 else 0.4}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.write()
+    [one] = _late(job)
+    assert re.search(r" 10\d ms more per step \(15 % of a step\)", one.text)
+
+
 def test_a_change_that_the_records_show_has_it_below(tmp_path: Path) -> None:
     def phases(step: int, rank: int) -> dict[str, float]:
         return {**PHASES, "sample": 0.9 if rank == 1 and 11 <= step <= 20 else 0.4}

@@ -138,10 +138,22 @@ def test_a_run_in_order_says_what_was_checked_and_what_could_not_be(tmp_path: Pa
     run = tmp_path / "data" / "fine"
     process(run, 0, world_size=1, started=1_700_000_000_000_000_000).write()
     page = _page(tmp_path, run)
-    _has(page.texts["findings"], "No finding in what was checked: how the processes ended, errors, lost telemetry.")
-    assert re.search(r"Not observed: \d+ of \d+ checks; the page says which, and why\.", page.texts["findings"])
-    _has(page.texts["findings"], "no trace of a step was recorded duration of steps and phases a rank that is late")
-    _has(page.texts["findings"], "no call was recorded tools model calls time to the first chunk retries")
+    _has(
+        page.texts["findings"],
+        "Nothing was recorded, so there is nothing to judge: checked 1 thing; 2 had too little data; 28 do not",
+    )
+    _has(
+        page.texts["findings"],
+        "Checked, nothing found: how the processes ended (1 process).",
+    )
+    _has(
+        page.texts["findings"],
+        "Too little data for 2 checks: errors, lost telemetry errors: needs 1 span or log record, has 0",
+    )
+    _has(
+        page.texts["findings"], "Does not apply to this run: 28 checks steps and phases that become slower, late ranks"
+    )
+    _has(page.texts["findings"], "failing tools, tools that become slower: no tool was called")
     _has(page.texts["telemetry"], "No drop was counted, and every line could be read.")
 
 
@@ -306,8 +318,7 @@ def test_steps_of_one_rank_are_not_said_to_be_none(tmp_path: Path) -> None:
             writer.span("rl.rank.step", iteration, iteration + 1, {"rl.loop.iteration": iteration})
         writer.write()
         findings = _page(tmp_path, run).texts["findings"]
-        _has(findings, "it takes two ranks, and the steps are of one a rank that is late in its steps")
-        assert "was recorded duration of steps" not in findings
+        _has(findings, "late ranks: the job has one rank", "steps and phases that become slower: needs 16 steps, has 3")
 
 
 def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) -> None:

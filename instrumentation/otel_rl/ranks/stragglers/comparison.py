@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.ranks.stragglers.replay import Replay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from otel_rl.ranks.stragglers.replay import Entered
     from otel_rl.ranks.stragglers.timeline import RankStep, StepKey
@@ -24,7 +24,7 @@ class Straggler(NamedTuple):
     """The rank that cost the others most in one step."""
 
     rank: int
-    #: So much earlier the others would have ended the step without it, in seconds.
+    #: So much earlier the others would have ended the step without it, in seconds; at most what it worked longer.
     lost: float
     #: The collective in which the others waited longest for it.
     operation: str
@@ -50,7 +50,14 @@ class StepComparison:
     @property
     def lost_share(self) -> float:
         """Share of the step that the others lost to the straggler."""
-        return self.straggler.lost / self.length if self.straggler and self.length > 0 else 0.0
+        return lost_share([self])
+
+
+def lost_share(steps: Iterable[StepComparison]) -> float:
+    """Return the share of the time of these steps that was lost to their stragglers."""
+    steps = list(steps)
+    lost, length = sum(step.straggler.lost for step in steps if step.straggler), sum(step.length for step in steps)
+    return min(lost / length, 1.0) if length > 0 else 0.0
 
 
 def compare(key: StepKey, steps: Mapping[int, RankStep]) -> StepComparison:
@@ -90,20 +97,43 @@ def _waited(steps: Mapping[int, RankStep], entered: Entered) -> dict[int, Counte
 def _straggler(
     steps: Mapping[int, RankStep], replay: Replay, waited: Mapping[int, Counter[tuple[str, str]]]
 ) -> Straggler | None:
-    late = _lateness(replay.entered)
-    if not late:
+    rank, more = _latest(steps, _lateness(replay.entered))
+    if rank is None:
         return None
-    # Replaying without each rank would cost their number squared: the one that was last by most is asked.
-    rank = max(late, key=late.__getitem__)
     ends = replay.ends(without=rank)
     if not ends:
         return None
-    lost = fmean(steps[other].ended - end for other, end in ends.items()) / _NS
+    lost = fmean(steps[other].ended - end for other, end in ends.items())
+    # A rank that leaves a collective late enters the next one late, and has not worked longer for that.
+    lost = min(lost, more.total()) / _NS
     if lost <= 0:
         return None
     others = sum((waited[other] for other in ends), start=Counter[tuple[str, str]]())
     group, operation = max(others, key=others.__getitem__, default=("", ""))
-    return Straggler(rank, lost, operation, group, _phase(steps, rank))
+    return Straggler(rank, lost, operation, group, max(more, key=more.__getitem__))
+
+
+def _latest(steps: Mapping[int, RankStep], late: Counter[int]) -> tuple[int | None, Counter[str]]:
+    """Return the rank that was last by most of what its own work explains, and that work beyond the others'.
+
+    Replaying without each rank would cost their number squared: this one is asked.
+    """
+    work = {rank: _work_by_phase(step) for rank, step in steps.items()} if late else {}
+    latest, most, found = None, 0, Counter[str]()
+    for rank, by in late.most_common():
+        if by <= most:
+            break
+        more = _beyond(work, rank)
+        if (explained := min(by, more.total())) > most:
+            latest, most, found = rank, explained, more
+    return latest, found
+
+
+def _beyond(work: Mapping[int, Counter[str]], rank: int) -> Counter[str]:
+    """Phase -> ns that ``rank`` worked beyond the median of the other ranks; only phases in which it did."""
+    others = [of_rank for other, of_rank in work.items() if other != rank]
+    more = {name: own - median(other[name] for other in others) for name, own in work[rank].items()}
+    return Counter({name: round(by) for name, by in more.items() if by > 0})
 
 
 def _lateness(entered: Entered) -> Counter[int]:
@@ -114,14 +144,6 @@ def _lateness(entered: Entered) -> Counter[int]:
             *_, second, (last, rank) = sorted((moment, rank) for rank, moment in moments.items())
             late[rank] += last - second[0]
     return late
-
-
-def _phase(steps: Mapping[int, RankStep], straggler: int) -> str:
-    """Return the phase in which ``straggler`` worked longest beyond what the other ranks did."""
-    own = _work_by_phase(steps[straggler])
-    others = [_work_by_phase(step) for rank, step in steps.items() if rank != straggler]
-    more = {name: own[name] - fmean(other[name] for other in others) for name in own}
-    return max(more, key=more.__getitem__, default=OUTSIDE)
 
 
 def _work_by_phase(step: RankStep) -> Counter[str]:

@@ -6,6 +6,8 @@ from collections import deque
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.ranks.stragglers.comparison import lost_share
+
 if TYPE_CHECKING:
     from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
     from otel_rl.ranks.stragglers.timeline import StepKey
@@ -70,7 +72,7 @@ class Persistence:
             return None
         # The step that lost most explains best where the time goes.
         worst = max(stragglers, key=lambda late: late.lost)
-        share = fmean(step.lost_share for step in steps)
+        share = lost_share(steps)
         key = steps[-1].key
         return StragglerChange(worst, share, lost, key, self._of_same_loop(key)[0].iteration)
 

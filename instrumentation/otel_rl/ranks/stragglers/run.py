@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from otel_rl.ranks.stragglers import clocks, timeline
 from otel_rl.ranks.stragglers.clocks import Offset
-from otel_rl.ranks.stragglers.comparison import compare
+from otel_rl.ranks.stragglers.comparison import compare, lost_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -38,7 +38,7 @@ class Cost(NamedTuple):
 
     rank: int
     steps: int
-    #: Seconds and share of such a step that the others lost; means.
+    #: Seconds, and share of the time, that the others lost in such a step; means.
     lost: float
     share: float
     operation: str
@@ -126,7 +126,7 @@ def _cost(rank: int, steps: Sequence[StepComparison]) -> Cost:
         rank,
         len(steps),
         fmean(late.lost for late in stragglers),
-        fmean(step.lost_share for step in steps),
+        lost_share(steps),
         operation,
         group,
         _by_loss(stragglers, lambda late: late.phase),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Fewest points on either side of a change.
 FEWEST = 3
+#: Fewest points of a series in most places of which a change shows: of fewer, too many random orders differ as much.
+ENOUGH = 16
 #: Largest chance of a change where there is none, of one series.
 _CHANCE = 0.005
 _ORDERS, _ORDERS_AT_ONCE = 999, 111

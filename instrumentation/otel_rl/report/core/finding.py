@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from otel_rl.report.core import human
+
 
 class Severity(str, Enum):
     """How much a finding matters: ``notice`` is said, and is no reason to stop."""
@@ -54,24 +56,73 @@ class Finding:
     look_at: list[str] = field(default_factory=list)
 
 
+class CheckState(str, Enum):
+    """Whether something could be looked for."""
+
+    CHECKED = "checked"
+    TOO_LITTLE = "too_little_data"
+    #: It would apply to this program, but its data is missing.
+    NOT_RECORDED = "not_recorded"
+    NOT_APPLICABLE = "does_not_apply"
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked for; ``unobserved`` says why it could not be, ``""`` where it could.
+    """One thing that was looked for, or that could not be.
 
-    ``codes`` are those of the findings that it can lead to.
+    Attributes:
+        what: what was looked for, as a noun.
+        state: whether that was possible.
+        detail: what it rests on (``120 steps of 2 ranks``); where it was not possible how much it needs and has, or
+            why, and what to set.
+        codes: of the findings that it can lead to.
+        points: how many steps, calls or samples it rests on.
     """
 
     what: str
-    unobserved: str = ""
+    state: CheckState
+    detail: str
     codes: tuple[str, ...] = ()
+    points: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        points: float,
+        needed: float,
+        noun: str,
+        codes: tuple[str, ...] = (),
+        basis: str = "",
+        plural: str | None = None,
+    ) -> Check:
+        """Return a check of ``points`` values where ``needed`` are enough; ``basis`` names them in other words."""
+        if points < needed:
+            detail = f"needs {human.amount(needed, noun, plural)}, has {human.number(points)}"
+            return cls(what, CheckState.TOO_LITTLE, detail, codes, int(points))
+        return cls(what, CheckState.CHECKED, basis or human.amount(points, noun, plural), codes, int(points))
+
+    @classmethod
+    def not_recorded(cls, what: str, reason: str, codes: tuple[str, ...] = ()) -> Check:
+        """Return one that would apply; ``reason`` says why its data is missing, and what to set."""
+        return cls(what, CheckState.NOT_RECORDED, reason, codes)
+
+    @classmethod
+    def not_applicable(cls, what: str, reason: str, codes: tuple[str, ...] = ()) -> Check:
+        """Return one that this program cannot fail."""
+        return cls(what, CheckState.NOT_APPLICABLE, reason, codes)
 
 
 @dataclass(slots=True)
 class Overview:
-    """Findings, the most important first, and the checks behind them."""
+    """Findings, the most important first, and the checks behind them.
+
+    ``extent`` says of how much: ``120 steps of 2 ranks``; ``""`` where nothing was recorded.
+    """
 
     findings: list[Finding]
     checks: list[Check]
+    extent: str = "this run"
 
     @property
     def worst(self) -> Severity | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import CheckState, Severity
+
 if TYPE_CHECKING:
-    from otel_rl.report.core.finding import Finding, Overview
+    from otel_rl.report.core.finding import Check, Finding, Overview
 
 #: Version of the JSON: a key is removed or changes its meaning only with another number.
 FORMAT = 1
@@ -13,54 +17,67 @@ _LINES = 3
 
 
 def lines(overview: Overview) -> list[str]:
-    """Return the first findings, one line each; without any, what was checked and how much was not observed."""
+    """Return the first findings, one line each; without any, the verdict and what it rests on."""
     sentences = [f"{finding.severity.value}: {finding.text}" for finding in overview.findings]
+    if is_in_order(overview):
+        sentences.insert(0, verdict(overview))
+        sentences += [checked_without_finding(overview)] if len(sentences) < _LINES else []
     if len(sentences) > _LINES:
         left = len(sentences) - _LINES + 1
         return [*sentences[: _LINES - 1], f"and {left} more findings, on the page"]
-    return sentences or [no_finding(overview), *([text] if (text := unobserved(overview)) else [])]
+    return sentences
 
 
-def no_finding(overview: Overview) -> str:
-    """Return one sentence for a run in which nothing was found."""
-    return f"No finding in what was checked: {', '.join(checked(overview))}."
+def is_in_order(overview: Overview) -> bool:
+    """Return whether nothing was found beyond notices."""
+    return overview.worst in (None, Severity.NOTICE)
 
 
-def checked(overview: Overview) -> list[str]:
-    """Return what could be checked."""
-    return [check.what for check in overview.checks if not check.unobserved]
+def verdict(overview: Overview) -> str:
+    """Return one sentence on a run in which nothing was found: how much of it was seen, and how much was checked."""
+    number = Counter(check.state for check in overview.checks)
+    parts = [f"checked {human.amount(number[CheckState.CHECKED], 'thing')}"]
+    for state, singular, plural in _LEFT:
+        if number[state]:
+            parts.append(f"{human.number(number[state])} {singular if number[state] == 1 else plural}")
+    seen = f"Nothing wrong found in {overview.extent}" if overview.extent else _NOTHING
+    return f"{seen}: {'; '.join(parts)}."
 
 
-def nothing_found(overview: Overview) -> list[str]:
-    """Return what was checked and has no finding."""
+_NOTHING = "Nothing was recorded, so there is nothing to judge"
+_LEFT = (
+    (CheckState.TOO_LITTLE, "had too little data", "had too little data"),
+    (CheckState.NOT_RECORDED, "was not recorded", "were not recorded"),
+    (CheckState.NOT_APPLICABLE, "does not apply", "do not apply"),
+)
+
+
+def without_finding(overview: Overview, state: CheckState) -> list[Check]:
+    """Return the checks in this state that have no finding."""
     codes = {part.code for finding in overview.findings for part in (finding, *finding.symptoms)}
-    return [check.what for check in overview.checks if not check.unobserved and codes.isdisjoint(check.codes)]
+    return [check for check in overview.checks if check.state is state and codes.isdisjoint(check.codes)]
 
 
-def unobserved(overview: Overview) -> str:
-    """Return how much could not be checked; ``""`` where all could be."""
-    number = sum(1 for check in overview.checks if check.unobserved)
-    return f"Not observed: {number} of {len(overview.checks)} checks; the page says which, and why." if number else ""
-
-
-def reasons(overview: Overview) -> dict[str, list[str]]:
-    """Return reason -> what could not be checked for it, each with what was missing where the reason has it."""
-    by_reason: dict[str, list[str]] = {}
-    for check in overview.checks:
-        if check.unobserved:
-            reason, _, missing = check.unobserved.partition(": ")
-            by_reason.setdefault(reason, []).append(f"{check.what}: {missing}" if missing else check.what)
-    return by_reason
+def checked_without_finding(overview: Overview) -> str:
+    """Return one line with what was checked and has no finding, and how much each rests on; ``""`` without any."""
+    names = [f"{check.what} ({check.detail})" for check in without_finding(overview, CheckState.CHECKED)]
+    return f"Checked, nothing found: {', '.join(names)}." if names else ""
 
 
 def as_json(overview: Overview) -> dict[str, Any]:
     """Return all findings with their symptoms, and the checks."""
+    unobserved = [check for check in overview.checks if check.state is not CheckState.CHECKED]
     return {
         "format": FORMAT,
         "worst": overview.worst.value if overview.worst is not None else None,
+        "verdict": verdict(overview) if is_in_order(overview) else None,
         "findings": [_as_json(finding) for finding in overview.findings],
-        "checked": checked(overview),
-        "not_observed": {check.what: check.unobserved for check in overview.checks if check.unobserved},
+        "checked": [check.what for check in overview.checks if check.state is CheckState.CHECKED],
+        "not_observed": {check.what: check.detail for check in unobserved},
+        "checks": [
+            {"what": check.what, "state": check.state.value, "points": check.points, "detail": check.detail}
+            for check in overview.checks
+        ],
     }
 
 

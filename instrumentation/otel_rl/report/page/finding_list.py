@@ -1,16 +1,16 @@
-"""The first section of the page: what deserves a look, what was checked, and what was not observed."""
+"""The first section of the page: what deserves a look, what was checked, and what could not be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import output
-from otel_rl.report.core.finding import Severity
+from otel_rl.report.core import human, output
+from otel_rl.report.core.finding import CheckState, Severity
 
 if TYPE_CHECKING:
     from otel_rl.report.core.blocks import Section
-    from otel_rl.report.core.finding import Finding, Overview
+    from otel_rl.report.core.finding import Check, Finding, Overview
 
 _TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "notice"}
 _SYMPTOMS = 6
@@ -35,10 +35,39 @@ def entries(overview: Overview, sections: list[Section], figures: dict[str, str]
     return [_entry(finding, filled, figures) for finding in overview.findings]
 
 
-def checked(overview: Overview) -> str:
-    """Return what was checked and has no finding; without any finding the section says so already."""
-    names = output.nothing_found(overview) if overview.findings else []
-    return f"Checked, nothing found: {', '.join(names)}." if names else ""
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Checks that could not be made: a line, and below it what each lacks."""
+
+    line: str
+    lacking: list[str]
+
+
+def folded(overview: Overview) -> list[Folded]:
+    """Return the checks that could not be made, by the reason."""
+    kinds = []
+    for state, words in _FOLDED.items():
+        checks = output.without_finding(overview, state)
+        if checks:
+            names = "" if state is CheckState.NOT_APPLICABLE else f": {', '.join(check.what for check in checks)}"
+            line = f"{words} {human.amount(len(checks), 'check')}{names}"
+            kinds.append(Folded(line, _by_reason(checks)))
+    return kinds
+
+
+def _by_reason(checks: list[Check]) -> list[str]:
+    """Return each reason once, with all that it holds for."""
+    reasons: dict[str, list[str]] = {}
+    for check in checks:
+        reasons.setdefault(check.detail, []).append(check.what)
+    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+_FOLDED = {
+    CheckState.TOO_LITTLE: "Too little data for",
+    CheckState.NOT_RECORDED: "Not recorded, for",
+    CheckState.NOT_APPLICABLE: "Does not apply to this run:",
+}
 
 
 def _entry(finding: Finding, sections: set[str], figures: dict[str, str]) -> FindingEntry:

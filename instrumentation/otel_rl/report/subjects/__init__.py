@@ -6,7 +6,8 @@ Modules of a subject, where it has that part:
     section: its section of the page.
 
 Other modules:
-    overview: all findings in order, what was checked, and what was unobserved.
+    overview: all findings in order, and what was checked.
+    workload: what kind of program a run is: which checks apply to it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ SUBJECTS = (
     "event_loops",
     "telemetry",
     "health",
+    "run_time",
     "steps",
     "training",
     "rollouts",
@@ -42,6 +44,7 @@ SUBJECTS = (
 #: Keys of the sections in reading order; others come last.
 SECTIONS = (
     "ending",
+    "run_time",
     "steps",
     "training",
     "ranks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.finding import Overview
-from otel_rl.report.subjects import CHECKS
+from otel_rl.report.subjects import CHECKS, workload
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Subject
@@ -19,7 +19,7 @@ def examine(collected: Collected) -> Overview:
         known[subject.name] = subject.findings(collected, known)
     findings = [finding for of_subject in known.values() for finding in of_subject]
     checks = [check for subject in sorted(collected.subjects, key=_place) for check in subject.checks(collected)]
-    return Overview(sorted(findings, key=_order), checks)
+    return Overview(sorted(findings, key=_order), checks, workload.extent(collected))
 
 
 def _order(finding: Finding) -> tuple[int, bool, float]:

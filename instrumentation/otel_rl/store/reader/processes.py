@@ -56,6 +56,11 @@ class Process:
         return value
 
     @property
+    def records(self) -> int:
+        """Spans, points of metrics and log records that were read."""
+        return self.spans + self.points + self.logs
+
+    @property
     def rank(self) -> int | None:
         """Global rank, or ``None`` where there is none."""
         return int_or_none(self.identity(names.RL_RANK))

@@ -12,7 +12,7 @@ from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
-    from otel_rl.report.core.over_time import Line
+    from otel_rl.report.core.over_time import Line, OverTime
     from otel_rl.report.subjects.calls.aggregate import CallStatistics
 
 _ERROR_TYPES = 3
@@ -26,21 +26,59 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return which calls were recorded, and what is known of them."""
-    series = collected[Calls].over_time
-    kinds = {called.kind for called in series.seconds.lines()}
-    no_model_call = "" if MODEL in kinds else _NO_CALL
-    first_chunk = "" if series.first_chunk.lines() else no_model_call or "no call was streamed"
-    retries = "" if series.retried.lines() else no_model_call or "the clients do not tell"
+    calls, totals = collected[Calls], collected.totals
+    series, tools, models = calls.over_time, calls.tools(totals), calls.models(totals)
     return [
-        Check("tools", "" if TOOL in kinds else _NO_CALL, ("slower_tool", "slow_tool", "failing_tool")),
-        Check("model calls", no_model_call, _OF_MODELS),
-        Check("time to the first chunk", first_chunk, ("slower_model",)),
-        Check("retries", retries, _OF_MODELS),
+        _failing("failing tools", tools, "no tool was called", "failing_tool"),
+        _slower("tools that become slower", TOOL, series.seconds, tools, ("slower_tool", "slow_tool")),
+        _failing("failing model calls", models, _NO_MODEL, "failing_model"),
+        _slower("model calls that become slower", MODEL, series.seconds, models, ("slower_model", "slow_server")),
+        _first_chunk(series.first_chunk, models),
+        _retried(series.retried, models),
     ]
 
 
-_OF_MODELS = ("slower_model", "slow_server", "failing_model", "retried_model")
-_NO_CALL = "no call was recorded"
+def _failing(what: str, callees: list[CallStatistics], without: str, code: str) -> Check:
+    """Return whether there are enough calls for failures to be more than chance."""
+    if not callees:
+        return Check.not_applicable(what, without, (code,))
+    failed = sum(callee.failed for callee in callees)
+    codes = (code, "errors") if failed else (code,)
+    return Check.of(what, sum(callee.number for callee in callees), thresholds.FEWEST_FAILED, "call", codes)
+
+
+def _slower(
+    what: str, kind: str, series: OverTime, callees: list[CallStatistics], codes: tuple[str, ...], without: str = ""
+) -> Check:
+    """Return whether one callee has calls at enough steps, or moments, for a change to show."""
+    if not callees:
+        return Check.not_applicable(what, "no tool was called" if kind == TOOL else _NO_MODEL, codes)
+    lines = merged({key: line for key, line in series.lines().items() if key.kind == kind}, lambda key: key.name)
+    points = max((len(line.x) for line in lines.values()), default=0)
+    if not points and without:
+        return Check.not_applicable(what, without, codes)
+    if points < change_points.ENOUGH:
+        return Check.of(what, points, change_points.ENOUGH, "step or second with calls", codes, plural=_MOMENTS)
+    return Check.of(what, sum(line.count for line in lines.values()), 1, "call", codes)
+
+
+def _first_chunk(series: OverTime, models: list[CallStatistics]) -> Check:
+    what = "first chunks that come later"
+    return _slower(what, MODEL, series, models, ("slower_model",), "no call was streamed")
+
+
+def _retried(series: OverTime, models: list[CallStatistics]) -> Check:
+    what, codes = "retried model calls", ("retried_model",)
+    if not models:
+        return Check.not_applicable(what, _NO_MODEL, codes)
+    number = sum(line.count for line in series.lines().values())
+    if not number:
+        return Check.not_recorded(what, "the client library does not say how often it sends a request", codes)
+    return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes)
+
+
+_NO_MODEL = "no model was called"
+_MOMENTS = "steps or seconds with calls"
 
 
 def _tools(collected: Collected) -> list[Finding]:

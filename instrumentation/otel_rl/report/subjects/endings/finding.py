@@ -40,9 +40,11 @@ class _Stop:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    has_manifest = any(process.manifest is not None for process in collected.reader.processes)
-    unobserved = "" if has_manifest else sentences.NO_MANIFEST
-    return [Check("how the processes ended", unobserved, ("ended", "missing_ranks", "hang"))]
+    what, codes = "how the processes ended", ("ended", "missing_ranks", "hang")
+    known = sum(1 for process in collected.reader.processes if process.manifest is not None)
+    if not known:
+        return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
+    return [Check.of(what, known, 1, "process", codes, human.amount(known, "process", "processes"))]
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:

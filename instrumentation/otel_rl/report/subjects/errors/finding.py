@@ -22,9 +22,11 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
     return [*_hangs(collected, causes), *_errors(collected, causes)]
 
 
-def checks(_collected: Collected) -> list[Check]:
+def checks(collected: Collected) -> list[Check]:
     """Return what is always looked for."""
-    return [Check("errors", codes=("errors", "failing_tool", "failing_model", "hang"))]
+    number = sum(process.spans + process.logs for process in collected.reader.processes)
+    codes = ("errors", "failing_tool", "failing_model", "hang", "ended")
+    return [Check.of("errors", number, 1, "span or log record", codes, f"{human.number(number)} spans and log records")]
 
 
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.event_loops.aggregate import EventLoopBlocks
 from otel_rl.semconv import metrics
@@ -46,14 +47,11 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether an event loop was watched."""
-    is_watched = any(collected.totals.of(metrics.RL_EVENT_LOOP_LAG))
-    return [
-        Check(
-            "blocks of event loops",
-            "" if is_watched else "no operation was seen in one",
-            ("blocked_event_loop",),
-        )
-    ]
+    what, codes = "blocked event loops", ("blocked_event_loop",)
+    number = combined(list(collected.totals.of(metrics.RL_EVENT_LOOP_LAG))).cell.count
+    if number:
+        return [Check.of(what, number, 1, "measurement", codes)]
+    return [Check.not_applicable(what, "no rollout, tool or model call was awaited in one", codes)]
 
 
 def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:

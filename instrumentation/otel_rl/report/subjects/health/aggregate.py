@@ -262,7 +262,8 @@ class HealthReplay:
             (verdict.attempt, verdict.loop), ()
         ):
             return verdict
-        return replace(verdict, severity=State.HEALTHY, evidence="judged while the program ran, by values in no record")
+        evidence = "judged while the program ran, by values in no record"
+        return replace(verdict, severity=State.HEALTHY, evidence=evidence, observed=0, needed=0, lacking=())
 
     def _with_live(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Return the verdicts, with those of the live events where they are graver: records do not show all values.

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import thresholds
-from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
     from otel_rl.health.verdict import Verdict
     from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.subjects.workload import Workload
 
 _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICAL}
 _SECTION = "training"
@@ -38,13 +41,56 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return what was checked by every rule without a finding, or why it could not be."""
-    by_title: dict[str, Check] = {}
+    by_title: dict[str, Verdict] = {}
     for verdict in collected[HealthReplay].verdicts():
         # Judged in one of several loops.
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
-            unobserved = verdict.evidence if verdict.severity == State.UNOBSERVED else ""
-            by_title[verdict.title] = Check(verdict.title, unobserved)
-    return list(by_title.values())
+            by_title[verdict.title] = verdict
+    program = workload.of(collected)
+    return [_check(verdict, program) for verdict in by_title.values()]
+
+
+def _check(verdict: Verdict, program: Workload) -> Check:
+    """Return whether a rule had its inputs, and enough of them."""
+    what, code = _noun(verdict.title), verdict.code
+    codes = (code, *_SLOWER) if code == Code.P7_SLOW_STEP else (code,)
+    if verdict.lacking:
+        foreign = _foreign(verdict, program)
+        make = Check.not_applicable if foreign else Check.not_recorded
+        return make(what, foreign or verdict.evidence, codes)
+    if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
+        return Check.not_recorded(what, verdict.evidence, codes)
+    if not verdict.needed:
+        return Check(what, CheckState.CHECKED, verdict.evidence, codes)
+    return Check.of(what, verdict.observed, verdict.needed, _NOUNS.get(code, "log call"), codes)
+
+
+def _noun(title: str) -> str:
+    """Return a title as it stands inside of a sentence: ``no signal``, ``KL explosion``."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
+def _foreign(verdict: Verdict, program: Workload) -> str:
+    """Return why a rule whose inputs are missing does not apply; ``""`` where it does."""
+    if not program.trains:
+        return program.without_steps
+    if not program.learns_from_samples and verdict.code not in _OF_ALL_TRAINING:
+        return workload.NO_SAMPLES
+    if verdict.code == Code.ENGINE_DRIFT and not program.has_engine:
+        return "no engine generates for the trainer"
+    return _OF_SOME.get(verdict.code, "")
+
+
+#: Rules on values that every training has.
+_OF_ALL_TRAINING = frozenset({Code.P7_SLOW_STEP, Code.LEARNING_RATE, Code.GRADIENT_NORM, Code.NON_FINITE})
+#: Rules on values that only some trainers have -> why others have none.
+_OF_SOME = {
+    Code.P6_VALIDATION_COLLAPSE: "no reward of an evaluation was logged",
+    Code.STALENESS: "only asynchronous trainers log the age of their samples",
+}
+_NOUNS = {Code.P7_SLOW_STEP: "step", Code.P6_VALIDATION_COLLAPSE: "evaluation"}
+#: Findings of the same subject that the rule on step times does not make.
+_SLOWER = ("slower_step", "slower_phase")
 
 
 def _finding(verdict: Verdict, place: str) -> Finding:

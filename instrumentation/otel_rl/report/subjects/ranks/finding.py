@@ -6,12 +6,13 @@ from bisect import bisect_right
 from math import exp, inf, lgamma, log
 from operator import itemgetter
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _CODE, _SECTION, _CHART = "late_rank", "ranks", "own-work"
 _FEWEST_STEPS = 3
+#: Of so many steps the one with most work of its own is left out of the mean: a first step, a checkpoint.
+_LARGEST = 20
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -35,17 +38,27 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ranks could be compared."""
-    codes = ("late_rank", "slower_rank", "slower_collectives", "hang")
-    return [Check("a rank that is late in its steps", _unobserved(collected), codes)]
+    what, codes = "late ranks", ("late_rank", "slower_rank", "slower_collectives", "hang")
+    program, steps = workload.of(collected), collected.steps
+    ranks = len([rank for rank in steps.ranks if rank is not None])
+    if program.trains and program.ranks < 2:  # noqa: PLR2004 - nothing to compare
+        return [Check.not_applicable(what, "the job has one rank", codes)]
+    if not program.trains or not ranks:
+        make = (
+            Check.not_recorded if program.ranks > 1 and (program.trains or program.may_train) else Check.not_applicable
+        )
+        return [make(what, program.without_steps or sentences.NO_STEP, codes)]
+    if not steps.seen.count:
+        return [Check.not_recorded(what, "the collectives of its steps are not seen", codes)]
+    if not any(totals.collectives.total for totals in steps.ranks.values()):
+        return [Check.not_applicable(what, "no rank waits for another: there are no collectives", codes)]
+    number = steps.count_slowest() * steps.own.width
+    return [Check.of(what, number, _fewest_steps(ranks), "step", codes, workload.extent(collected))]
 
 
-def _unobserved(collected: Collected) -> str:
-    ranks = [rank for rank in collected.steps.ranks if rank is not None]
-    if not collected.steps.ranks:
-        return sentences.NO_STEP
-    if len(ranks) < 2:  # noqa: PLR2004 - nothing to compare
-        return "it takes two ranks, and the steps are of one"
-    return "" if collected.steps.seen.count else "the collectives of the steps were not seen"
+def _fewest_steps(ranks: int) -> int:
+    """Return the steps of which one rank has to be the late one in all, for chance not to explain it."""
+    return next(steps for steps in range(_FEWEST_STEPS, 100) if _is_often(steps, steps, ranks))
 
 
 def _late_ranks(collected: Collected) -> list[Finding]:
@@ -191,10 +204,9 @@ def _most_work(collected: Collected) -> Finding | None:
     if compared < _FEWEST_STEPS:
         return None
     slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
-    more, length = _typical(collected, slowest)
-    share = more / length if length else 0.0
+    typical, more, share = _longer(collected, slowest)
     is_often = _is_often(ranks[slowest].slowest, compared, len(ranks))
-    if not is_often or share < thresholds.NOTABLE_SHARE or more < thresholds.NOTABLE_SECONDS:
+    if not is_often or share < thresholds.NOTABLE_SHARE or min(typical, more) < thresholds.NOTABLE_SECONDS:
         return None
     text = (
         f"Rank {slowest} makes the others wait: most work of its own in {ranks[slowest].slowest} of {compared} steps, "
@@ -227,16 +239,38 @@ def _chance(late: int, steps: int, ranks: int) -> float:
     return sum(map(exp, logarithms))
 
 
-def _typical(collected: Collected, rank: int) -> tuple[float, float]:
-    """Return how much longer a rank works than the others, and the length of a step: medians, robust to checkpoints."""
+class _Longer(NamedTuple):
+    """How much longer a rank works than the others: median, and mean without the largest few (checkpoints)."""
+
+    typical: float
+    mean: float
+    #: The mean as a share of the same steps' length.
+    share: float
+
+
+def _longer(collected: Collected, rank: int) -> _Longer:
+    lengths = _by_bin(collected.steps.by_rank)
+    more = [
+        (cells[rank] - fmean(value for other, value in cells.items() if other != rank), fmean(lengths[first].values()))
+        for first, cells in _by_bin(collected.steps.own).items()
+        if rank in cells and len(cells) > 1 and first in lengths
+    ]
+    if not more:
+        return _Longer(0.0, 0.0, 0.0)
+    usual = sorted(more)[: -max(len(more) // _LARGEST, 1)] or more
+    # Where another rank works longer, this one costs nothing.
+    lost, length = sum(max(by, 0.0) for by, _ in usual), sum(length for _, length in usual)
+    return _Longer(median(by for by, _ in more), lost / len(usual), min(lost / length, 1.0) if length else 0.0)
+
+
+def _by_bin(series: BinnedSeries) -> dict[int, dict[int, float]]:
+    """Return first step of a bin -> rank -> mean."""
     by_bin: dict[int, dict[int, float]] = {}
-    for other, line in collected.steps.own.lines().items():
-        if other is not None:
+    for rank, line in series.lines().items():
+        if rank is not None:
             for first, cell in line:
-                by_bin.setdefault(first, {})[other] = cell.mean
-    met = [cells for cells in by_bin.values() if rank in cells and len(cells) > 1]
-    more = [cells[rank] - fmean(value for other, value in cells.items() if other != rank) for cells in met]
-    return (median(more) if more else 0.0), collected.steps.lengths.quantile(0.5)
+                by_bin.setdefault(first, {})[rank] = cell.mean
+    return by_bin
 
 
 def _place(collected: Collected, rank: int, more: float) -> str:

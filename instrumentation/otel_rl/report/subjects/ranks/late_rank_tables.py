@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.subjects.ranks.aggregate import LateRank, LateRanks
@@ -20,12 +20,14 @@ def stragglers(collected: Collected) -> list[PageBlock]:
     if comparison is None or not comparison.costs():
         return []
     table = Table(
-        ["Late rank", ">In steps", ">Lost per step", ">Share of a step", "Others waited in", "Works longer in"]
+        ["Late rank", ">In steps", ">Lost in each", ">Share of all steps", "Others waited in", "Works longer in"]
     )
-    table.rows += [_cost(cost) for cost in comparison.costs()]
+    table.rows += [_cost(cost, comparison) for cost in comparison.costs()]
     note = (
         f"The last {len(comparison.steps)} steps in the flight recorders, each replayed without the rank that was"
-        f" latest: so much earlier the others would have ended it.{_clocks(comparison)}"
+        " latest: so much earlier the others would have ended it, at most by what that rank worked longer than they."
+        " Some rank is the latest in each step by chance: a finding is one that is late in most steps and costs at"
+        f" least {human.percent(thresholds.NOTABLE_SHARE)} of a step.{_clocks(comparison)}"
     )
     return [PageBlock("Who made the others wait, of late", note, table)]
 
@@ -79,12 +81,14 @@ def _place(stretch: LateRank, collected: Collected) -> str:
     return "the steps above, or those before their numbers began again" if shown.restarts else ""
 
 
-def _cost(cost: Cost) -> list[Value]:
+def _cost(cost: Cost, comparison: RunComparison) -> list[Value]:
+    length = sum(step.length for step in comparison.steps)
+    share = min(cost.lost * cost.steps / length, 1.0) if length else 0.0
     return [
         Value(f"rank {cost.rank}", cost.rank),
-        number_cell(cost.steps),
+        Value(f"{cost.steps} of {len(comparison.steps)}", cost.steps),
         seconds_cell(cost.lost),
-        Value(human.percent(cost.share), cost.share),
+        Value(human.percent(share), share),
         Value(cost.operation),
         Value(cost.phase or "no phase"),
     ]

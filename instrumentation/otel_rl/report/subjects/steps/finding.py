@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
-from otel_rl.report.core.change_points import FEWEST
+from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check
+from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
+_WHAT = "steps and phases that become slower"
+_CODES = ("slower_phase", "slower_step", "longer_garbage_collection", "P7_slow_step")
+
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether there are enough steps to see a change."""
-    steps = collected.steps
-    ranks = [rank for rank in steps.ranks if rank is not None]
-    unobserved = _too_few(steps.lengths.cell.count / max(len(ranks), 1))
-    codes = ("slower_phase", "slower_step", "longer_garbage_collection")
-    return [Check("duration of steps and phases", unobserved, codes)]
-
-
-def _too_few(number: float) -> str:
-    if not number:
-        return sentences.NO_STEP
-    return "" if number >= 2 * FEWEST else f"{number:.0f} steps are too few to tell a change"
+    program = workload.of(collected)
+    if not collected.steps.ranks:
+        reason = program.without_steps
+        make = Check.not_recorded if program.trains or program.may_train else Check.not_applicable
+        return [make(_WHAT, reason or sentences.NO_STEP, _CODES)]
+    number = max(totals.steps.count for totals in collected.steps.ranks.values())
+    return [Check.of(_WHAT, number, ENOUGH, "step", _CODES, workload.extent(collected))]

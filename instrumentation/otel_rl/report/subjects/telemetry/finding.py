@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
@@ -11,7 +12,7 @@ from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
 
-_SECTION = "telemetry"
+_SECTION, _WHAT, _CUT_OFF = "telemetry", "lost telemetry", "cut_off"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
@@ -24,7 +25,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     lost = sum(drop.number for drop in dropped)
     if lost:
         reasons = human.listed(sorted({f"{drop.reason} ({drop.signal})" for drop in dropped}))
-        recorded = sum(process.spans + process.points + process.logs for process in processes)
+        recorded = sum(process.records for process in processes)
         share = lost / (lost + recorded)
         severity = Severity.WARNING if share >= thresholds.LOST else Severity.NOTICE
         text = f"{human.amount(lost, 'item')} of telemetry dropped: {reasons}."
@@ -35,10 +36,34 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     if internal_errors(collected.totals):
         text = "Errors inside the instrumentation itself."
         losses.append(Finding("instrumentation_errors", Severity.WARNING, text, _SECTION))
-    return losses
+    return losses + _cut_off(collected)
+
+
+def _cut_off(collected: Collected) -> list[Finding]:
+    """Return ranks that were killed some steps after their last record: the flight recorder knows how far they came."""
+    postmortem = collected.rings.postmortem
+    if postmortem is None or postmortem.is_running:
+        return []
+    steps = collected.steps.by_rank
+    last = {rank: line[-1][0] + steps.width - 1 for rank, line in steps.lines().items() if line}
+    found = []
+    for ended in postmortem.ranks:
+        rank, step = ended.ring.rank, ended.step
+        if ended.state == GONE and rank in last and step is not None and step - last[rank] > 1:
+            missing = human.amount(step - last[rank] - 1, "whole step")
+            text = f"Rank {rank} was in step {step} and its records end with step {last[rank]}: {missing} are not here."
+            found.append(Finding(_CUT_OFF, Severity.NOTICE, text.replace("step are", "step is"), _SECTION))
+    return found
 
 
 def checks(collected: Collected) -> list[Check]:
-    """Return whether drops were counted."""
-    has_manifest = any(process.manifest is not None for process in collected.reader.processes)
-    return [Check("lost telemetry", "" if has_manifest else sentences.NO_MANIFEST, ("lost_telemetry",))]
+    """Return whether all losses were counted: a process that was killed counts none."""
+    processes = collected.reader.processes
+    codes = ("lost_telemetry", _CUT_OFF, "unreadable", "instrumentation_errors")
+    if not any(process.manifest is not None for process in processes):
+        return [Check.not_recorded(_WHAT, sentences.NO_MANIFEST, codes)]
+    cut = [process.label for process in processes if process.clean_exit is False]
+    if cut:
+        reason = f"{human.listed(cut)} did not end in order, or is at work: what was not delivered yet is not counted"
+        return [Check.not_recorded(_WHAT, reason, codes)]
+    return [Check.of(_WHAT, sum(process.records for process in processes), 1, "record", codes)]

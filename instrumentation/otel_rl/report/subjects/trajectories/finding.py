@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -39,4 +40,9 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether advantages could be computed again."""
-    return [Check("advantages", collected[Trajectories].groups.checked.unobserved, (_DIFFERS,))]
+    what, checked = "advantages that differ from the rewards", collected[Trajectories].groups.checked
+    if checked.samples:
+        return [Check.of(what, checked.samples, 1, "sample", (_DIFFERS,))]
+    if checked.unobserved != NO_ADVANTAGE:
+        return [Check.not_recorded(what, checked.unobserved, (_DIFFERS,))]
+    return [Check.not_applicable(what, "no advantage was recorded", (_DIFFERS,))]

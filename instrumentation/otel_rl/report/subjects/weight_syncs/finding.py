@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.weight_syncs.aggregate import WeightSyncs, compared
 from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
 
@@ -18,7 +19,7 @@ _HOW = {
     Verdict.SKIPPED: "New weights did not reach the engine",
     Verdict.PARTIAL: "A part of the new weights did not reach the engine",
 }
-_NOT_COMPARED = "OTEL_RL_SYNC_CHECK is off, or no engine runs beside a trainer"
+_NOT_COMPARED = "set OTEL_RL_SYNC_CHECK=checksums, for an engine in the trainer's process"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
@@ -49,5 +50,9 @@ def _finding(problem: SyncProblem, where: str) -> Finding:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether that was looked for."""
-    reason = "" if compared(collected.totals) else _NOT_COMPARED
-    return [Check("weights of the engine against the trainer's", reason, tuple(CODES.values()))]
+    what, codes, number = "old weights in the engine", tuple(CODES.values()), compared(collected.totals)
+    if number:
+        return [Check.of(what, number, 1, "comparison", codes)]
+    if workload.of(collected).has_engine:
+        return [Check.not_recorded(what, _NOT_COMPARED, codes)]
+    return [Check.not_applicable(what, "no engine generates for a trainer", codes)]

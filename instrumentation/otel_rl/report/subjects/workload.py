@@ -1,0 +1,103 @@
+"""What kind of program a run is: which checks apply to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.summary import first_value
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+
+#: Algorithms that learn from given answers, and score none of their own.
+_WITHOUT_SAMPLES = frozenset(
+    {Algorithm.SFT, Algorithm.DPO, Algorithm.KTO, Algorithm.REWARD_MODELING, Algorithm.DISTILLATION}
+)
+#: Libraries that a program without any recorded step may train with.
+_TRAINING_LIBRARIES = frozenset({"torch", "trl", "verl", "transformers"})
+_ACTIVE = frozenset({"active", "degraded"})
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a run does.
+
+    Attributes:
+        trains: steps, or values of a trainer, were recorded.
+        may_train: none were, though a library for training was at work, or there are ranks.
+        learns_from_samples: answers of the policy are scored.
+        has_engine: an inference engine works for the trainer.
+        ranks: of the job.
+    """
+
+    trains: bool
+    may_train: bool
+    learns_from_samples: bool
+    has_engine: bool
+    ranks: int
+
+    @property
+    def without_steps(self) -> str:
+        """Why no step was recorded; ``""`` where some were."""
+        if self.trains:
+            return ""
+        return _NO_STEPS if self.may_train else NO_TRAINING
+
+
+NO_TRAINING = "this program has no training steps"
+_NO_STEPS = "no step was recorded: open them with otel_rl.step(), or use a trainer that is supported"
+NO_SAMPLES = "this training scores no answers of the model"
+
+
+def of(collected: Collected) -> Workload:
+    """Return what the records show."""
+    steps, totals, calls = collected.steps, collected.totals, collected[Calls]
+    processes = collected.reader.processes
+    trains = bool(steps.ranks or steps.loops or totals.sum(metrics.RL_TRAIN_STEPS) or collected[Scalars].records)
+    ranks = len({process.rank for process in processes if process.rank is not None} | steps.ranks.keys() - {None})
+    libraries = {
+        name
+        for process in processes
+        for name, outcome in process.mapping("instrumentors").items()
+        if isinstance(outcome, dict) and outcome.get("state") in _ACTIVE
+    }
+    has_calls = bool(calls.models(totals) or calls.tools(totals))
+    algorithm = str(first_value(processes, names.RL_ALGORITHM) or "")
+    has_rewards = bool(collected[Rewards].seconds or collected[Rewards].scores(totals) or collected[Trajectories].ended)
+    return Workload(
+        trains=trains,
+        may_train=not trains and (ranks > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
+        learns_from_samples=trains and has_rewards and algorithm not in _WITHOUT_SAMPLES,
+        has_engine=trains and bool(steps.engines.steps() or weight_syncs.stages(totals)),
+        ranks=ranks,
+    )
+
+
+def extent(collected: Collected) -> str:
+    """Return how much of a run was recorded: its steps, else its rollouts or calls; ``""`` for nothing."""
+    steps, totals, calls = collected.steps, collected.totals, collected[Calls]
+    ranks = len(steps.ranks)
+    if ranks:
+        number = max(rank.steps.count for rank in steps.ranks.values())
+        return human.amount(number, "step") + (f" of {ranks} ranks" if ranks > 1 else "")
+    counted = (
+        ("rollout", calls.rollouts.statistics.number),
+        ("model call", sum(model.number for model in calls.models(totals))),
+        ("tool call", sum(tool.number for tool in calls.tools(totals))),
+    )
+    parts = [human.amount(number, noun) for noun, number in counted if number]
+    if parts:
+        *first, last = parts
+        return f"{', '.join(first)} and {last}" if first else last
+    records = sum(process.records for process in collected.reader.processes)
+    return human.amount(records, "record") if records else ""

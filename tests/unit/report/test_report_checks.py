@@ -1,0 +1,115 @@
+"""What the first section says of checks: made, too little data, not recorded, or not applying to the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.made_up_jobs import STARTED, Job, examined
+from unit.report.synthetic_run import ProcessWriter, process, write_agent_run
+
+from otel_rl.report.core import output
+from otel_rl.report.core.finding import Check, CheckState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.report.core.finding import Overview
+
+
+def _phases(_step: int, _rank: int) -> dict[str, float]:
+    return {"sample": 0.2, "train": 0.1}
+
+
+def _check(overview: Overview, what: str) -> Check:
+    [check] = [one for one in overview.checks if one.what == what]
+    return check
+
+
+def _loop(folder: Path, logged: list[dict[str, float]], **resource: Any) -> ProcessWriter:
+    writer = process(folder, None, started=STARTED, **resource)
+    for step, values in enumerate(logged, 1):
+        where = {"rl.loop.iteration": step}
+        writer.span("rl.rank.step", step, step + 0.9, where)
+        writer.event("rl.step", step + 0.8, body=values, attributes={**where, "rl.step.last": step})
+    writer.write()
+    return writer
+
+
+def test_a_healthy_job_has_a_verdict_that_says_how_much_was_seen(tmp_path: Path) -> None:
+    overview = examined(Job(tmp_path / tmp_path.name, _phases, steps=40).write())
+    assert output.verdict(overview).startswith("Nothing wrong found in 40 steps of 2 ranks: checked ")
+    assert "steps and phases that become slower (40 steps of 2 ranks)" in output.checked_without_finding(overview)
+    assert "late ranks (40 steps of 2 ranks)" in output.checked_without_finding(overview)
+    assert output.lines(overview) == [output.verdict(overview), output.checked_without_finding(overview)]
+
+
+def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_path: Path) -> None:
+    overview = examined(write_agent_run(tmp_path))
+    applying = [check.what for check in overview.checks if check.state is not CheckState.NOT_APPLICABLE]
+    assert "late ranks" not in applying
+    assert "KL explosion" not in applying
+    assert _check(overview, "KL explosion").detail == "this program has no training steps"
+    assert _check(overview, "failing tools") == Check(
+        "failing tools", CheckState.CHECKED, "12 calls", ("failing_tool", "errors"), 12
+    )
+
+
+def test_a_rule_with_too_few_values_has_found_nothing_nor_cleared_anything(tmp_path: Path) -> None:
+    # Seven of eight steps have no difference in reward; one group per step lacks one by chance, too.
+    dead = [{"frac_reward_zero_std": float(step != 4), "reward": step / 8} for step in range(8)]
+    _loop(tmp_path / tmp_path.name / "0", dead, rl__algorithm="grpo")
+    overview = examined(tmp_path / tmp_path.name)
+    check = _check(overview, "no signal")
+    assert (check.state, check.detail) == (CheckState.TOO_LITTLE, "needs 64 log calls, has 8")
+    assert "no signal" not in output.checked_without_finding(overview)
+
+
+def test_a_rule_with_enough_values_says_how_many(tmp_path: Path) -> None:
+    alive = [{"frac_reward_zero_std": 0.25, "reward": step / 20} for step in range(20)]
+    _loop(tmp_path / tmp_path.name / "0", alive, rl__algorithm="grpo")
+    assert "no signal (20 log calls)" in output.checked_without_finding(examined(tmp_path / tmp_path.name))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "state"), [("grpo", CheckState.NOT_RECORDED), ("sft", CheckState.NOT_APPLICABLE)]
+)
+def test_a_curve_that_is_missing_is_not_the_same_as_one_that_the_algorithm_does_not_have(
+    tmp_path: Path, algorithm: str, state: CheckState
+) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20, rl__algorithm=algorithm)
+    body = {"rl.reward.names": ["score"], "rl.reward.scores": [[1.0, 0.0]]}
+    writer.event("rl.trajectories", 20, body, {"rl.loop.iteration": 20})
+    writer.write()
+    check = _check(examined(tmp_path / tmp_path.name), "KL explosion")
+    assert check.state is state
+    if state is CheckState.NOT_RECORDED:
+        assert check.detail == "not logged: divergence from the reference per token (kl)"
+
+
+def test_what_a_killed_process_lost_is_not_said_to_be_nothing(tmp_path: Path) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20)
+    writer.clean_exit, writer.ended = False, None
+    writer.write()
+    overview = examined(tmp_path / tmp_path.name)
+    assert _check(overview, "lost telemetry").state is CheckState.NOT_RECORDED
+    assert "lost telemetry" not in output.checked_without_finding(overview)
+
+
+def test_what_has_a_finding_is_in_no_list_of_checks_without_one(tmp_path: Path) -> None:
+    def slower(step: int, _rank: int) -> dict[str, float]:
+        return {"sample": 0.2 if step < 15 else 0.6, "train": 0.1}
+
+    overview = examined(Job(tmp_path / tmp_path.name, slower, steps=40).write())
+    assert overview.findings[0].code == "slower_phase"
+    listed = [check.what for state in CheckState for check in output.without_finding(overview, state)]
+    assert "steps and phases that become slower" not in listed
+    assert "slow steps" not in listed
+
+
+def test_steps_of_one_rank_or_without_collectives_are_not_compared(tmp_path: Path) -> None:
+    _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20)
+    check = _check(examined(tmp_path / tmp_path.name), "late ranks")
+    assert (check.state, check.detail) == (CheckState.NOT_APPLICABLE, "the job has one rank")
+    few = examined(Job(tmp_path / "few" / "few", _phases, steps=4).write())
+    assert _check(few, "late ranks").detail == "needs 5 steps, has 4"
