@@ -201,6 +201,7 @@ def _flush(telemetry: Telemetry, deadline: float) -> bool:
 
 def _request_flush(telemetry: Telemetry, deadline: float) -> list[IoRequest]:
     telemetry.gate.force_open()
+    lifecycle.run_flush_callbacks()
     return [thread.post(partial(thread.flush, deadline), deadline) for thread in telemetry.threads if thread.needed]
 
 

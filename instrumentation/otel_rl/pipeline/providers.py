@@ -49,7 +49,7 @@ from otel_rl.pipeline.processors import (
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
-from otel_rl.telemetry import deferral, run_span
+from otel_rl.telemetry import deferral, lifecycle, run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
@@ -87,6 +87,7 @@ class Telemetry:
         self.files.chores.append(lambda: self.ring_copies.copy_when_due(self.store.files.directory))
         for thread in self.threads:
             thread.chores.append(self.ring_copies.beat)
+            thread.chores.append(lifecycle.run_interval_callbacks)
 
     @property
     def threads(self) -> tuple[IoThread, IoThread]:

@@ -321,6 +321,18 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
         attributes.RL_GROUP_SIZE,
     ),
 )
+RL_TRAJECTORIES_PENDING: Final = definitions.EventDefinition(
+    name="rl.trajectories.pending",
+    description="Copy of rows of a step that is still open; the step's rl.trajectories has all of them",
+    attributes=(
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+        attributes.RL_TRAJECTORIES_STEP,
+        attributes.RL_TRAJECTORIES_SOURCE,
+        attributes.RL_ADVANTAGE_ESTIMATOR,
+        attributes.RL_GROUP_SIZE,
+    ),
+)
 RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
     name="rl.trajectory.content",
     description="Prompt and completion of one sample that a trainer made in a batch",
