@@ -57,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sub_parser = choices.add_parser(name, help=help_line, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name == wanted and command is not None:
             command.configure(sub_parser)
+    if not given:
+        parser.print_help()
+        return 0
     parsed = parser.parse_args(given)
     try:
         code = int(command.run(parsed)) if command is not None else FAILED

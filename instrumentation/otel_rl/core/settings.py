@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
+ARGUMENTS = ("on", "off")
 RING = ("on", "off")
 SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
@@ -307,6 +308,13 @@ class Settings:
         "function that redacts captured content, exceptions and log lines before they are recorded, see content.md",
         shown="(none)",
         accepted="module:function",
+    )
+    arguments: str = _setting(
+        "on",
+        "OTEL_RL_ARGUMENTS",
+        "off: the program's arguments are not recorded; on: without what looks like a secret, see content.md",
+        parse=_one_of(ARGUMENTS),
+        accepted=", ".join(ARGUMENTS),
     )
     rollout_functions: tuple[str, ...] | None = _setting(
         None,

@@ -78,16 +78,17 @@ def _report_invalid_settings() -> None:
             stderr.write_line(complaint)
 
 
-def start(loaded_before: frozenset[str], path: list[str]) -> None:
+def start(loaded_before: frozenset[str], path: list[str], began: int) -> None:
     """Start everything, in the first process and in children, without upstream's start-up. Never raises.
 
     Args:
         loaded_before: Names of the modules that the interpreter had loaded by itself.
         path: The program's ``sys.path``; ours begins with the standard library until this returns.
+        began: When our part of the start began, in ns since the epoch.
     """
     try:
         if not launch.disabled(os.environ) and begin():
-            _set_up()
+            _set_up(began)
     except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
         launch.report_failure(error)
     with suppress(Exception):
@@ -113,16 +114,20 @@ def _is_set_up() -> bool:
 
 
 def _start_below_program() -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
+
     launch.choose_distro(os.environ)
     if begin():
         # Workers that the program starts from here on find us as those of an instrumented program do.
         os.environ["PYTHONPATH"] = import_path.with_bootstrap(os.environ.get("PYTHONPATH", ""))
-        _set_up()
+        _set_up(clock.now())
 
 
-def _set_up() -> None:
+def _set_up(began: int) -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.distro import loader  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.telemetry import run_span  # noqa: PLC0415 - a launcher needs none of it
 
     sdk_logging.silence()
     try:
@@ -130,6 +135,7 @@ def _set_up() -> None:
         loader.load_instrumentors()
     finally:
         sdk_logging.last_error.end_set_up()
+    run_span.start_up = began, clock.now()
 
 
 def _configure() -> None:

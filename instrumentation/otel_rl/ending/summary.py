@@ -57,7 +57,7 @@ _CHEAPER = (
 
 def write(telemetry: Telemetry) -> None:
     """Print what was lost, from any process, and what was recorded, from the leading one unless quiet."""
-    losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
+    losses = [*_losses(telemetry), *_unwritten(telemetry)]
     who, recorded = process_identity.current(), _delivered(telemetry)
     reports = not settings.current().quiet and who.leads and who.rank in (0, None)
     worth_a_line = reports and _is_worth_a_line(telemetry, recorded)
@@ -87,7 +87,8 @@ def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
     """Return whether more was recorded than that the run began and ended."""
     if _without_spans(telemetry) or _sampled(telemetry):
         return any(recorded.values())
-    return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
+    own = run_span.own_records
+    return recorded["traces"] > own["traces"] or recorded["logs"] > own["logs"]
 
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
@@ -257,8 +258,12 @@ def _most(sinks: list[Sink], number: Callable[[Sink], int]) -> dict[str, int]:
 
 
 def _losing(telemetry: Telemetry) -> list[Sink]:
-    """Return the sinks that lost something; the file store reports itself what it could not write."""
-    return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
+    """Return the sinks that did not deliver everything; the file store reports itself what it could not write."""
+    return [
+        sink
+        for sink in telemetry.sinks
+        if sink.kept or (sink.lost and not (sink.explains_losses and not sink.timed_out))
+    ]
 
 
 def _prefix() -> str:
@@ -266,17 +271,32 @@ def _prefix() -> str:
     return f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
 
 
-def _losses(losing: list[Sink]) -> list[str]:
+def _losses(telemetry: Telemetry) -> list[str]:
     # Signals that go to the same place share a sentence.
     by_place: dict[tuple[Destination, bool], list[Sink]] = {}
-    for sink in losing:
+    for sink in _losing(telemetry):
         by_place.setdefault((sink.destination, sink.unopened), []).append(sink)
     sentences = []
     for (destination, unopened), sinks in by_place.items():
-        counts, reason = _most(sinks, lambda sink: sink.lost), _reason(sinks)
+        counts, reason = _most(sinks, lambda sink: sink.lost + sink.kept), _reason(sinks)
         because, advice = f" ({reason})" if reason else "", destination.advice(reason, unopened=unopened)
-        sentences.append(f"{in_words(counts)} could not be delivered to {destination.words}{because}; {advice}")
+        what = f"{in_words(counts)} could not be delivered to {destination.words}{because}"
+        sentences.append(f"{what}{_kept(telemetry, sinks)}; {advice}")
     return sentences
+
+
+def _kept(telemetry: Telemetry, sinks: list[Sink]) -> str:
+    """Say what is in files of all that could not be delivered, and how it is sent."""
+    kept, directory = _most(sinks, lambda sink: sink.kept), telemetry.store.files.directory
+    if directory is None or not any(kept.values()):
+        return ""
+    run = _quoted(directory.parent)
+    unanswered, lost = _most(sinks, lambda sink: sink.unanswered), _most(sinks, lambda sink: sink.lost)
+    what = f"{in_words(kept)} of them " if any(lost.values()) else ""
+    twice = f" ({in_words(unanswered)} got no answer and may come twice)" if any(unanswered.values()) else ""
+    is_all = not any(sink.delivered for sink in telemetry.sinks)
+    show = f", or show them with `otel-rl report {run}`" if is_all else ""
+    return f": {what}kept in {run}; send them with `otel-rl replay {run} --endpoint URL`{twice}{show}"
 
 
 def _unwritten(telemetry: Telemetry) -> list[str]:
@@ -291,7 +311,7 @@ def _unwritten(telemetry: Telemetry) -> list[str]:
 
 
 def _reason(sinks: list[Sink]) -> str:
-    reasons = [sink.reason for sink in sinks if sink.reason]
+    reasons = [reason for sink in sinks if (reason := sink.loss_reason or sink.reason)]
     # What the system said beats the mere passing of time.
     reasons.sort(key=lambda reason: reason == NO_ANSWER)
     return reasons[0] if reasons else ""
@@ -304,14 +324,19 @@ def _where(telemetry: Telemetry) -> str:
     if files is not None:
         written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
         is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
-        parts.append(_show(files.parent, "the rest" if is_rest else "it"))
+        if not elsewhere or any(sink.destination.is_file for sink in telemetry.sinks):
+            parts.append(_show(files.parent, "the rest" if is_rest else "it"))
     return "; ".join(parts)
 
 
 def _show(run: Path | str, what: str = "it") -> str:
+    return f"show {what} with: otel-rl report {_quoted(run)}"
+
+
+def _quoted(run: Path | str) -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
-    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
+    return shlex.quote(_shown(str(run)))
 
 
 def _shown(path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 import time
@@ -117,20 +116,20 @@ def open_exporter(signal: str, name: str, files: FileStore) -> Any:
         from otel_rl.store.writer.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 
         return FileExporter(signal, files, count_points if signal == "metrics" else len)
-    exporter = load_class(signal, name)
-    return exporter(**_session(signal)) if name == exporter_selection.OTLP_HTTP else exporter()
+    exporter = load_class(signal, name)()
+    return (
+        watched(exporter, signal) if name in (exporter_selection.OTLP_GRPC, exporter_selection.OTLP_HTTP) else exporter
+    )
 
 
-def _session(signal: str) -> dict[str, Any]:
-    """Our session, unless the user has chosen one."""
-    variable = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_{}CREDENTIAL_PROVIDER"
-    if os.environ.get(variable.format("")) or os.environ.get(variable.format(f"{signal.upper()}_")):
-        return {}
-    try:
-        from otel_rl.pipeline.http_session import HttpSession  # noqa: PLC0415 - imports requests, as the exporter does
-    except ImportError:  # an exporter that does without requests
-        return {}
-    return {"session": HttpSession()}
+def watched(exporter: Any, signal: str) -> Any:
+    """Return an OTLP exporter of OpenTelemetry's with what its destination answers."""
+    # An outage may come when nothing more can be loaded.
+    from otel_rl.pipeline import undelivered  # noqa: F401, PLC0415
+    from otel_rl.pipeline.otlp_exporter import OtlpExporter  # noqa: PLC0415 - not without such an exporter
+    from otel_rl.store.writer import file_exporter  # noqa: F401, PLC0415
+
+    return OtlpExporter(exporter, signal)
 
 
 def load_class(signal: str, name: str) -> Callable[..., Any]:

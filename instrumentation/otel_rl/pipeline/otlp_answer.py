@@ -39,6 +39,26 @@ class OtlpAnswer:
     reason: str = ""
     retry_after: float = 0.0
 
+    @property
+    def is_acceptance(self) -> bool:
+        """True where the destination has taken the request; it may have rejected some of the items."""
+        return self.outcome in (Outcome.ACCEPTED, Outcome.REJECTED)
+
+    @property
+    def is_outage(self) -> bool:
+        """True where the same items may be accepted later."""
+        return self.outcome is Outcome.RETRY
+
+    @property
+    def is_silence(self) -> bool:
+        """True where the destination may have the items, or not."""
+        return self.outcome is Outcome.UNANSWERED
+
+    @property
+    def is_final(self) -> bool:
+        """True where the destination has said what it makes of the items, for good."""
+        return not (self.is_outage or self.is_silence)
+
 
 ACCEPTED = OtlpAnswer(Outcome.ACCEPTED)
 LOGIN_PAGE = "answered with an HTML page: is a login in front of it?"
@@ -51,6 +71,12 @@ _SILENCE = frozenset({"DEADLINE_EXCEEDED", "CANCELLED"})
 _TOO_LARGE = "larger than max"
 _REJECTED_FIELDS = {"traces": "rejected_spans", "metrics": "rejected_data_points", "logs": "rejected_log_records"}
 _ITEMS = {"traces": "spans", "metrics": "metric points", "logs": "log records"}
+#: What the system or TLS said, within gRPC's list of all addresses and layers.
+_CAUSE = re.compile(
+    "Connection refused|Connection reset|Socket closed|[Tt]imed? ?out|No route to host|Network is unreachable"
+    "|Failed parsing HTTP/2|http1.x server|CERTIFICATE_VERIFY_FAILED[^:]*|Peer name .* is not in peer certificate"
+    "|WRONG_VERSION_NUMBER"
+)
 #: Most exceptions that are followed to the innermost one.
 _MAXIMUM_CAUSES = 16
 
@@ -65,7 +91,7 @@ def of_response(response: Any, signal: str) -> OtlpAnswer:
     if 300 <= status < 400:  # noqa: PLR2004 - the classes of HTTP
         return _redirect(response)
     if not 200 <= status < 300:  # noqa: PLR2004
-        reason = _short(f"code: {status}, reason: {response.reason}")
+        reason = f"code: {status}"
         outcome = Outcome.RETRY if status in _OVERLOADED else Outcome.REFUSED
         return OtlpAnswer(outcome, reason=reason, retry_after=_retry_after(response))
     content_type, body = str(response.headers.get("content-type", "")).lower(), response.content or b""
@@ -94,7 +120,8 @@ def of_exception(error: Exception) -> OtlpAnswer:
 
 def of_status(code: str, details: str) -> OtlpAnswer:
     """Judge a gRPC status that is not ``OK``, by its name and details."""
-    reason = _short(f"{code}: {details}" if details else code)
+    known = _CAUSE.search(details)
+    reason = known[0] if known else _short(f"{code}: {details}" if details else code)
     if code in _SILENCE:
         return OtlpAnswer(Outcome.UNANSWERED, reason=reason)
     is_outage = code in _OUTAGES and _TOO_LARGE not in details

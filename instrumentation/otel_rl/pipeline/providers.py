@@ -46,7 +46,6 @@ from otel_rl.pipeline.processors import (
     mark_truncation,
     weight,
 )
-from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
@@ -57,6 +56,7 @@ from otel_rl.telemetry.ids import IdGenerator
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_rl.pipeline.undelivered import Undelivered
 
 #: Seconds between metric exports, where OTEL_METRIC_EXPORT_INTERVAL says nothing; the SDK's 60 s are half a short run.
 METRIC_INTERVAL = 15.0
@@ -79,6 +79,8 @@ class Telemetry:
     ring_copies: Copies = field(default_factory=Copies)
     files: IoThread = field(default_factory=lambda: IoThread("otel-rl-files"))
     network: IoThread = field(default_factory=lambda: IoThread("otel-rl-network"))
+    #: What no destination took; made at the first such batch.
+    undelivered: Undelivered | None = None
 
     def __post_init__(self) -> None:
         self.files.chores.append(self.store.files.refresh)
@@ -104,6 +106,26 @@ class Telemetry:
     def thread_of(self, destination: Destination) -> IoThread:
         """Return the thread that may wait for ``destination``."""
         return self.files if destination.is_file else self.network
+
+    def keep_undelivered(self, sink: Sink) -> None:
+        """Let ``sink`` leave to the run's files what it cannot deliver, where that can be sent later."""
+        if sink.destination.takes_otlp:
+            sink.keep = self.keep
+
+    def keep(self, sink: Sink, data: Any, *, unanswered: bool) -> bool:
+        """Keep in the run's files what ``sink`` could not deliver; False where the signal goes to files anyway."""
+        if any(other.signal == sink.signal and other.destination.is_file for other in self.sinks):
+            return False
+        if self.undelivered is None:
+            try:
+                from otel_rl.pipeline.undelivered import Undelivered  # noqa: PLC0415 - loaded with the OTLP exporters
+            except Exception:  # noqa: BLE001 - they could not be loaded either: no descriptor left, another root
+                return False
+            self.undelivered = Undelivered(
+                self.files,
+                lambda signal: exporters.open_exporter(signal, exporter_selection.FILE, self.store.files),
+            )
+        return self.undelivered.keep(sink, data, unanswered=unanswered)
 
     def wake_readers(self) -> None:
         """Something has been measured: begin to collect metrics."""
@@ -142,6 +164,8 @@ class Telemetry:
             thread.after_fork_in_child()
         for part in self.parts:
             part.after_fork_in_child()
+        if self.undelivered is not None:
+            self.undelivered.after_fork_in_child()
         if self.meter_provider is not None:
             forget_measurements(self.meter_provider, self.readers)
         provider = self.tracer_provider or self.logger_provider
@@ -156,6 +180,7 @@ class Telemetry:
         weigh: Callable[[Any], int] = lambda _: 1,
     ) -> BatchQueue[Any]:
         """Return a queue in front of ``sink``, on the thread that it belongs to."""
+        self.keep_undelivered(sink)
         queue: BatchQueue[Any] = BatchQueue(
             sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare, weigh
         )
@@ -214,6 +239,11 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
     tracer_provider.add_span_processor(BaggageSpanProcessor())
     logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
     if settings.current().redact is not None:
+        from otel_rl.pipeline.redaction import (  # noqa: PLC0415 - rarely asked for
+            RedactingLogRecordProcessor,
+            RedactingSpanProcessor,
+        )
+
         tracer_provider.add_span_processor(RedactingSpanProcessor())
         logger_provider.add_log_record_processor(RedactingLogRecordProcessor())
     for name in chosen.exporters["traces"]:
@@ -254,6 +284,7 @@ def _open(signal: str, name: str, store: ProcessStore) -> Any:
 
 def _reader(name: str, telemetry: Telemetry) -> MetricReader:
     sink = _sink("metrics", name, telemetry)
+    telemetry.keep_undelivered(sink)
     temporality = aggregation = None
     if exporters.metric_exporter_is_asked_first(name, os.environ):
         exporter = _open("metrics", name, telemetry.store)

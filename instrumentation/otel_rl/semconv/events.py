@@ -195,7 +195,31 @@ RL_RUN_END: Final = definitions.EventDefinition(
         attributes.RL_RUN_ATTEMPT,
         attributes.RL_RUN_END_SIGNAL,
         attributes.PROCESS_EXIT_CODE,
+        attributes.PROCESS_CREATION_TIME,
+        attributes.PROCESS_COMMAND_ARGS,
+        attributes.VCS_REF_HEAD_REVISION,
+        attributes.RL_RUN_START_UP_DURATION,
+        attributes.RL_TELEMETRY_START_UP_DURATION,
+        attributes.RL_RUN_LIBRARY_VERSIONS,
+        attributes.RL_RUN_SEED,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_DATASET_NAME,
         attributes.ERROR_TYPE,
+    ),
+)
+RL_RUN_PROGRAM: Final = definitions.EventDefinition(
+    name="rl.run.program",
+    description="Program of the leading process, seconds after its first record and again when more is known",
+    attributes=(
+        attributes.PROCESS_CREATION_TIME,
+        attributes.PROCESS_COMMAND_ARGS,
+        attributes.VCS_REF_HEAD_REVISION,
+        attributes.RL_RUN_START_UP_DURATION,
+        attributes.RL_TELEMETRY_START_UP_DURATION,
+        attributes.RL_RUN_LIBRARY_VERSIONS,
+        attributes.RL_RUN_SEED,
+        attributes.RL_MODEL_NAME,
+        attributes.RL_DATASET_NAME,
     ),
 )
 RL_RUN_START: Final = definitions.EventDefinition(

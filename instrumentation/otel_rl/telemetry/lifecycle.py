@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: How many forks lie between this process and the first one: what a process above has begun is not ours to end.
 forks = 0
+#: The process is ending: what has not begun by now must not begin.
+is_ending = False
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []
@@ -50,6 +52,8 @@ def after_fork_in_child(callback: Callable[[], None]) -> None:
 
 def run_shutdown_callbacks() -> None:
     """Run each registered callback once; the second call finds none left."""
+    global is_ending
+    is_ending = True
     deferral.drain_all()
     while _before_shutdown:
         callback = _before_shutdown.pop()
@@ -66,8 +70,9 @@ def run_after_fork_callbacks() -> None:
 
 
 def _count_fork() -> None:
-    global forks
+    global forks, is_ending
     forks += 1
+    is_ending = False
 
 
 # Also where nothing of ``otel_rl.ending`` follows the forks, as in a program that sets up its own SDK.

@@ -189,8 +189,9 @@ def test_program_whose_children_alone_record_says_where_their_files_are(programs
     done = programs.instrumented(_parent_of_a_worker(ONE_SPAN, method))
 
     (directory,) = programs.store.directories
+    run = directory.parent
     assert done.err.splitlines() == [
-        f"otel-rl: child processes recorded; show it with: otel-rl report ./otel-rl/{directory.parent.name}"
+        f"otel-rl: child processes recorded; show it with: otel-rl report ./otel-rl/{run.name} ({run.as_uri()})"
     ]
 
 

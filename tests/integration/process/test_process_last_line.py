@@ -168,7 +168,8 @@ def test_a_destination_that_answers_with_an_error_is_not_said_to_be_missing(
     finally:
         collector.stop()
 
-    assert f"(code: {status}); it answers that {advice}" in line
+    assert f"(code: {status}): kept in " in line
+    assert f"; it answers that {advice}" in line
     assert "check that a collector answers" not in line
     assert "to write files" not in line
 

@@ -32,3 +32,5 @@ EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
 LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.05
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
+#: A run of at least so many seconds with a smaller share of it in steps is worth a notice.
+LONG_RUN_SECONDS, FEW_STEPS_SHARE = 300.0, 0.5
