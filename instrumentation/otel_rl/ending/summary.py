@@ -42,10 +42,13 @@ _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
 _A_WHILE = 10.0
 
-#: Follows "no step" where collectives were counted.
-_HINT_OF_STEPS = (
-    " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
+#: Follows "no step" where collectives were counted, and where an optimizer was made.
+_COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
+_LOOP = (
+    "a loop of your own, or of a trainer that otel-rl does not know, needs `with otel_rl.step(number):` around each"
+    " iteration"
 )
+_LIGHTNING = "; in Lightning a callback opens it, see docs/trainers.md of otel-rl"
 #: Follows the cost of otel-rl itself, where that is high.
 _CHEAPER = (
     "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
@@ -67,8 +70,9 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
     elif reports and _starts_kernels():
         stderr.write_line(f"otel-rl: nothing was recorded of Jupyter itself{_kernels(telemetry)}{_remarks()}")
-    elif reports and any(recorded.values()) and _is_loop_without_steps():
-        stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_remarks()}")
+    elif reports and (hint := _hint_of_steps()):
+        where = _where(telemetry) if any(recorded.values()) else ""
+        stderr.write_line(f"otel-rl: recorded no step{hint}{where and f'; {where}'}{_remarks()}")
     elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -89,8 +93,8 @@ def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
-    if _is_loop_without_steps():
-        remarks += f", no step{_HINT_OF_STEPS}"
+    if hint := _hint_of_steps():
+        remarks += f", no step{hint}"
     return f"{in_words(recorded)}{remarks}; {_where(telemetry)}{_kernels(telemetry)}"
 
 
@@ -112,11 +116,18 @@ def how_to_show(telemetry: Telemetry, directory: Path | str = "") -> str:
     return f"; {_show(directory, 'the newest') if directory else _show(telemetry.store.run_directory)}"
 
 
-def _is_loop_without_steps() -> bool:
-    """Return whether collectives were counted, and no trainer and no program has defined a step."""
+def _hint_of_steps() -> str:
+    """Return how to record steps where the program trains, and none was opened; empty elsewhere."""
     # Nothing is imported at the end: who has counted a collective, or measured the cost, has loaded its module.
     first_use = sys.modules.get("otel_rl.collectives.first_use")
-    return first_use is not None and first_use.is_counted and steps.last_iteration() is None
+    if first_use is not None and first_use.is_counted and steps.last_iteration() is None:
+        how = _COUNTED
+    elif steps.is_missing():
+        how = _LOOP
+    else:
+        return ""
+    is_lightning = not {"lightning.pytorch", "pytorch_lightning"}.isdisjoint(sys.modules)
+    return f" ({how}{_LIGHTNING if is_lightning else ''})"
 
 
 def _without_spans(telemetry: Telemetry) -> str:

@@ -117,6 +117,7 @@ class ProcessStore:
             "monotonic_nano": self._monotonic,
             "ended_unix_nano": self.ended,
             "clean_exit": self.ended is not None and self.exit_reason is None,
+            "steps_missing": _steps_are_missing(),
             "dropped": manifest.dropped_by_signal(drops.snapshot()),
             "instrumentors": instrumentor_status.snapshot(),
         }
@@ -142,6 +143,12 @@ class ProcessStore:
         self.ended = self.exit_reason = None
         self.children_recorded = False
         self.files.after_fork_in_child()
+
+
+def _steps_are_missing() -> bool:
+    """Return whether the program trains and has opened no step; rooms of this layer do not import each other."""
+    steps = sys.modules.get("otel_rl.training.steps")
+    return steps is not None and bool(steps.is_missing())
 
 
 def _lifetime() -> list[Any]:

@@ -1,4 +1,7 @@
-"""Whether a change of the steps could be seen; what it is say :mod:`otel_rl.report.subjects.changes`."""
+"""Whether steps were recorded, and a change of them could be seen.
+
+What it is say :mod:`otel_rl.report.subjects.changes`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,27 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
 from otel_rl.report.core.change_points import ENOUGH
-from otel_rl.report.core.finding import Check
+from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
 _WHAT = "steps and phases that become slower"
 _CODES = ("slower_phase", "slower_step", "longer_garbage_collection", "P7_slow_step")
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return a notice where the program has made an optimizer, and no step was recorded to its end."""
+    program = workload.of(collected)
+    manifests = [process.manifest or {} for process in collected.reader.processes]
+    if program.trains or not any(one.get("steps_missing") and one.get("ended_unix_nano") for one in manifests):
+        return []
+    text = (
+        "No step was recorded, although the program made an optimizer: a loop of your own, or of a trainer that otel-rl"
+        " does not know, needs `with otel_rl.step(number):` around each iteration."
+    )
+    return [Finding("no_steps", Severity.NOTICE, text, "steps")]
 
 
 def checks(collected: Collected) -> list[Check]:
