@@ -24,6 +24,8 @@ _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 _INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
 
 NO_EXITS: Mapping[Lifetime, Exit] = MappingProxyType({})
+#: Reason of an end by Ctrl-C.
+INTERRUPTED = "uncaught KeyboardInterrupt"
 RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 
 
@@ -91,6 +93,8 @@ class RankState:
     #: Iteration of the last step (None: there was none), and whether it is open.
     step: int | None
     step_is_open: bool
+    #: Whether the step was open when the process ended, or was ended by a failure: it is not completed.
+    step_was_open: bool
     #: How its parent saw it end; None: no parent has reported it.
     exit: Exit | None
     #: Open phases, tools and model calls, the outermost first.
@@ -116,7 +120,8 @@ class RankState:
     @property
     def has_failed(self) -> bool:
         """True where it has no orderly end, as far as can be seen, or an exception ended it."""
-        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and bool(self.ring.end_reason))
+        by_exception = bool(self.ring.end_reason) and self.ring.end_reason != INTERRUPTED
+        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and by_exception)
 
     @property
     def is_old_copy(self) -> bool:
@@ -154,6 +159,7 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         exit=seen,
         step=iteration if begun else None,
         step_is_open=any(event.kind == layout.STEP for event in ring.open),
+        step_was_open=_was_open(ring),
         inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
         collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
         unfinished=unfinished,
@@ -162,6 +168,13 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
     )
     _enter(rank_state)
     return rank_state
+
+
+def _was_open(ring: RingSnapshot) -> bool:
+    """Return whether the last step was not completed."""
+    latest = next((event for event in reversed(ring.records) if event.kind == layout.STEP), None)
+    is_failed = latest is not None and latest.what == layout.FAILED and latest.argument == ring.last_step[0]
+    return is_failed or any(event.kind == layout.STEP for event in ring.open)
 
 
 def _words(event: Event) -> str:
@@ -178,7 +191,7 @@ def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
         return GONE, seen.words
     alive = ring.is_alive()
     if alive is None:
-        return UNKNOWN, "no orderly end; whether it runs cannot be seen from here"
+        return UNKNOWN, "no end recorded; whether it runs cannot be seen from here"
     return (
         (RUNNING, f"running{_silence(ring)}") if alive else (GONE, "gone without an orderly end: killed, or os._exit")
     )
