@@ -119,9 +119,10 @@ class RankState:
 
     @property
     def has_failed(self) -> bool:
-        """True where it has no orderly end, as far as can be seen, or an exception ended it."""
+        """True where it has no orderly end, as far as can be seen, or an exception or a status other than 0."""
         by_exception = bool(self.ring.end_reason) and self.ring.end_reason != INTERRUPTED
-        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and by_exception)
+        by_status = self.exit is not None and self.exit.status > 0
+        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and (by_exception or by_status))
 
     @property
     def is_old_copy(self) -> bool:
@@ -185,8 +186,9 @@ def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
     if ring.ended:
         # The exception says more than the status that it leads to.
         by_parent = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
-        reason = ring.end_reason or "ended in order"
-        return ENDED, f"{reason}; {seen.words}" if seen is not None and by_parent else reason
+        if seen is not None and by_parent:
+            return ENDED, f"{ring.end_reason}; {seen.words}" if ring.end_reason else seen.words
+        return ENDED, ring.end_reason or "ended in order"
     if seen is not None:
         return GONE, seen.words
     alive = ring.is_alive()

@@ -73,7 +73,8 @@ class ProcessEnd:
     @property
     def is_vanished(self) -> bool:
         """True where only the last record says when it ended."""
-        return self.state in (EndState.KILLED, EndState.GONE, EndState.NOT_KNOWN) and not self.is_recorded
+        ended = (EndState.FAILED, EndState.KILLED, EndState.GONE, EndState.NOT_KNOWN)
+        return self.state in ended and not self.is_recorded and self.exception is None
 
 
 def ends(collected: Collected) -> list[ProcessEnd]:
@@ -196,7 +197,7 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None) ->
         if seen.status >= 0:
             how = "left no record of its end" if seen.status == 0 else "without a record of its end, as os._exit does"
             state = EndState.IN_ORDER if seen.status == 0 else EndState.FAILED
-            return found(state, f"{seen.words}, {how}{step}", seen.at_unix_nano)
+            return found(state, f"{seen.words}, {how}{step}")
         # SIGTERM comes from somebody who ends a job; others come out of nothing, and the last sign says when.
         moment = seen.at_unix_nano if seen.signal == _SIGTERM else last
         return found(EndState.KILLED, f"was {seen.words}{step}{words.why_killed(seen)}", moment)

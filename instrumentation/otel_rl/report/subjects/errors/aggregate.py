@@ -32,6 +32,7 @@ _COMPARED = 50_000
 _BEFORE, _AFTER = 60.0, 5.0
 #: Steps and phases, of which one ends once.
 _OWN = "rl."
+_EXIT = "SystemExit"
 _INTERRUPT = "KeyboardInterrupt"
 #: How tasks fail when their program is interrupted.
 _CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exceptions.CancelledError"})
@@ -251,7 +252,9 @@ def _each_once(failures: list[_Failure], exceptions: list[UncaughtException]) ->
         # Of calls that failed alike, and were tried again, it was the last one.
         may_be = failure.where.startswith(_OWN) or failure.end == latest[failure.process.key, failure.where]
         is_explained = may_be and any(_went_through(one, failure) for one in uncaught.get(failure.process.key, ()))
-        if id(failure) not in outer and not (is_same_record or is_of_child or is_explained):
+        # How the process ended is said with its status.
+        is_exit = failure.kind == _EXIT and failure.where.startswith(_OWN)
+        if id(failure) not in outer and not (is_same_record or is_of_child or is_explained or is_exit):
             yield failure
 
 
