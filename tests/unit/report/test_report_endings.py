@@ -94,8 +94,8 @@ def test_a_thread_that_died_before_the_process_failed_is_the_first_error(tmp_pat
 )
 def test_known_failures_have_words_and_a_next_step(tmp_path: Path, kind: str, message: str, said: str) -> None:
     writer = _writer(tmp_path)
-    values = {"exception.type": "RuntimeError", "exception.message": "outer", "rl.exception.cause.type": kind}
-    writer.event("rl.process.exception", 3, attributes={**values, "rl.exception.cause.message": message}, severity=21)
+    values = {"exception.type": "RuntimeError", "exception.message": "outer", "rl.cause.exception.type": kind}
+    writer.event("rl.process.exception", 3, attributes={**values, "rl.cause.exception.message": message}, severity=21)
     [finding] = _findings(tmp_path, writer)
     assert said in finding.evidence[0]
     assert finding.look_at
