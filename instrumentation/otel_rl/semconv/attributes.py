@@ -213,6 +213,12 @@ RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
 
+RL_CAUSE_EXCEPTION_MESSAGE: Final = "rl.cause.exception.message"
+"""Message of the exception at the root of the chain of causes."""
+
+RL_CAUSE_EXCEPTION_TYPE: Final = "rl.cause.exception.type"
+"""Class of the exception at the root of the chain of causes, where that is another one."""
+
 RL_CGROUP_MEMORY_EVENT: Final = "rl.cgroup.memory.event"
 """Event that the kernel counts for the memory of a control group."""
 
@@ -317,12 +323,6 @@ RL_EVENT_LOOP_ROLLOUTS: Final = "rl.event_loop.rollouts"
 
 RL_EVENT_LOOP_TASK: Final = "rl.event_loop.task"
 """Name of the asyncio task that blocked the event loop."""
-
-RL_EXCEPTION_CAUSE_MESSAGE: Final = "rl.exception.cause.message"
-"""Message of the exception at the root of the chain of causes."""
-
-RL_EXCEPTION_CAUSE_TYPE: Final = "rl.exception.cause.type"
-"""Class of the exception at the root of the chain of causes, where that is another one."""
 
 RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
 """True where the iteration was open and was not completed."""
@@ -1378,10 +1378,10 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     MCP_SESSION_ID,
     PROCESS_COMMAND_ARGS,
     PROCESS_PID,
+    RL_CAUSE_EXCEPTION_MESSAGE,
     RL_CHILD_PID,
     RL_EVENT_LOOP_BLOCKED_NUMBER,
     RL_EVENT_LOOP_TASK,
-    RL_EXCEPTION_CAUSE_MESSAGE,
     RL_EXCEPTION_PROGRAM_LOCATION,
     RL_GROUP_ID,
     RL_INFERENCE_WEIGHT_VERSION,

@@ -74,6 +74,8 @@ class Step(PhaseDurations):
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
         self.is_open = True
+        #: False where the process ends in it.
+        self.is_completed = True
         #: Its end in ns since the epoch.
         self.end_time: int | None = None
         #: It is not this rank's turn: its step and phase spans are left out unless they fail.
@@ -222,7 +224,7 @@ class Step(PhaseDurations):
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
-            flight.end(record, error is not None)
+            flight.end(record, error is not None or not self.is_completed)
         ended = at or deferral.now()
         self.end_time = ended.wall
         if self._token is not None:
@@ -305,7 +307,7 @@ class Loop:
             self.step = step
             if self not in _open:
                 _open.append(self)
-            lifecycle.before_shutdown(finish)
+            lifecycle.before_shutdown(_finish_at_exit)
             deferral.post(
                 Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
             )
@@ -384,6 +386,14 @@ def finish(error: BaseException | str | None = None) -> None:
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         _open.pop().finish(error)
+
+
+def _finish_at_exit() -> None:
+    """Close what is open when the process ends: a step that nothing has ended is not completed."""
+    for loop in tuple(_open):
+        if loop.step is not None:
+            loop.step.is_completed = False
+    finish()
 
 
 class StepPosition:
