@@ -197,7 +197,7 @@ class Telemetry:
 def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     """Set up the providers of ``chosen`` and make them the global ones."""
     telemetry = Telemetry(ProcessStore(resource))
-    readers = [reader for name in chosen.exporters["metrics"] if (reader := _opened_reader(name, telemetry))]
+    readers = [reader for name in chosen.exporters["metrics"] if (reader := _reader(name, telemetry))]
     telemetry.readers += [reader for reader in readers if isinstance(reader, LazyMetricReader)]
     private_random.isolate()
     python_warnings.keep_filters()
@@ -283,10 +283,10 @@ def _open(signal: str, name: str, store: ProcessStore) -> Any:
     return exporter
 
 
-def _opened_reader(name: str, telemetry: Telemetry) -> MetricReader | None:
-    """Return the reader of exporter ``name``; where that cannot be opened the other signals go on without it."""
+def _opened_first(name: str, store: ProcessStore) -> Any:
+    """Return metric exporter ``name``; None where it cannot be opened: the other signals go on without it."""
     try:
-        return _reader(name, telemetry)
+        return _open("metrics", name, store)
     except Exception as error:  # noqa: BLE001 - a port that another process has, an exporter of anybody's
         # The first rank of a node has the port, the second one meets it, and so do the others.
         if process_identity.current().local_rank in (None, 0, 1):
@@ -298,13 +298,13 @@ def _opened_reader(name: str, telemetry: Telemetry) -> MetricReader | None:
         return None
 
 
-def _reader(name: str, telemetry: Telemetry) -> MetricReader:
+def _reader(name: str, telemetry: Telemetry) -> MetricReader | None:
     sink = _sink("metrics", name, telemetry)
     telemetry.keep_undelivered(sink)
     temporality = aggregation = None
     if exporters.metric_exporter_is_asked_first(name, os.environ):
-        exporter = _open("metrics", name, telemetry.store)
-        if isinstance(exporter, MetricReader):
+        exporter = _opened_first(name, telemetry.store)
+        if exporter is None or isinstance(exporter, MetricReader):
             return exporter
         temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
         sink.adopt(exporter)
