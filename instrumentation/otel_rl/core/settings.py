@@ -175,7 +175,7 @@ class Settings:
     data_directory: str = _setting(
         "otel-rl",
         "OTEL_RL_DATA_DIR",
-        "file store, used while neither exporter nor endpoint is configured",
+        "file store, used while neither exporter nor endpoint is configured, and for what no destination took",
         shown="./otel-rl",
         accepted="a path",
     )

@@ -9,13 +9,32 @@ from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 _starting = allocate_lock()
 _has_begun = False
+#: Variables that hold a whole number from 0 on.
+_LIMITS = (
+    "OTEL_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_SPAN_EVENT_COUNT_LIMIT",
+    "OTEL_SPAN_LINK_COUNT_LIMIT",
+    "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+)
+_EXEMPLARS = "OTEL_METRICS_EXEMPLAR_FILTER"
+_EXEMPLAR_FILTERS = ("trace_based", "always_on", "always_off")
 
 
 def begin() -> bool:
@@ -39,6 +58,7 @@ def begin() -> bool:
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt(argv)
+    _set_refused_values_aside()
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
@@ -68,14 +88,42 @@ def _offer_hook_to_ray() -> None:
     os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
+def _set_refused_values_aside() -> None:
+    """Use the default, with a warning, instead of a value that the SDK refuses by an error, partly at its import.
+
+    ``SpanLimits`` and ``LogRecordLimits`` (``_from_env_if_absent``) and ``_get_exemplar_filter``, SDK 1.44 and 1.45;
+    the specification wants a warning. Limits of log records are read later too, so the variable stays away.
+    """
+    complaints: list[str] = []
+    for name, default in {**dict.fromkeys(_LIMITS), _EXEMPLARS: "trace_based"}.items():
+        value = os.environ.get(name)
+        if value is None:
+            continue
+        text = value.strip().lower()
+        is_good = value in _EXEMPLAR_FILTERS if name == _EXEMPLARS else text == "unset" or text.isdecimal()
+        if not is_good:
+            del os.environ[name]
+            # An empty value means the default, as the specification says.
+            if text:
+                complaints.append(f'otel-rl: {name}="{value}" cannot be used; using {default or "the default"}')
+    if complaints:
+        _print_in_leader(complaints)
+
+
 def _report_invalid_settings() -> None:
+    from otel_rl.core import settings  # noqa: PLC0415 - a launcher needs none of it
+
+    _print_in_leader(settings.take_complaints())
+
+
+def _print_in_leader(lines: Iterable[str]) -> None:
     """Print in the leading process only: all of the launch read the same environment."""
-    from otel_rl.core import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.core import stderr  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.process import process_identity  # noqa: PLC0415
 
     if process_identity.current().leads:
-        for complaint in settings.take_complaints():
-            stderr.write_line(complaint)
+        for line in lines:
+            stderr.write_line(line)
 
 
 def start(loaded_before: frozenset[str], path: list[str], began: int) -> None:
@@ -148,5 +196,16 @@ def _configure() -> None:
     from opentelemetry.instrumentation.version import __version__  # noqa: PLC0415
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415
 
-    for entry_point in entry_points(group="opentelemetry_configurator", name=name):
+    found = list(entry_points(group="opentelemetry_configurator", name=name))
+    for entry_point in found:
         entry_point.load()().configure(auto_instrumentation_version=__version__)
+    if not found:
+        _report_missing_configurator(name)
+
+
+def _report_missing_configurator(name: str) -> None:
+    line = (
+        f'otel-rl: OTEL_PYTHON_CONFIGURATOR="{name}" is not an installed configurator; nothing is recorded; unset it'
+        f" to use {launch.NAME}"
+    )
+    _print_in_leader([line])

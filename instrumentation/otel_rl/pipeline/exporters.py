@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ _METRIC_PREFERENCES = (
 )
 
 
+_GRPC_LOG = "GRPC_VERBOSITY"
 #: Seconds that forks wait, all of them together, while an exporter is being opened.
 FORK_PATIENCE = 1.0
 
@@ -47,6 +49,7 @@ class _Opening:
         self._forking = threading.local()
         self._patience = FORK_PATIENCE
         self._opener: int | None = None
+        self._is_quiet = False
         #: Time (``time.monotonic()``) of the latest end.
         self.ended = 0.0
 
@@ -58,10 +61,19 @@ class _Opening:
     def __enter__(self) -> None:
         self._lock.acquire()
         self._opener = threading.get_ident()
+        # gRPC's core writes its failures to the program's standard error, again and again; it reads this when it is
+        # loaded (https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). A gRPC of the program's keeps
+        # its own.
+        if "grpc" not in sys.modules and _GRPC_LOG not in os.environ:
+            os.environ[_GRPC_LOG] = "NONE"
+            self._is_quiet = True
 
     def __exit__(self, *_: object) -> None:
         self.ended = time.monotonic()
         self._opener = None
+        if self._is_quiet:
+            self._is_quiet = False
+            os.environ.pop(_GRPC_LOG, None)
         self._lock.release()
 
     def before_fork(self) -> None:

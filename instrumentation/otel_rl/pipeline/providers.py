@@ -62,6 +62,11 @@ if TYPE_CHECKING:
 METRIC_INTERVAL = 15.0
 #: Seconds for one collection and its export, where OTEL_METRIC_EXPORT_TIMEOUT says nothing; the SDK's own default.
 METRIC_TIMEOUT = 30.0
+#: What to do where an exporter that is opened at the start cannot be opened.
+_WAYS_OUT = {
+    "prometheus": "; set OTEL_EXPORTER_PROMETHEUS_PORT to another port for each process of a node, such as 9464 +"
+    " LOCAL_RANK, or let a collector receive OTLP from all of them"
+}
 _LENGTH_LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
 
@@ -192,7 +197,7 @@ class Telemetry:
 def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     """Set up the providers of ``chosen`` and make them the global ones."""
     telemetry = Telemetry(ProcessStore(resource))
-    readers = [_reader(name, telemetry) for name in chosen.exporters["metrics"]]
+    readers = [reader for name in chosen.exporters["metrics"] if (reader := _reader(name, telemetry))]
     telemetry.readers += [reader for reader in readers if isinstance(reader, LazyMetricReader)]
     private_random.isolate()
     python_warnings.keep_filters()
@@ -283,13 +288,28 @@ def _open(signal: str, name: str, store: ProcessStore) -> Any:
     return exporter
 
 
-def _reader(name: str, telemetry: Telemetry) -> MetricReader:
+def _opened_first(name: str, store: ProcessStore) -> Any:
+    """Return metric exporter ``name``; None where it cannot be opened: the other signals go on without it."""
+    try:
+        return _open("metrics", name, store)
+    except Exception as error:  # noqa: BLE001 - a port that another process has, an exporter of anybody's
+        # The first rank of a node has the port, the second one meets it, and so do the others.
+        if process_identity.current().local_rank in (None, 0, 1):
+            reason = exporter_selection.without_secrets(f"{type(error).__name__}: {error}")
+            stderr.write_line(
+                f"otel-rl: the metric exporter {name} could not be opened ({reason}); this process exports no metrics"
+                f" with it, everything else goes on{_WAYS_OUT.get(name, '')}"
+            )
+        return None
+
+
+def _reader(name: str, telemetry: Telemetry) -> MetricReader | None:
     sink = _sink("metrics", name, telemetry)
     telemetry.keep_undelivered(sink)
     temporality = aggregation = None
     if exporters.metric_exporter_is_asked_first(name, os.environ):
-        exporter = _open("metrics", name, telemetry.store)
-        if isinstance(exporter, MetricReader):
+        exporter = _opened_first(name, telemetry.store)
+        if exporter is None or isinstance(exporter, MetricReader):
             return exporter
         temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
         sink.adopt(exporter)
@@ -324,7 +344,12 @@ def _id_generator() -> Any:
         return IdGenerator()
     from opentelemetry.sdk._configuration import _import_id_generator  # noqa: PLC0415 - costly, rarely needed
 
-    return _import_id_generator(name)
+    try:
+        return _import_id_generator(name)
+    except Exception as error:  # noqa: BLE001 - a generator of anybody's
+        if process_identity.current().leads:
+            stderr.write_line(f'otel-rl: OTEL_PYTHON_ID_GENERATOR="{name}" cannot be used ({error}); using random ids')
+        return IdGenerator()
 
 
 def _custom_sampler() -> Any:

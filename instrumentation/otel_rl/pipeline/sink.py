@@ -170,8 +170,11 @@ class Sink:
             self.reason = answer.reason
             return answer.is_acceptance
         # An exporter over gRPC says why once a minute only (``DuplicateFilter`` of 1.45.1): then the reason before it.
-        self.reason = "" if succeeded else sdk_logging.last_error.reason(self._exporting) or self.reason
+        self.reason = "" if succeeded else self._said() or self.reason
         return succeeded
+
+    def _said(self) -> str:
+        return exporter_selection.without_secrets(sdk_logging.last_error.reason(self._exporting))
 
     def _explain(self, error: Exception) -> None:
         self.reason = exporter_selection.without_secrets(f"{type(error).__name__}: {error}")
@@ -296,7 +299,7 @@ class Sink:
         if not self.in_outage:
             self.timed_out = True
             # Without an export in progress, the thread's latest message is about another destination.
-            said = sdk_logging.last_error.reason(self._exporting) if in_flight else ""
+            said = self._said() if in_flight else ""
             self.reason = self.reason or said or NO_ANSWER
         was_sent = self._exporter is not None
         lost = uncollected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from process_support import Collector, closed_port
-from support.otlp_servers import grpc_server
+from support.otlp_servers import grpc_credentials, grpc_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from process_support import Programs
 
@@ -189,3 +191,50 @@ def test_some_rejected_items_are_counted_and_the_others_are_delivered(programs: 
     # One of three, and then the run's own: which one of three was rejected the server does not say.
     assert "recorded 2 spans" in done.err.splitlines()[-1]
     assert programs.store.span_names() == []
+
+
+def test_a_certificate_that_is_not_trusted_is_named_within_grpc_and_grpc_itself_prints_nothing(
+    programs: Programs, tmp_path: Path
+) -> None:
+    certificate = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1"
+    subprocess.run(
+        [*command.split(), "-out", certificate[0], "-keyout", certificate[1]], check=True, capture_output=True
+    )
+    with grpc_server(credentials=grpc_credentials(certificate)) as port:
+        done = programs.instrumented(
+            FLUSHED + "print('GRPC_VERBOSITY' in __import__('os').environ)\n",
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"https://127.0.0.1:{port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL="grpc",
+            OTEL_RL_EXIT_TIMEOUT="20",
+        )
+
+    assert done.out == "False\nFalse\n"
+    assert all(line.startswith("otel-rl: ") for line in done.err.splitlines())
+    assert "(CERTIFICATE_VERIFY_FAILED)" in done.err.splitlines()[-1]
+    assert done.err.rstrip().endswith(
+        "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of the authority that signed the server's certificate"
+    )
+
+
+@pytest.mark.parametrize("context", ["http", "https"])
+def test_a_key_in_an_endpoint_is_in_no_line(programs: Programs, context: str, collector: Collector) -> None:
+    done = programs.instrumented(
+        FLUSHED,
+        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"{context}://user:secret@127.0.0.1:{collector.port}/nowhere?api_key=secret",
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="http/protobuf" if context == "https" else "grpc",
+        OTEL_RL_EXIT_TIMEOUT="20",
+        **SPANS_ONLY,
+    )
+
+    assert "could not be delivered to" in done.err
+    assert "secret" not in done.err
+
+
+def test_a_run_id_that_is_not_utf_8_costs_no_span(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import otel_rl\nfor number in (1, 2):\n    with otel_rl.step(number): pass\n", OTEL_RL_RUN_ID="l\udce4uf"
+    )
+
+    assert "otel-rl: recorded 5 spans" in done.err
+    assert len(programs.store.span_names()) == 4
