@@ -1,4 +1,7 @@
-"""Whether a change of the steps could be seen; what it is say :mod:`otel_rl.report.subjects.changes`."""
+"""Numbers of steps that began again, and whether a change of the steps could be seen.
+
+What a change is say :mod:`otel_rl.report.subjects.changes`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,23 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
 from otel_rl.report.core.change_points import FEWEST
-from otel_rl.report.core.finding import Check
+from otel_rl.report.core.finding import Check, Finding, Severity
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return that the page shows a part of the steps, where their numbers went back within one attempt."""
+    restarts = collected.loops.shown.restarts
+    if not restarts:
+        return []
+    times = "once" if restarts == 1 else f"{restarts} times"
+    text = (
+        f"The step numbers went back {times}: curves and tables over steps show those since the last time, up to step "
+        f"{collected.steps.last_iteration}. Number steps over all epochs, and the page shows the whole run."
+    )
+    return [Finding("step_numbers", Severity.NOTICE, text, "steps")]
 
 
 def checks(collected: Collected) -> list[Check]:
