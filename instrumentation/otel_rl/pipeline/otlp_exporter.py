@@ -127,3 +127,30 @@ def _one_attempt(answer: otlp_answer.OtlpAnswer | None) -> Exception:
     import requests  # noqa: PLC0415 - loaded with the exporter
 
     return requests.RequestException(answer.reason if answer is not None else "")
+
+
+def keep_requests() -> None:
+    """Let upstream's transport use the ``requests`` that is imported now, whatever has that name later.
+
+    opentelemetry-exporter-http-transport 0.66 imports it in ``RequestsHTTPTransport.__init__``, and once more at the
+    first failure.
+    """
+    import requests  # noqa: PLC0415 - only where an exporter over HTTP is used
+    from opentelemetry.exporter.http.transport import _requests  # noqa: PLC0415 - a rare case, and not in each version
+
+    _requests._get_connection_error_types()  # noqa: SLF001
+
+    def use_session(
+        transport: Any,
+        *,
+        verify: bool | str = True,
+        cert: Any = None,
+        session: requests.Session | None = None,
+        **_: Any,
+    ) -> None:
+        transport._session = requests.Session() if session is None else session  # noqa: SLF001
+        transport._session.verify = verify  # noqa: SLF001
+        if cert is not None:
+            transport._session.cert = cert  # noqa: SLF001
+
+    _requests.RequestsHTTPTransport.__init__ = use_session  # type: ignore[assignment, method-assign]

@@ -2,7 +2,7 @@
 
 Modules:
     aggregate: the spans of the slowest step.
-    finding: whether steps were recorded, and a change of them could be seen.
+    finding: whether steps were recorded, step numbers that began again, and whether a change could be seen.
     section: the section on step time.
     step_tables: its tables.
 """

@@ -1,6 +1,6 @@
-"""Whether steps were recorded, and a change of them could be seen.
+"""Whether steps were recorded, whether their numbers began again, and whether a change could be seen.
 
-What it is say :mod:`otel_rl.report.subjects.changes`.
+What a change is say :mod:`otel_rl.report.subjects.changes`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ _CODES = ("slower_phase", "slower_step", "longer_garbage_collection", "P7_slow_s
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return that no step was recorded, or only a part of the steps is shown."""
+    return [*_no_steps(collected), *_numbers_began_again(collected)]
+
+
+def _no_steps(collected: Collected) -> list[Finding]:
     """Return a notice where the program has made an optimizer, and no step was recorded to its end."""
     program = workload.of(collected)
     manifests = [process.manifest or {} for process in collected.reader.processes]
@@ -30,6 +35,19 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
         " does not know, needs `with otel_rl.step(number):` around each iteration."
     )
     return [Finding("no_steps", Severity.NOTICE, text, "steps")]
+
+
+def _numbers_began_again(collected: Collected) -> list[Finding]:
+    """Return that the page shows a part of the steps, where their numbers went back within one attempt."""
+    restarts = collected.loops.shown.restarts
+    if not restarts:
+        return []
+    times = "once" if restarts == 1 else f"{restarts} times"
+    text = (
+        f"The step numbers went back {times}: curves and tables over steps show those since the last time, up to step "
+        f"{collected.steps.last_iteration}. Number steps over all epochs, and the page shows the whole run."
+    )
+    return [Finding("step_numbers", Severity.NOTICE, text, "steps")]
 
 
 def checks(collected: Collected) -> list[Check]:
