@@ -76,10 +76,11 @@ class ImportHooks:
         """Create no module of our own, as the import protocol asks."""
         if self._half_imported:
             self._serve_completed()
-        here = self._finding
-        is_measured = not here.is_importing and name.partition(".")[0] in _LARGE
-        names = here.names
-        if not (is_measured or name in self._callbacks) or name in names:
+        is_measured = name.partition(".")[0] in _LARGE and not self._finding.is_importing
+        if not is_measured and name not in self._callbacks:
+            return None
+        names = self._finding.names
+        if name in names:
             return None
         names.add(name)
         try:

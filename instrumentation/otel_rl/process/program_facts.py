@@ -50,9 +50,9 @@ def loaded_versions() -> dict[str, str]:
         loaded = sys.modules.get(module)
         if loaded is None:
             continue
-        # Looking into the metadata of a distribution reads its file.
+        # Looking into the metadata of a distribution reads its file, and may import what reads it.
         own = vars(loaded).get("__version__")
-        with suppress(PackageNotFoundError, OSError):
+        with suppress(PackageNotFoundError, OSError, ImportError):
             versions[distribution] = own if type(own) is str else version(distribution)
     return versions
 
@@ -231,7 +231,7 @@ def _text(path: Path) -> str:
 
 def created() -> int | None:
     """Return when the kernel made this process, in ns since the epoch to 10 ms; None where that is not known."""
-    ticks = lifetime.own().start_ticks
+    ticks = lifetime.own_start_ticks()
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     if not ticks or clock is None:
         return None

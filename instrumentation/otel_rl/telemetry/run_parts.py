@@ -73,6 +73,7 @@ _open = _Open()
 _program = _Program()
 _waiting: list[_PartOfRun] = []
 _counts: dict[str, int] = {}
+_follows_identity = False
 
 
 def following(part: str) -> CallHooks:
@@ -103,8 +104,18 @@ def describe(said: Mapping[str, Any]) -> None:
 
 def await_report() -> None:
     """Record what waits, and the program, on an I/O thread: something else is recorded now, or a first step begins."""
+    global _follows_identity
     _program.is_awaited = True
+    if not _follows_identity:
+        _follows_identity = True
+        # Of a program with PyTorch alone it is known only at the first export whether it leads.
+        process_identity.add_listener(_identity_known)
     deferral.post(Signal.LOGS, report)
+
+
+def _identity_known(_: process_identity.ProcessIdentity) -> None:
+    if _program.is_awaited and process_identity.settled():
+        deferral.post(Signal.LOGS, report)
 
 
 def report(*, at_end: bool = False) -> None:

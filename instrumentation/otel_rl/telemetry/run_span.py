@@ -18,6 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRoleValues
@@ -177,8 +178,9 @@ def close() -> None:
     # Nothing is imported at the end: what has parts has loaded it.
     run_parts = sys.modules.get("otel_rl.telemetry.run_parts")
     if run_parts is not None:
-        run_parts.report(at_end=True)
-        outcome.update(run_parts.facts())
+        with guard("run_span.parts"):
+            run_parts.report(at_end=True)
+            outcome.update(run_parts.facts())
     emit(events.RL_RUN_END, clock.now(), outcome)
     _scope.end_span(span, None if is_interrupted else _error)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
-_LIBRARIES = {
-    "accelerate": "accelerate",
-    "langchain_core": "langchain-core",
-    "langgraph": "langgraph",
-    "openai": "openai",
-    "opentelemetry.sdk": "opentelemetry-sdk",
-    "torch": "torch",
-    "transformers": "transformers",
-    "trl": "trl",
-    "vllm": "vllm",
-}
 #: The new and the old name (``torch/csrc/distributed/c10d/FlightRecorder.cpp``). The program may set it, too.
 _TORCH_DUMPS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
@@ -100,7 +88,7 @@ class ProcessStore:
     def _manifest(self) -> Mapping[str, Any]:
         who = process_identity.current()
         content: dict[str, Any] = {
-            "versions": {"otel_rl": __version__, "python": platform.python_version(), **_loaded_versions()},
+            "versions": {"otel_rl": __version__, **_loaded_versions()},
             "run_id": who.id,
             "attempt": who.attempt,
             "rank": who.rank,
@@ -168,15 +156,13 @@ def _torch_dumps() -> str | None:
 
 
 def _loaded_versions() -> dict[str, str]:
-    """Versions of the libraries that shape a run, as far as the program has loaded them."""
-    from opentelemetry.util._importlib_metadata import PackageNotFoundError, version  # noqa: PLC0415 - costly
+    """Versions of Python and of the libraries that shape a run, as far as the program has loaded them."""
+    # The manifest is written also where nothing more can be imported: without descriptors, or in another root.
+    with suppress(Exception):
+        from otel_rl.process import program_facts  # noqa: PLC0415 - not where nothing is recorded
 
-    versions = {}
-    for module, distribution in _LIBRARIES.items():
-        if module in sys.modules:
-            with suppress(PackageNotFoundError):
-                versions[distribution] = version(distribution)
-    return versions
+        return program_facts.loaded_versions()
+    return {"python": platform.python_version()}
 
 
 def _run_name(who: process_identity.ProcessIdentity) -> str:

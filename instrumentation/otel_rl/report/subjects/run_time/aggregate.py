@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.report.core import thresholds
 from otel_rl.report.subjects.run_time.intervals import Intervals
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
@@ -43,8 +44,6 @@ _OF_SPAN = {
 FACTS = (events.RL_RUN_PROGRAM.name, events.RL_RUN_END.name)
 #: Processes with steps, calls or parts that are told apart.
 _PROCESSES = 64
-#: Share of the trainer's steps that must have come as spans: with fewer the rest would look like time without steps.
-_COMPLETE = 0.95
 
 
 class Share(NamedTuple):
@@ -120,7 +119,7 @@ class RunTime:
             return []
         process = max(leading, key=lambda process: (self._processes[process].steps, self._processes[process].created))
         time = self._processes[process]
-        if time.steps < _COMPLETE * _counted_steps(collected, process):
+        if time.steps < thresholds.COMPLETE * _counted_steps(collected, process):
             return []
         start, end = time.created, max(time.ended, process.last, process.number("ended_unix_nano") or 0)
         return _divided(time, start, end) if end > start else []

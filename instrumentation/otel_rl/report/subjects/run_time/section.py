@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: (Name on the page, what belongs to it, colour).
 _ROWS = {
-    aggregate.START: ("Start", "of Python, twice with opentelemetry-instrument", "#5b6472"),
-    aggregate.TELEMETRY: ("otel-rl", "its part of the start, until the program begins", "#1f2933"),
+    aggregate.START: ("Start", "of Python, and of opentelemetry-instrument where it started the process", "#5b6472"),
+    aggregate.TELEMETRY: ("otel-rl", "its part of the start, until the program begins", "#66a80f"),
     aggregate.IMPORTS: ("Imports", "of large libraries", "#5b5bd6"),
     "rendezvous": ("Process group", "until all ranks have joined", "#c2255c"),
     "data set": ("Data set", "load_dataset, map and filter", "#d9480f"),
@@ -28,7 +28,7 @@ _ROWS = {
     "trainer": ("Trainer", "making it, and preparing its first step", "#8fd19e"),
     aggregate.BEFORE: ("Other, before", "before the first step or call, and none of the above", "#a3a9b5"),
     aggregate.PROGRAM: ("Program", "none of the above: it has no steps or calls that were recorded", "#a3a9b5"),
-    aggregate.FIRST_STEP: ("First step", "with the wait for its data; it warms up and compiles", "#7cb7f2"),
+    aggregate.FIRST_STEP: ("First step", "with the wait for its data; warm-up and compilation fall into it", "#7cb7f2"),
     aggregate.STEPS: ("Steps", "all others, with the wait for data between them", "#2f7ed8"),
     aggregate.FIRST_CALL: ("First call", "of a model, tool or agent", "#7cb7f2"),
     aggregate.CALLS: ("Calls", "at least one call of a model, tool or agent is open", "#2f7ed8"),
