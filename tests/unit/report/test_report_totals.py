@@ -169,7 +169,15 @@ def test_numbers_and_sizes_read_like_numbers_and_sizes() -> None:
         "1,235",
         "2.5e+12",
     ]
-    assert [human.size(value) for value in (512, 3174, 2.5e9, 3e15)] == ["512 B", "3.1 KiB", "2.33 GiB", "2.73e+03 TiB"]
+    assert [human.size(value) for value in (512, 3174, 1020 << 20, 2.5e9, 3e15)] == [
+        "512 B",
+        "3.1 KiB",
+        "0.996 GiB",
+        "2.33 GiB",
+        "2,728 TiB",
+    ]
+    assert human.scientific(3.98e-5) == "3.98 \N{MULTIPLICATION SIGN} 10⁻⁵"
+    assert [human.scientific(value) for value in (0.0, 0.25, -0.02)] == ["0", "0.25", "-0.02"]
     assert [human.percent(value) for value in (0, 0.004, 0.371)] == ["0 %", "0.4 %", "37 %"]
 
 
