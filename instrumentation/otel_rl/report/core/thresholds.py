@@ -32,3 +32,5 @@ EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
 LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.05
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
+#: Share of the trained tokens without an advantage from which it is a warning, and groups that it takes to say so.
+IDLE_TOKENS, FEWEST_GROUPS = 0.5, 8

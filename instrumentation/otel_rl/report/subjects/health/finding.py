@@ -10,6 +10,7 @@ from otel_rl.report.core import thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.semconv.attributes import RlHealthCodeValues
 
 if TYPE_CHECKING:
     from otel_rl.health.verdict import Verdict
@@ -19,6 +20,8 @@ _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICA
 _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP = "P7"
+#: Findings of other subjects beside which a rule cannot be said to have found nothing.
+_ALSO = {RlHealthCodeValues.NO_SIGNAL: ("idle_tokens",)}
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -43,7 +46,7 @@ def checks(collected: Collected) -> list[Check]:
         # Judged in one of several loops.
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
             unobserved = verdict.evidence if verdict.severity == State.UNOBSERVED else ""
-            by_title[verdict.title] = Check(verdict.title, unobserved)
+            by_title[verdict.title] = Check(verdict.title, unobserved, _ALSO.get(verdict.code, ()))
     return list(by_title.values())
 
 
