@@ -272,7 +272,7 @@ def test_without_traces_the_durations_come_from_histograms(tmp_path: Path) -> No
     _has(
         _page(tmp_path, run).texts["steps"],
         "these are the durations of the phases alone",
-        "generate 1 500 ms",
+        "generate 1 0.5 s",
         "step 1 2 s",
     )
 

@@ -47,6 +47,11 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def three_digits(value: float) -> str:
+    """Return ``0.0512``, ``5.12``, ``5,120``: without an exponent."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
 def scientific(value: float) -> str:
     """Return a number; a very small one as 4.2 times 10⁻⁵."""
     if not value or abs(value) >= 1e-3:  # noqa: PLR2004

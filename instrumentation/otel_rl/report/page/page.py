@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from otel_rl.core import __version__
 from otel_rl.report.core import output
+from otel_rl.report.core.cells import in_one_unit
 from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import finding_list, page_head, sections, sparkline
@@ -81,6 +82,7 @@ def render(collected: Collected, overview: Overview) -> str:
         facts=page_head.facts(collected, head),
         tiles=page_head.tiles(collected, head),
         sparkline=sparkline,
+        in_one_unit=in_one_unit,
         findings=finding_list.entries(overview, built, charts.figures),
         no_finding=output.no_finding(overview),
         checked=finding_list.checked(overview),
