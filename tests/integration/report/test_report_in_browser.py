@@ -146,6 +146,26 @@ def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(tmp_path: Path
     assert browser.evaluate(f"{shown}.length") == 12
 
 
+def test_what_scrolls_can_be_reached_by_keyboard_and_shows_that_it_scrolls(tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile", width=800) as narrow:
+        _open(narrow, GrpoRun(tmp_path / "data").write())
+        unreachable = "[...document.querySelectorAll('pre, .scroll')].filter((one) => one.tabIndex !== 0).length"
+        assert narrow.evaluate(unreachable) == 0
+        nav = "document.querySelector('nav')"
+        assert narrow.evaluate(f"{nav}.scrollWidth > {nav}.clientWidth")
+        assert narrow.evaluate(f"getComputedStyle({nav}).scrollbarWidth") == "thin"
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 800
+
+
+def test_a_link_to_something_folded_opens_it(tmp_path: Path, browser: Browser) -> None:
+    _open(browser, write_agent_run(tmp_path / "data"))
+    assert browser.evaluate("document.getElementById('processes').open") is False
+    browser.evaluate("document.querySelector('nav a[href=\"#processes\"]').click()")
+    browser.wait_for("document.getElementById('processes').open")
+    colours = "[getComputedStyle(document.querySelector('main a')).color, getComputedStyle(document.body).color]"
+    assert "rgb(0, 0, 238)" not in browser.evaluate(colours)
+
+
 def test_trajectories_can_be_filtered_by_every_column_and_lead_to_their_spans(browser: Browser, tmp_path: Path) -> None:
     run = tmp_path / "run-1"
     writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)

@@ -68,9 +68,12 @@ def test_scores_outside_of_all_rollouts_are_added_to_those_of_rows():
     rewards.add_log(rows(0.0))
     rewards.add_log(evaluation(0.5))
     rewards.add_log(evaluation(1.0))
-    assert (rewards.scores(NOTHING)["f"].cell.count, rewards.scores(NOTHING)["f"].cell.total) == (3, 1.5)
+    # Two points are no curve.
+    assert rewards.curves() == []
+    rewards.add_log(evaluation(0.0))
+    assert (rewards.scores(NOTHING)["f"].cell.count, rewards.scores(NOTHING)["f"].cell.total) == (4, 1.5)
     [curve] = rewards.curves()
-    assert curve.y == [0.5, 1.0]
+    assert curve.y == [0.5, 1.0, 0.0]
 
 
 def test_quantiles_are_exact_where_scores_are_recorded_one_by_one_and_else_those_of_the_histogram():

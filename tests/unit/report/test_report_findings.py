@@ -373,7 +373,8 @@ def test_the_page_links_a_finding_to_its_chart_which_marks_the_step(tmp_path: Pa
     page = output.read_text(encoding="utf-8")
     assert '<a href="#chart-reward-seconds">Chart</a> · <a href="#rewards">Rows</a>' in page
     assert '<figure id="chart-reward-seconds">' in page
-    assert '"text":"step 15"' in page
+    assert "dashed: from step 15 on" in page
+    assert '"location":14.5' in page
     assert "What comes with it:" in page
 
 

@@ -26,8 +26,11 @@ def _run(tmp_path: Path, *, ranks: int = 2, measured: bool = True) -> Path:
     return run
 
 
-def test_the_foot_says_what_otel_rl_used_of_the_steps_of_all_ranks(tmp_path: Path) -> None:
-    _has(_page(tmp_path, _run(tmp_path)).texts["foot"], "otel-rl used 0.3 % of the CPU time of the steps.")
+def test_the_foot_says_what_otel_rl_used_of_the_length_of_a_step_of_all_ranks(tmp_path: Path) -> None:
+    _has(
+        _page(tmp_path, _run(tmp_path)).texts["foot"],
+        "otel-rl used 6 ms of CPU per step, 0.6 % of its 1 s; the whole process used 2 s.",
+    )
 
 
 def test_where_no_step_has_it_the_foot_says_nothing_of_it(tmp_path: Path) -> None:

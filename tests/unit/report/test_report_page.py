@@ -14,7 +14,8 @@ import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
 from otel_rl.report import write_report
-from otel_rl.report.page import page_head
+from otel_rl.report.page import cards
+from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Page(HTMLParser):
         values = dict(attrs)
         self.tags.add(tag)
         self._in_script = tag in ("script", "style")
-        if tag == "section":
+        if tag == "section" or (tag, values.get("class")) == ("details", "part"):
             self.section = values.get("id") or values.get("class") or ""
         self.loads += [value for key, value in attrs if key in ("src", "href") and value and not value.startswith("#")]
 
@@ -211,8 +212,9 @@ def test_the_page_loads_nothing_and_stays_small(grpo: Page) -> None:
 def _evil_run(data: Path) -> Path:
     run = GrpoRun(data, run_id="evil", steps=2, tool_name=EVIL).write()
     writer = process(run, None, started=1_700_000_000_000_000_000, service__name=EVIL, host__name="h", rl__role=EVIL)
-    writer.event("rl.step", 1, body={EVIL: 1.0, f"rewards/{EVIL}/mean": 2.0}, attributes={"rl.loop.iteration": 1})
-    writer.event("rl.step", 2, body={EVIL: 2.0, f"rewards/{EVIL}/mean": 1.0}, attributes={"rl.loop.iteration": 2})
+    for step in (1, 2, 3):
+        body = {EVIL: float(step), f"rewards/{EVIL}/mean": 3.0 - step}
+        writer.event("rl.step", step, body=body, attributes={"rl.loop.iteration": step})
     exception = {"exception.type": EVIL, "exception.message": EVIL, "exception.stacktrace": EVIL}
     writer.event("rl.process.exception", 2, attributes=exception, severity=21)
     rollout = writer.span("rl.rollout", 1, 2, {"rl.rollout.id": EVIL, "rl.group.id": EVIL}, error=EVIL)
@@ -254,8 +256,9 @@ def test_long_runs_are_binned_and_their_page_stays_small(tmp_path: Path) -> None
     run = GrpoRun(tmp_path / "data", steps=3000, step_seconds=0.5, error=False).write()
     page = _page(tmp_path, run)
     _has(page.texts["tiles"], "Steps 3,000")
-    _has(page.texts["steps"], "Every point stands for 4 steps.")
-    assert len(page.source.encode()) < 6_000_000
+    _has(page.texts["steps"], "Step time by phase mean of 12 steps")
+    _has(page.texts["training"], "Reward mean of 10 steps, band min to max; should rise")
+    assert len(page.source.encode()) < 2_500_000
 
 
 def test_an_old_page_stays_until_the_new_one_is_complete(tmp_path: Path, monkeypatch: Any) -> None:
@@ -279,7 +282,7 @@ def test_without_traces_the_durations_come_from_histograms(tmp_path: Path) -> No
     _has(
         _page(tmp_path, run).texts["steps"],
         "these are the durations of the phases alone",
-        "generate 1 500 ms",
+        "generate 1 0.5 s",
         "step 1 2 s",
     )
 
@@ -303,7 +306,7 @@ def test_one_point_of_a_value_is_said_to_be_one_point(tmp_path: Path) -> None:
     writer.event("rl.step", 1, body={"reward": 0.5, "clip": 0.1}, attributes={"rl.loop.iteration": 1})
     writer.write()
     training = _page(tmp_path, run).texts["training"]
-    _has(training, "Reward 0.5 once, at step 1; should rise", "KL divergence 0.25 once; small is healthy")
+    _has(training, "Reward reward 0.5, once, at step 1 should rise", "KL divergence kl 0.25, once, at 0 s small")
     _has(training, "Everything else the trainer logged: one point only (1) clip 0.1")
     assert "throughout" not in training
 
@@ -334,8 +337,8 @@ def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
-        ([1e-6] * 6, "Learning rate 1e-06 throughout; the schedule, as applied"),
-        ([0.0] * 6, "Learning rate 0 throughout; the schedule, as applied"),
+        ([1e-6] * 6, "learning_rate 1e-06 throughout, step 0 to step 5 the schedule, as applied"),
+        ([0.0] * 6, "learning_rate 0 throughout, step 0 to step 5 the schedule, as applied"),
         ([1e-6] * 5 + [0.03], "Learning rate the schedule, as applied; logarithmic scale"),
         ([6e-6, 5e-6, 4e-6, 3e-6, 2e-6, 1e-6], "Learning rate the schedule, as applied"),
     ],
@@ -351,8 +354,8 @@ def test_small_values_are_drawn_on_a_scale_on_which_they_can_be_read(
     page = _page(tmp_path, run)
     _has(page.texts["training"], said)
     assert ("logarithmic scale" in page.texts["training"]) is ("logarithmic" in said)
-    # The range of one value reaches from zero to twice that value.
-    assert ('"end":2e-06' in page.source) is (rates == [1e-6] * 6)
+    # Six millionths are drawn as 6, and the label of the axis (JSON in JSON) says of what.
+    assert (r"10\\u207b\\u2076" in page.source) is (rates[0] == 6e-6)
 
 
 def test_tokens_that_one_rank_counts_for_all_are_related_to_the_time_of_one_rank(tmp_path: Path) -> None:
@@ -376,9 +379,11 @@ def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        # A fifth of ten log calls is two.
-        (range(10, 110, 10), "Reward 9.5 mean of steps 90 to 100; steps 10 to 20: 1.5"),
-        (range(1, 4), "Reward 0.3 step 3; step 1: 0.1"),
+        # A fifth of thirty log calls is six.
+        (range(10, 310, 10), "Reward 27.5 mean of steps 250 to 300; steps 10 to 60: 3.5"),
+        # Of ten log calls five are compared with five, and fewer with none.
+        (range(1, 11), "Reward 0.8 mean of steps 6 to 10; steps 1 to 5: 0.3"),
+        (range(1, 4), "Reward 0.3 step 3 Errors"),
     ],
 )
 def test_the_tile_of_a_value_says_of_which_steps_its_numbers_are(tmp_path: Path, steps: range, said: str) -> None:
@@ -390,18 +395,26 @@ def test_the_tile_of_a_value_says_of_which_steps_its_numbers_are(tmp_path: Path,
     _has(_page(tmp_path, run).texts["tiles"], said)
 
 
-def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_path: Path) -> None:
+def test_a_change_within_the_noise_is_said_to_be_none(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "noisy"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for step in range(1, 21):
+        body = {"reward": 0.5 + 0.3 * (-1) ** step + 0.001 * step}
+        writer.event("rl.step", step, body=body, attributes={"rl.loop.iteration": step})
+    writer.write()
+    _has(_page(tmp_path, run).texts["tiles"], "mean of steps 16 to 20; no clear change since steps 1 to 5: 0.443")
+
+
+def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds() -> None:
     scalars = Scalars()
     for second in range(10):
         point = SimpleNamespace(
             metric="rl.environment.reward.mean", time=(100 + second) * 10**9, value=second, attributes={}
         )
         scalars.add_point(point)
-    assert page_head._moved({Scalars: scalars}, "Reward", "Reward") == (
-        "Reward",
-        "8.5",
-        "mean of 8 s to 9 s; 0 s to 1 s: 0.5",
-    )
+    card = program_kinds.REWARD_CARDS[0]
+    tile = cards._of_trend(card, scalars.trend(card))
+    assert tile[:3] == ("Reward", "7", "mean of 5 s to 9 s; 0 s to 4 s: 2")
 
 
 def test_in_a_program_that_marks_no_rollouts_the_outermost_agent_calls_are_them(tmp_path: Path) -> None:

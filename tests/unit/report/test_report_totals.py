@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_rl.report.core import human
+from otel_rl.report.core.cells import Table, in_one_unit, seconds_cell
 from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.report.subjects.calls import call_tables
@@ -169,7 +170,15 @@ def test_numbers_and_sizes_read_like_numbers_and_sizes() -> None:
         "1,235",
         "2.5e+12",
     ]
-    assert [human.size(value) for value in (512, 3174, 2.5e9, 3e15)] == ["512 B", "3.1 KiB", "2.33 GiB", "2.73e+03 TiB"]
+    assert [human.size(value) for value in (512, 3174, 1020 << 20, 2.5e9, 3e15)] == [
+        "512 B",
+        "3.1 KiB",
+        "0.996 GiB",
+        "2.33 GiB",
+        "2,728 TiB",
+    ]
+    assert human.scientific(3.98e-5) == "3.98 \N{MULTIPLICATION SIGN} 10⁻⁵"
+    assert [human.scientific(value) for value in (0.0, 0.25, -0.02)] == ["0", "0.25", "-0.02"]
     assert [human.percent(value) for value in (0, 0.004, 0.371)] == ["0 %", "0.4 %", "37 %"]
 
 
@@ -268,3 +277,14 @@ def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> Non
     calls = Calls()
     calls.add_span(_tool_span(1, "ValueError", None))
     assert "Outcome of errors" not in _shown(calls, MetricTotals(()))
+
+
+def test_durations_of_a_column_have_one_unit_unless_they_are_too_different():
+    def shown(*seconds: float | None) -> list[str]:
+        table = Table([">Took"], [[seconds_cell(value)] for value in seconds])
+        return [row[0].text for row in in_one_unit(table)]
+
+    assert shown(0.000512, 0.00419, None) == ["0.512 ms", "4.19 ms", human.UNKNOWN]
+    assert shown(0.5, 2.0, 3.0) == ["0.5 s", "2 s", "3 s"]
+    assert shown(0.0004, 2.0) == ["400 µs", "2 s"]
+    assert shown(30.0, 192.0) == ["30 s", "3 min 12 s"]

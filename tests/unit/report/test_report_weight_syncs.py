@@ -59,7 +59,7 @@ def test_a_run_that_was_compared_says_so_and_another_says_that_it_was_not(tmp_pa
 
 def test_the_stages_of_a_sync_have_a_row_each_the_longest_first(tmp_path: Path) -> None:
     text = _page(tmp_path, _run(tmp_path)).texts["steps"]
-    _has(text, "Weight sync by stage", "update_weights 3 6 s 2 s", "3 MiB", "reset_prefix_cache 3 1.5 s 500 ms")
+    _has(text, "Weight sync by stage", "update_weights 3 6 s 2 s", "3 MiB", "reset_prefix_cache 3 1.5 s 0.5 s")
     _has(text, "wake_up 1 1 s 1 s")
     assert text.index("update_weights") < text.index("reset_prefix_cache") < text.index("wake_up")
 

@@ -26,5 +26,6 @@ Modules:
     blocks: the pieces that a section is made of.
     cells: a table, its cells, and cells for durations and numbers.
     charts: the charts of the sections, drawn by Bokeh.
+    axes: the units of their axes.
     colours: the colours of phases and kinds of calls.
 """

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.timeline import Timeline
 
-#: Points below which a line is not drawn.
-_FEWEST = 2
+#: Points below which a line is not drawn: the tables say as much.
+_FEWEST = 3
 
 
 @dataclass(slots=True)
@@ -35,12 +35,17 @@ class PageBlock:
 
 @dataclass(slots=True)
 class Section:
-    """``blocks`` is empty where the run has no such data; ``filler`` then says what would bring it."""
+    """``blocks`` is empty where the run has no such data; ``filler`` then says what would bring it.
+
+    ``brief`` says in a line what a reader needs of it where no finding leads to it: it is folded then. It stays empty
+    where the section has to be seen.
+    """
 
     key: str
     title: str
     filler: str
     lead: str = ""
+    brief: str = ""
     blocks: list[PageBlock] = field(default_factory=list)
 
 
@@ -50,7 +55,7 @@ def every_point(width: int) -> str:
 
 
 def line_chart(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:
-    """Draw lines over the steps; None where no line has two points."""
+    """Draw lines over the steps; None where no line has three points."""
     drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST}
     return charts.over_time(key, title, hint, drawn, unit) if drawn else None
 

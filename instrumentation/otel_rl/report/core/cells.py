@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import axes, human
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from otel_rl.report.core.axes import Axis
     from otel_rl.report.core.statistics import Spread
+
+#: Durations that differ more than so many times have no unit in common; nor have those from so many s on.
+_WIDE, _LONG = 1000, 60
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """A table cell.
 
-    ``sort`` orders the column; ``tone`` is ``good``, ``bad`` or ``muted``; ``swatch`` a colour; ``link`` the id of a
-    place of the page.
+    ``sort`` orders the column; ``seconds`` says that it is a duration in s; ``tone`` is ``good``, ``bad`` or ``muted``;
+    ``swatch`` a colour; ``link`` the id of a place of the page.
     """
 
     text: str
@@ -26,6 +31,7 @@ class Value:
     tone: str = ""
     swatch: str = ""
     link: str = ""
+    seconds: bool = False
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class Table:
 
 def seconds_cell(value: float | None) -> Value:
     """Return a cell with a duration, given in s."""
-    return Value(human.duration(value), value)
+    return Value(human.duration(value), value, seconds=True)
 
 
 def number_cell(value: float | None) -> Value:
@@ -55,4 +61,26 @@ def quantile_cell(spread: Spread, share: float, words: Callable[[float | None], 
     """Return a cell with a quantile, or with its upper bound where a histogram knows no more."""
     bound = spread.bound(share)
     value = spread.quantile(share) if bound is None else bound
-    return Value(words(value) if bound is None else f"\N{LESS-THAN OR EQUAL TO} {words(bound)}", value)
+    if bound is not None:
+        return Value(f"\N{LESS-THAN OR EQUAL TO} {words(bound)}", value)
+    return Value(words(value), value, seconds=words is human.duration)
+
+
+def in_one_unit(table: Table) -> list[list[Value]]:
+    """Return the rows with one unit in each column of durations, where it suits all of them."""
+    units = [_unit([row[place] for row in table.rows]) for place in range(len(table.columns))]
+    return [[_in_unit(cell, unit) for cell, unit in zip(row, units, strict=True)] for row in table.rows]
+
+
+def _unit(column: list[Value]) -> Axis | None:
+    """Return the unit of most durations; None where some would be written with many zeros, or are long."""
+    values = sorted(cell.sort for cell in column if cell.seconds and cell.sort is not None and cell.sort > 0)
+    if not values or values[-1] > _WIDE * values[0] or values[-1] >= _LONG:
+        return None
+    return axes.SECONDS.axis(values[len(values) // 2 :][:1])
+
+
+def _in_unit(cell: Value, unit: Axis | None) -> Value:
+    if unit is None or not cell.seconds or not cell.sort or not math.isfinite(cell.sort):
+        return cell
+    return replace(cell, text=f"{human.three_digits(cell.sort * unit.factor)} {unit.label}")

@@ -22,7 +22,7 @@ BY_KIND = {
     "other": "#a3a9b5",
     "model": "#2f7ed8",
     "tool": "#f0a020",
-    "agent": "#a3a9b5",
+    "agent": "#8e5bb5",
 }
 
 LINES = ("#2f7ed8", "#e8590c", "#1f8a5b", "#8e5bb5", "#c2255c", "#14a3a8", "#b08900", "#5b5bd6")

@@ -2,15 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.statistics import Cell
+
+#: Points beyond which a line shows means, with a band from the smallest to the largest value.
+MOST_POINTS = 300
 
 
 @dataclass(slots=True)
 class Curve:
-    """One line: iterations (or seconds since the start) against means of ``number`` values in all."""
+    """One line: iterations (or seconds since the start) against means of ``number`` values in all.
+
+    ``over_time`` says that the points do not count steps. ``low`` and ``high`` are the smallest and the largest value
+    behind each mean, where these were kept.
+    """
 
     name: str
     x: list[float]
     y: list[float]
     number: int
     over_time: bool = False
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    #: Steps (or seconds) from a point to the next one, and words on what a point is the mean of, where of several.
+    width: int = 1
+    said: str = ""
+
+    def smoothed(self) -> Curve:
+        """Return the line itself, or, of a long one, the means of its neighbouring points."""
+        if len(self.x) <= MOST_POINTS and self.width == 1:
+            return self
+        together = -(-len(self.x) // MOST_POINTS)
+        parts = [slice(start, start + together) for start in range(0, len(self.x), together)]
+        low, high = self.low or self.y, self.high or self.y
+        return Curve(
+            self.name,
+            [_mean(self.x[part]) for part in parts],
+            [_mean(self.y[part]) for part in parts],
+            self.number,
+            self.over_time,
+            [min(low[part]) for part in parts],
+            [max(high[part]) for part in parts],
+            said=f"mean of {self._amount(together)}, band min to max",
+        )
+
+    def _amount(self, together: int) -> str:
+        """Return how much so many points stand for."""
+        is_without_gaps = (len(self.x) - 1) * self.width == self.x[-1] - self.x[0]
+        if self.over_time or not is_without_gaps:
+            return f"{together} values" if self.width == 1 else "several values"
+        return f"{together * self.width} steps"
+
+
+def of_cells(
+    name: str, x: list[int], cells: list[Cell], start: int = 0, *, width: int = 1, over_time: bool = False
+) -> Curve:
+    """Return the means of cells, with their smallest and largest values; ``start`` becomes zero.
+
+    ``width`` is the number of steps that share a cell.
+    """
+    number = sum(cell.count for cell in cells)
+    low, high = [cell.minimum for cell in cells], [cell.maximum for cell in cells]
+    means = [cell.mean for cell in cells]
+    return Curve(name, [float(first - start) for first in x], means, number, over_time, low, high, width)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

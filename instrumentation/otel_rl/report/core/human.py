@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from datetime import datetime, timezone
 
-UNKNOWN = "\N{EN DASH}"
+UNKNOWN, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _LISTED = 12
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def duration(seconds: float | None) -> str:
@@ -46,6 +47,24 @@ def number(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def three_digits(value: float) -> str:
+    """Return ``0.0512``, ``5.12``, ``5,120``: without an exponent."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def scientific(value: float) -> str:
+    """Return a number; a very small one as 4.2 times 10⁻⁵."""
+    if not value or abs(value) >= 1e-3:  # noqa: PLR2004
+        return number(value)
+    digits, _, exponent = f"{value:.2e}".partition("e")
+    return f"{float(digits):g} {TIMES} {power(int(exponent))}"
+
+
+def power(exponent: int) -> str:
+    """Return ``10⁻⁶``."""
+    return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
 def short_number(value: float) -> str:
     """Return ``81,920``, ``24.6 M``, ``3.2 G``: for a place with little room."""
     for scale, unit in ((1e9, "G"), (1e6, "M")):
@@ -59,10 +78,11 @@ def size(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:  # noqa: PLR2004
+        # Three digits are shown: what would round to 1000 belongs to the next unit.
+        if abs(value) < 999.5:  # noqa: PLR2004
             return f"{value:.3g} {unit}" if unit != "B" else f"{value:.0f} B"
         value /= 1024
-    return f"{value:,.3g} TiB"
+    return f"{value:,.3g} TiB" if value < 999.5 else f"{value:,.0f} TiB"  # noqa: PLR2004
 
 
 def percent(share: float | None) -> str:

@@ -250,21 +250,25 @@ class Steps:
             self.ranks[max(cells)[1]].slowest += 1
         return len(met)
 
-    def mean_phases(self) -> tuple[list[int], dict[str, list[float]]]:
-        """Return mean seconds of each phase per step and rank, by bin.
+    def mean_phases(self, most: int) -> tuple[list[int], dict[str, list[float]], int]:
+        """Return the first steps of bins, mean seconds of each phase per step and rank, and the steps of a bin.
 
-        The parts add up to the mean step time and the wait for data before it.
+        The parts add up to the mean step time and the wait for data before it. There are at most ``most`` bins and one.
         """
-        lines = {phase: dict(line) for phase, line in self.phases.lines().items()}
-        steps = {first: cell.count for first, cell in lines.get(UNCOVERED, {}).items()}
         bins = self.phases.bins()
+        width = self.phases.width * max(-(-len(bins) // most), 1)
+        firsts = sorted({first // width * width for first in bins})
+        sums: dict[str, dict[int, Cell]] = {}
+        for phase, line in self.phases.lines().items():
+            for first, cell in line:
+                sums.setdefault(phase, {}).setdefault(first // width * width, Cell()).merge(cell)
+        steps = {first: cell.count for first, cell in sums.get(UNCOVERED, {}).items()}
         table: dict[str, list[float]] = {}
-        for phase in sorted(lines, key=lambda phase: phase == UNCOVERED):
-            cells = (lines[phase].get(first) for first in bins)
+        for phase in sorted(sums, key=lambda phase: phase == UNCOVERED):
             table[phase] = [
-                cell.total / steps.get(first, 1) if cell else 0.0 for first, cell in zip(bins, cells, strict=True)
+                sums[phase][first].total / steps.get(first, 1) if first in sums[phase] else 0.0 for first in firsts
             ]
-        return bins, table
+        return firsts, table, width
 
 
 def from_histograms(totals: MetricTotals) -> dict[str, Spread]:

@@ -38,3 +38,5 @@ LONG_RUN_SECONDS, FEW_STEPS_SHARE = 300.0, 0.5
 LONG_TAIL, FEWEST_TAILS = 0.3, 5
 #: Share of what was counted that must have come as spans: of fewer, what is missing would look like idle time.
 COMPLETE = 0.95
+#: Share of the trained tokens without an advantage from which it is a warning, and groups that it takes to say so.
+IDLE_TOKENS, FEWEST_GROUPS = 0.5, 8

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 40
 _MAX_SPANS = 5000
+#: Kinds that the label of a row names, and what stands before one that is inside of those above it.
+_KINDS, _INSIDE = 3, "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS} "
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
     """One span on a row; ``start`` and ``seconds`` in s, the former since the start of the trace."""
 
+    #: Place of its row, from the top, and what the row is called.
+    lane: int
     row: str
     name: str
     kind: str
@@ -52,21 +56,34 @@ def by_trace(records: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 def of_step(title: str, trace: list[Span]) -> Timeline | None:
-    """Draw a row for each rank; spans inside of spans get rows of their own below the rank's."""
+    """Draw a row for each rank; spans inside of spans get rows of their own below it, indented."""
     depths = _depths(trace)
     inside = [span for span in trace if span.name not in (spans.RL_LOOP.type, spans.RL_RANK_STEP.type)]
     if not inside:
         return None
     start = min(span.start for span in trace)
     base = min(depths[span.span_id] for span in inside)
-    lanes = sorted({(span.process.rank or 0, depths[span.span_id] - base, span.process.label) for span in inside})
-    rows = {lane: lane[2] + " +" * lane[1] for lane in lanes[:MAX_ROWS]}
-    bars = []
-    for span in inside:
-        lane = (span.process.rank or 0, depths[span.span_id] - base, span.process.label)
-        if lane in rows:
-            bars.append(_bar(span, rows[lane], start))
-    return Timeline(title, list(dict.fromkeys(rows.values())), bars, len(inside) - len(bars))
+    lane_of = {
+        span.span_id: (span.process.rank or 0, span.process.label, depths[span.span_id] - base) for span in inside
+    }
+    lanes = sorted(set(lane_of.values()))[:MAX_ROWS]
+    labels = [_label(lane, [span for span in inside if lane_of[span.span_id] == lane], lanes) for lane in lanes]
+    places = {lane: place for place, lane in enumerate(lanes)}
+    bars = [
+        _bar(span, place, labels[place], start)
+        for span in inside
+        if (place := places.get(lane_of[span.span_id])) is not None
+    ]
+    return Timeline(title, labels, bars, len(inside) - len(bars))
+
+
+def _label(lane: tuple[int, str, int], spans_of_lane: list[Span], lanes: list[tuple[int, str, int]]) -> str:
+    """Return the phases of a row, indented below their process, whose first row names it."""
+    rank, process, depth = lane
+    kinds = list(dict.fromkeys(kind_of(span) for span in spans_of_lane))
+    said = ", ".join(kinds[:_KINDS]) + (", ..." if len(kinds) > _KINDS else "")
+    is_first = all(other[:2] != (rank, process) or other[2] >= depth for other in lanes)
+    return f"{process}: {said}" if is_first else _INSIDE * depth + said
 
 
 def of_rollout(title: str, trace: list[Span]) -> Timeline | None:
@@ -80,12 +97,12 @@ def of_rollout(title: str, trace: list[Span]) -> Timeline | None:
     for number, span in enumerate(ordered[:MAX_ROWS], 1):
         row = f"{number}. {span.name[:48]}"
         rows.append(row)
-        bars.append(_bar(span, row, start))
+        bars.append(_bar(span, number - 1, row, start))
     return Timeline(title, rows, bars, len(ordered) - len(rows))
 
 
-def _bar(span: Span, row: str, start: int) -> Bar:
-    return Bar(row, span.name, kind_of(span), (span.start - start) / 1e9, span.seconds, error_of(span))
+def _bar(span: Span, lane: int, row: str, start: int) -> Bar:
+    return Bar(lane, row, span.name, kind_of(span), (span.start - start) / 1e9, span.seconds, error_of(span))
 
 
 def kind_of(span: Span) -> str:

@@ -3,6 +3,8 @@
 Modules:
     page: the whole page, one HTML file that needs no network.
     page_head: identity of the run, and first numbers.
+    cards: key figures, by the kind of program.
+    sparkline: the small curve of a key figure.
     finding_list: the section on what deserves a look.
     sections: the sections of the page, in reading order.
     templates: the Jinja2 template, its style sheet and its script.

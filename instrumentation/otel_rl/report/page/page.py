@@ -19,9 +19,10 @@ from markupsafe import Markup
 
 from otel_rl.core import __version__
 from otel_rl.report.core import output
+from otel_rl.report.core.cells import in_one_unit
 from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.summary import summarise
-from otel_rl.report.page import finding_list, page_head, sections
+from otel_rl.report.page import finding_list, page_head, sections, sparkline
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -60,7 +61,7 @@ _THEME = Theme(
 def render(collected: Collected, overview: Overview) -> str:
     """Return the whole page as HTML."""
     charts = Charts(overview.marks())
-    built = sections.build(collected, charts)
+    built = sections.build(collected, charts, overview)
     models: dict[str, Any] = {}
     for section in built:
         for number, block in enumerate(section.blocks):
@@ -80,12 +81,15 @@ def render(collected: Collected, overview: Overview) -> str:
         head=head,
         facts=page_head.facts(collected, head),
         tiles=page_head.tiles(collected, head),
+        sparkline=sparkline,
+        in_one_unit=in_one_unit,
         findings=finding_list.entries(overview, built, charts.figures),
         verdict=output.verdict(overview) if output.is_in_order(overview) else "",
         checked=output.checked_without_finding(overview),
-        folded=finding_list.folded(overview),
+        not_checked=finding_list.folded(overview),
         own_share=page_head.own_share(collected),
-        sections=[section for section in built if section.blocks],
+        sections=[section for section in built if section.blocks and not section.brief],
+        folded=[section for section in built if section.blocks and section.brief],
         empty=[section for section in built if not section.blocks],
         divs={key: Markup(div) for key, div in divs.items()},  # noqa: S704 - Bokeh's own: ids only
         library=_library() if models else [],

@@ -5,26 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.subjects import SECTIONS
+from otel_rl.report.subjects.training import program_kinds
+from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
     from otel_rl.report.core.blocks import Section
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.finding import Overview
 
 
-def build(collected: Collected, charts: Charts) -> list[Section]:
-    """Build all sections, with or without data."""
+def build(collected: Collected, charts: Charts, overview: Overview) -> list[Section]:
+    """Build all sections, with or without data; those that a finding leads to keep no brief."""
     builders = {key: build for subject in collected.subjects for key, build in subject.sections.items()}
+    kind = program_kinds.kind_of(collected, collected[Scalars].keys)
+    order = list(dict.fromkeys((*kind.sections, *SECTIONS, *builders)))
+    found = {part.section for finding in overview.findings for part in (finding, *finding.symptoms)}
     sections = []
-    for key in sorted(builders, key=_place):
+    for key in sorted(builders, key=order.index):
         section = builders[key](collected, charts)
         for subject in collected.subjects:
             if key in subject.blocks:
                 section.blocks += subject.blocks[key](collected, charts)
+        if key in found:
+            section.brief = ""
         sections.append(section)
     charts.close()
     return sections
-
-
-def _place(key: str) -> int:
-    return SECTIONS.index(key) if key in SECTIONS else len(SECTIONS)

@@ -22,6 +22,8 @@ _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICA
 _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP = "P7"
+#: Findings of other subjects beside which a rule cannot be said to have found nothing.
+_ALSO = {Code.NO_SIGNAL: ("idle_tokens",), Code.P7_SLOW_STEP: ("slower_step", "slower_phase")}
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -53,7 +55,7 @@ def checks(collected: Collected) -> list[Check]:
 def _check(verdict: Verdict, program: Workload) -> Check:
     """Return whether a rule had its inputs, and enough of them."""
     what, code = _noun(verdict.title), verdict.code
-    codes = (code, *_SLOWER) if code == Code.P7_SLOW_STEP else (code,)
+    codes = (code, *_ALSO.get(code, ()))
     if verdict.lacking:
         foreign = _foreign(verdict, program)
         make = Check.not_applicable if foreign else Check.not_recorded
@@ -89,8 +91,6 @@ _OF_SOME = {
     Code.STALENESS: "only asynchronous trainers log the age of their samples",
 }
 _NOUNS = {Code.P7_SLOW_STEP: "step", Code.P6_VALIDATION_COLLAPSE: "evaluation"}
-#: Findings of the same subject that the rule on step times does not make.
-_SLOWER = ("slower_step", "slower_phase")
 
 
 def _finding(verdict: Verdict, place: str) -> Finding:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core.curves import Curve
+from otel_rl.report.core.curves import of_cells
 from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.semconv.attributes import RlCgroupMemoryEventValues as MemoryEvent
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.statistics import Cell
+    from otel_rl.report.core.curves import Curve
     from otel_rl.report.core.totals import MetricTotals
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Log, Point
@@ -27,7 +27,6 @@ METRICS = (
 _CELLS = 10_000
 _GROUPS = 100
 _CURVES = 6
-_MIB = 1 << 20
 _SECOND = 1_000_000_000
 
 
@@ -71,7 +70,7 @@ class Pressure:
         if point.metric != metrics.PROCESS_MEMORY_USAGE.name:
             return
         who = point.process.label
-        self._memory.add(point.time // _SECOND, who, point.value / _MIB)
+        self._memory.add(point.time // _SECOND, who, point.value)
         self._peaks[who] = max(self._peaks.get(who, 0.0), point.value)
 
     def add_log(self, log: Log) -> None:
@@ -92,11 +91,14 @@ class Pressure:
             group.first = iteration if group.first is None else min(group.first, iteration)
 
     def memory(self) -> list[Curve]:
-        """Return MiB over seconds since the first point, of the processes with most memory."""
+        """Return bytes over seconds since the first point, of the processes with most memory."""
         lines = self._memory.lines()
         start = min((line[0][0] for line in lines.values()), default=0)
         largest = sorted(lines, key=lambda who: -self._peaks[who])[:_CURVES]
-        return [_curve(who, lines[who], start) for who in sorted(largest)]
+        return [
+            of_cells(who, [first for first, _ in lines[who]], [cell for _, cell in lines[who]], start, over_time=True)
+            for who in sorted(largest)
+        ]
 
     def recompiled(self) -> list[Recompiled]:
         """Return recompilations, those that took longest first."""
@@ -125,11 +127,6 @@ _SUMS: dict[MetricDefinition, str] = {
     metrics.RL_COMPILE_TIME: "compiling",
     metrics.RL_COMPILE_RECOMPILATIONS: "recompilations",
 }
-
-
-def _curve(who: str, line: list[tuple[int, Cell]], start: int) -> Curve:
-    number = sum(cell.count for _, cell in line)
-    return Curve(who, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], number)
 
 
 def _float_or_zero(value: Any) -> float:

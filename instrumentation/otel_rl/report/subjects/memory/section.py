@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import axes, human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.subjects.memory.aggregate import Pressure
@@ -12,8 +12,11 @@ from otel_rl.report.subjects.memory.aggregate import Pressure
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Drawing
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.memory.aggregate import ProcessMetrics
 
 _TIME = "time (s)"
+#: Points of a curve.
+_FEWEST = 3
 
 
 def build(collected: Collected, charts: Charts) -> Section:
@@ -35,16 +38,28 @@ def build(collected: Collected, charts: Charts) -> Section:
     if recompiled.rows:
         note = f"{pressure.left_out} further recompilations are not listed." if pressure.left_out else ""
         section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
+    section.brief = "" if recompiled.rows else _brief(pressure.processes(collected.totals))
     return section
 
 
+def _brief(processes: list[ProcessMetrics]) -> str:
+    """Return the largest process and the longest pauses; nothing where memory ran out."""
+    if not processes or any(process.kills for process in processes):
+        return ""
+    largest = max(processes, key=lambda process: process.peak)
+    collecting = max(process.collecting for process in processes)
+    at_most = f"{largest.who} took {human.size(largest.peak)} at most"
+    pauses = f"; garbage collection stopped a process for {human.duration(collecting)}" if collecting else ""
+    return f"{at_most}{pauses}"
+
+
 def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
-    """Return the memory of the largest processes over time; nothing where no process has two points."""
+    """Return the memory of the largest processes over time; nothing where no process has three points."""
     curves = collected[Pressure].memory()
-    if not any(len(curve.x) > 1 for curve in curves):
+    if not any(len(curve.x) >= _FEWEST for curve in curves):
         return []
-    hint = "physical memory in MiB; a line that rises from step to step is a leak"
-    return [PageBlock(charts=[charts.curves(title, hint, curves, x_label=_TIME)])]
+    hint = "physical memory; a line that rises from step to step is a leak"
+    return [PageBlock(charts=[charts.curves(title, hint, curves, x_label=_TIME, quantity=axes.BYTES)])]
 
 
 def _processes(collected: Collected) -> Table:

@@ -16,6 +16,7 @@ from otel_rl.semconv import attributes as names
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.summary import Summary
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Process
 
@@ -39,7 +40,18 @@ def build(collected: Collected, _charts: Charts) -> Section:
         section.lead = "The world size is not known, so a missing rank cannot be told."
     if table.rows:
         section.blocks.append(PageBlock(table=table))
+    section.brief = _brief(collected, facts)
     return section
+
+
+def _brief(collected: Collected, facts: Summary) -> str:
+    """Return how many processes there were; nothing where one is missing or did not end in order."""
+    processes = collected.reader.processes
+    if facts.missing or not processes or any(not process.clean_exit for process in processes):
+        return ""
+    if len(processes) == 1:
+        return f"{processes[0].label} ended normally"
+    return f"{human.amount(len(processes), 'process', 'processes')}, all ended normally"
 
 
 def _table(collected: Collected, offsets: dict[str, float]) -> Table:

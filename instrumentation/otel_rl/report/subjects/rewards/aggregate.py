@@ -20,6 +20,8 @@ _NAMES = 200
 _CELLS = 6_000
 _SERIES_CELLS = 30_000
 _CURVES = 8
+#: Points of a curve.
+_FEWEST = 3
 
 
 class Rewards:
@@ -80,10 +82,16 @@ class Rewards:
         return dict(sorted(result.items()))
 
     def curves(self) -> list[Curve]:
-        """Return scores outside of all rollouts in the order in which they came, for the rewards that have several."""
-        lines = [(name, line) for name, line in self._sequence.lines().items() if len(line) > 1]
+        """Return scores outside of all rollouts in the order in which they came, for the rewards that have three."""
+        lines = [(name, line) for name, line in self._sequence.lines().items() if len(line) >= _FEWEST]
         return [
-            Curve(str(name), [float(first + 1) for first, _ in line], [cell.mean for _, cell in line], len(line))
+            Curve(
+                str(name),
+                [float(first + 1) for first, _ in line],
+                [cell.mean for _, cell in line],
+                len(line),
+                over_time=True,
+            )
             for name, line in lines[:_CURVES]
         ]
 

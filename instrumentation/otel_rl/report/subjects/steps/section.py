@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core import steps as steps_module
-from otel_rl.report.core.blocks import PageBlock, Section, every_point, timeline_block
+from otel_rl.report.core.blocks import PageBlock, Section, timeline_block
 from otel_rl.report.subjects.steps import step_tables
 from otel_rl.report.subjects.steps.aggregate import SlowestStep
 from otel_rl.report.subjects.weight_syncs.section import stages_table
@@ -25,7 +25,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     if not steps.ranks:
         return _without_steps(section, collected)
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
-    section.lead += every_point(steps.phases.width) + _between_phases(steps)
+    section.lead += _between_phases(steps)
     section.blocks.append(PageBlock(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(PageBlock(table=step_tables.phases(steps)))
     stages = stages_table(collected)

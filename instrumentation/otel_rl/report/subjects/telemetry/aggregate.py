@@ -19,11 +19,9 @@ class OwnCost:
 
     own: float = 0.0
     all: float = 0.0
-
-    @property
-    def share(self) -> float | None:
-        """The share of the CPU time, 0 to 1; None where no step has it."""
-        return self.own / self.all if self.all else None
+    #: Steps of a rank that have both, and how long they took in s.
+    steps: int = 0
+    seconds: float = 0.0
 
     def add_span(self, span: Span) -> None:
         """Add the step of a rank; other spans are ignored."""
@@ -32,6 +30,8 @@ class OwnCost:
         if span.name == spans.RL_RANK_STEP.type and own is not None and spent is not None:
             self.own += own
             self.all += spent
+            self.steps += 1
+            self.seconds += span.seconds
 
 
 def _seconds(value: Any) -> float | None:

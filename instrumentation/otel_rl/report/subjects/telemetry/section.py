@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
 
+_NOTHING_LOST = "No drop was counted, and every line could be read."
+#: States of an instrumentor that ask nothing of the reader.
+_IN_ORDER = ("active", "waiting", "skipped")
 #: What a killed process takes along; the intervals of delivery.
 _TAIL = "what had not been delivered is missing and not counted, up to 5 s of spans and 15 s of metrics."
 
@@ -36,7 +39,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
         said = "\n".join(f"{site}: {number}" for site, number in sites.items())
         section.blocks.append(PageBlock("Errors inside the instrumentation", text=said))
     if not section.blocks:
-        section.blocks.append(PageBlock(note="No drop was counted, and every line could be read."))
+        section.blocks.append(PageBlock(note=_NOTHING_LOST))
     # One that has failed may have delivered all the same.
     unclean = [
         end.process.label
@@ -48,7 +51,19 @@ def build(collected: Collected, _charts: Charts) -> Section:
     outcomes = _instrumentors(collected)
     if outcomes.rows:
         section.blocks.append(PageBlock("Instrumentors", table=outcomes))
+    states = {state: {row[0].text for row in outcomes.rows if row[1].text == state} for state in _IN_ORDER}
+    is_in_order = not table.rows and not unreadable and not sites and not unclean and not collected.reader.left_out
+    if is_in_order and all(row[1].text in _IN_ORDER for row in outcomes.rows):
+        section.brief = _NOTHING_LOST.rstrip(".") + _instrumented(states)
     return section
+
+
+def _instrumented(states: dict[str, set[str]]) -> str:
+    active, waiting = (
+        sorted(name.removeprefix("otel_rl_") for name in states[state]) for state in ("active", "waiting")
+    )
+    said = f"; active: {human.listed(active)}" if active else ""
+    return said + (f"; {len(waiting)} wait for an import" if waiting else "")
 
 
 def _dropped(collected: Collected) -> Table:

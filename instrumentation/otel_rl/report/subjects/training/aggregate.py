@@ -1,18 +1,24 @@
-"""Scalars that the trainer logged: one curve per key, and the panels that the page shows first."""
+"""Scalars that the trainer logged: one curve per key."""
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.curves import Curve
+from otel_rl.report.core import curves
 from otel_rl.report.core.statistics import BinnedSeries
+from otel_rl.report.subjects.training import program_kinds
+from otel_rl.report.subjects.training.program_kinds import GAUGES, OWN_LOOP
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.curves import Curve
     from otel_rl.report.core.statistics import Cell
+    from otel_rl.report.subjects.training.program_kinds import Card, Panel, ProgramKind
     from otel_rl.store.reader import Log, Point
 
 _CELLS = 60_000
@@ -20,86 +26,10 @@ _GAUGE_CELLS = 10_000
 _KEYS = 400
 _CURVES = 6
 _PLACES = 10_000
+#: Points of which a mean is compared, and standard errors from which on a difference is one.
+_FEWEST_OF_A_PART, _CLEAR = 5, 2
 #: After the key of a trainer's value, where it is of another than the main loop.
 _OF_LOOP = " (loop "
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A chart: keys that belong to it, by pattern, the most telling first, and what to look for."""
-
-    title: str
-    patterns: tuple[str, ...]
-    hint: str
-    gauge: str = ""
-
-
-PANELS = (
-    Panel(
-        "Reward",
-        (
-            r"(train/)?reward",
-            r"critic/(rewards|score)/mean",
-            r".*\breward(s?/|_)mean",
-            r"objective/scores",
-            r"(eval|val)[/_](.*/)?reward(/mean)?",
-        ),
-        "should rise; flat means no signal",
-        metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
-    ),
-    Panel(
-        "KL divergence",
-        (r"(.*/)?(approx_|ppo_|policy_|reference_)?kl(_?loss|_?div(ergence)?)?(/mean|_avg)?",),
-        "small is healthy, a jump means the policy ran off",
-        metrics.RL_TRAIN_KL.name,
-    ),
-    Panel(
-        "Entropy",
-        (r"(.*/)?(policy_)?entropy(_loss|/mean|_avg)?",),
-        "falls slowly; near zero means collapse",
-        metrics.RL_TRAIN_ENTROPY.name,
-    ),
-    Panel(
-        "Completion length (tokens)",
-        (
-            *(rf"(completions?/{part}_length|response_length/{part})" for part in ("mean", "min", "max")),
-            r".*(completion|response)_length",
-        ),
-        "longer answers at the same reward are a warning",
-        metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN.name,
-    ),
-    Panel(
-        "Loss",
-        (
-            r"(train/)?loss",
-            r"(.*/)?(pg|policy|policy_gradient|actor)_loss",
-            r"(.*/)?(vf|value|critic)_loss",
-            r"eval[/_]loss",
-        ),
-        "small and noisy is normal here",
-        metrics.RL_TRAIN_LOSS.name,
-    ),
-    Panel("Gradient norm", (r"(.*/)?grad_?norm",), "spikes point at bad batches", metrics.RL_TRAIN_GRAD_NORM.name),
-    Panel(
-        "Reward per function",
-        (r"rewards/.+/mean",),
-        "which part of the reward is being learned",
-    ),
-    Panel(
-        "Truncation and dead groups",
-        (r"completions?/clipped_ratio", r"response_length/clip_ratio", r"frac_reward_zero_std"),
-        "shares of samples and groups; should stay near zero",
-        metrics.RL_SAMPLE_TRUNCATED_RATIO.name,
-    ),
-    Panel(
-        "Learning rate",
-        (r"(.*/)?(learning_rate|lr)",),
-        "the schedule, as applied",
-        metrics.RL_TRAIN_LEARNING_RATE.name,
-    ),
-)
-
-_GAUGES = {panel.gauge for panel in PANELS if panel.gauge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +40,19 @@ class CurveMean:
     last: float
     mean: float
     over_time: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Mean of the last values of a curve and, where there are enough, of the first ones.
+
+    ``is_clear`` is False where they differ by no more than their noise.
+    """
+
+    curve: Curve
+    last: CurveMean
+    first: CurveMean | None = None
+    is_clear: bool = False
 
 
 class Scalars:
@@ -166,7 +109,7 @@ class Scalars:
 
     def add_point(self, point: Point) -> None:
         """Take in a gauge of a training value; others are ignored."""
-        key = point.metric if point.metric in _GAUGES else None
+        key = point.metric if point.metric in GAUGES else None
         if point.metric == metrics.RL_TRAINER_METRIC.name:
             key = str(point.attributes.get(names.RL_TRAINER_METRIC_KEY))
         if key is not None:
@@ -177,40 +120,49 @@ class Scalars:
         """True when no log record came, so that the panels run over time instead of iterations."""
         return not self.records
 
-    def panels(self) -> list[tuple[Panel, list[Curve]]]:
-        """Return panels that have curves: what was logged, and where nothing was, the gauges over time."""
+    @property
+    def keys(self) -> set[str]:
+        """Keys that the trainer logged."""
+        return self._keys
+
+    def panels(self, kind: ProgramKind = OWN_LOOP) -> list[tuple[Panel, list[Curve]]]:
+        """Return panels that have curves, those of the kind first: what was logged, else the gauges over time."""
         logged, sampled = {} if self.over_time else self._logged(), self._sampled()
-        shown = []
-        for panel in PANELS:
+        shown, used = [], set[str]()
+        for panel in program_kinds.panels_of(kind):
             curves = logged if _matching(panel, logged) else sampled
-            shown.append((panel, [curves[key] for key in _matching(panel, curves)]))
+            keys = [key for key in _matching(panel, curves) if key not in used]
+            used.update(keys)
+            shown.append((panel, [curves[key] for key in keys]))
         return [(panel, drawn) for panel, drawn in shown if drawn]
 
-    def rest(self) -> tuple[list[Curve], list[Curve]]:
+    def rest(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return scalars that no panel shows: the keys that change, and those with one value only."""
-        return self._without_panels({} if self.over_time else self._logged())
+        return self._without_panels(kind, {} if self.over_time else self._logged())
 
-    def sampled(self) -> tuple[list[Curve], list[Curve]]:
+    def sampled(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return gauges over time that are neither logged nor shown by a panel, in the same two parts."""
-        known = self._keys | _GAUGES
-        return self._without_panels({key: curve for key, curve in self._sampled().items() if key not in known})
+        known = self._keys | GAUGES
+        return self._without_panels(kind, {key: curve for key, curve in self._sampled().items() if key not in known})
 
-    def _without_panels(self, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
-        used = {curve.name for _, shown in self.panels() for curve in shown}
+    def _without_panels(self, kind: ProgramKind, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
+        used = {curve.name for _, shown in self.panels(kind) for curve in shown}
         others = [curve for name, curve in sorted(curves.items()) if name not in used]
         return [other for other in others if len(set(other.y)) > 1], [
             other for other in others if len(set(other.y)) == 1
         ]
 
-    def first_and_last(self, title: str) -> tuple[CurveMean, CurveMean] | None:
-        """Return the means of the first and the last fifth of the main curve of a panel."""
-        for panel, curves in self.panels():
-            if panel.title == title and len(curves[0].y) > 1:
-                x, y = curves[0].x, curves[0].y
-                part = max(len(y) // 5, 1)
-                over_time = curves[0].over_time
-                return _stretch(x[:part], y[:part], over_time), _stretch(x[-part:], y[-part:], over_time)
-        return None
+    def trend(self, card: Card) -> Trend | None:
+        """Return where the curve of a card ended, and where it began; None where it was not logged."""
+        curves = {} if self.over_time else self._logged()
+        if not _matching(card.panel, curves):
+            curves = self._sampled()
+        keys = [key for key in _matching(card.panel, curves) if not card.pattern or _is_like(key, card.pattern)]
+        return _trend(curves[keys[0]]) if keys else None
+
+    def curve(self, key: str) -> Curve | None:
+        """Return the curve of a key that was logged."""
+        return self._logged().get(key)
 
     def _logged(self) -> dict[str, Curve]:
         """Return the curves of the last attempt, and of steps that restarted those since then."""
@@ -224,7 +176,7 @@ class Scalars:
         curves = {}
         for (loop, key), restarts in newest.items():
             name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
-            curves[name] = _curve(name, lines[(last, restarts), loop, key], 0)
+            curves[name] = _curve(name, lines[(last, restarts), loop, key], 0, width=self.logged.width)
         return curves
 
     def _sampled(self) -> dict[str, Curve]:
@@ -233,13 +185,23 @@ class Scalars:
         return {key: _curve(key, line, start, over_time=True) for key, line in lines.items()}
 
 
+def _trend(curve: Curve) -> Trend:
+    x, y, over_time = curve.x, curve.y, curve.over_time
+    part = max(len(y) // 5, _FEWEST_OF_A_PART)
+    if len(y) < 2 * part:
+        return Trend(curve, _stretch(x[-1:], y[-1:], over_time))
+    first, last = _stretch(x[:part], y[:part], over_time), _stretch(x[-part:], y[-part:], over_time)
+    noise = math.sqrt(sum(statistics.variance(values) for values in (y[:part], y[-part:])) / part)
+    return Trend(curve, last, first, is_clear=abs(last.mean - first.mean) > _CLEAR * noise)
+
+
 def _stretch(x: list[float], y: list[float], over_time: bool) -> CurveMean:
     return CurveMean(x[0], x[-1], sum(y) / len(y), over_time)
 
 
-def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, over_time: bool = False) -> Curve:
-    number = sum(cell.count for _, cell in line)
-    return Curve(key, [float(first - start) for first, _ in line], [cell.mean for _, cell in line], number, over_time)
+def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, width: int = 1, over_time: bool = False) -> Curve:
+    x, cells = [first for first, _ in line], [cell for _, cell in line]
+    return curves.of_cells(key, x, cells, start, width=width, over_time=over_time)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:

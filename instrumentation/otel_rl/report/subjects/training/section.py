@@ -5,42 +5,81 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.core.blocks import PageBlock, Section, every_point
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value
+from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.curves import Curve
+    from otel_rl.report.subjects.training.program_kinds import Panel
 
 _SMALL_CHARTS = 60
 _TIME = "time (s)"
+#: Points of a curve; fewer are a row of a table.
+_FEWEST = 3
 
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Return a chart for each panel, and everything else folded."""
     scalars = collected[Scalars]
+    kind = program_kinds.kind_of(collected, scalars.keys)
     filler = "Curves come from what the trainer logs (a supported trainer's log calls), or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    panels = [
-        charts.curves(panel.title, panel.hint, curves, x_label=_TIME if curves[0].over_time else charts.STEP)
-        for panel, curves in scalars.panels()
-    ]
+    panels = scalars.panels(kind)
+    drawn = [(panel, curves) for panel, curves in panels if _is_drawn(curves, charts)]
     if panels:
-        section.blocks.append(PageBlock(charts=panels))
         section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
         if scalars.over_time:
             section.lead = "From gauges over time, a point for each export: no log record has these values."
-        section.lead += every_point(scalars.logged.width)
-    section.blocks += _others("Everything else the trainer logged", scalars.rest(), charts, charts.STEP)
-    section.blocks += _others("Values recorded over time", scalars.sampled(), charts, _TIME)
+    if drawn:
+        figures = [
+            charts.curves(panel.title, panel.hint, curves, x_label=_TIME if curves[0].over_time else charts.STEP)
+            for panel, curves in drawn
+        ]
+        section.blocks.append(PageBlock(charts=figures))
+    said = [(panel, curves) for panel, curves in panels if not _is_drawn(curves, charts)]
+    if said:
+        section.blocks.append(PageBlock(table=_few_points(said)))
+    section.blocks += _others("Everything else the trainer logged", scalars.rest(kind), charts, charts.STEP)
+    section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts, _TIME)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
         section.blocks.append(PageBlock(note=f"More keys were logged than fit on a page; left out: {left_out}."))
     if scalars.not_finite:
-        said = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
-        section.blocks.append(PageBlock(note=f"Values that were not finite and are not drawn: {said}."))
+        said_of = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
+        section.blocks.append(PageBlock(note=f"Values that were not finite and are not drawn: {said_of}."))
     return section
+
+
+def _is_drawn(curves: list[Curve], charts: Charts) -> bool:
+    """Return whether a chart says more than a row: where values change, or a finding points at it."""
+    has_points = any(len(curve.x) >= _FEWEST for curve in curves)
+    changes = any(len(set(curve.y)) > 1 for curve in curves)
+    return has_points and (changes or any(charts.is_marked(curve.name) for curve in curves))
+
+
+def _few_points(panels: list[tuple[Panel, list[Curve]]]) -> Table:
+    """Return values that need no chart."""
+    table = Table(["Value", "Key", "As logged", "What to look for"])
+    for panel, curves in panels:
+        names: dict[str, list[str]] = {}
+        for curve in curves:
+            names.setdefault(_as_logged(curve), []).append(curve.name)
+        for said, same in names.items():
+            table.rows.append([Value(panel.title), Value(", ".join(same)), Value(said), Value(panel.hint)])
+    return table
+
+
+def _as_logged(curve: Curve) -> str:
+    places = [human.duration(x) if curve.over_time else f"step {human.number(x)}" for x in curve.x]
+    if curve.number == 1:
+        return f"{human.number(curve.y[0])}, once, at {places[0]}"
+    if len(set(curve.y)) == 1:
+        return f"{human.number(curve.y[0])} throughout, {places[0]} to {places[-1]}"
+    return ", ".join(f"{human.number(y)} at {place}" for y, place in zip(curve.y, places, strict=True))
 
 
 def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
@@ -48,6 +87,8 @@ def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, 
     once = [curve for curve in constant if curve.number == 1]
     throughout = [curve for curve in constant if curve.number > 1]
     blocks = []
+    few = [curve for curve in curves if len(curve.x) < _FEWEST]
+    curves = [curve for curve in curves if len(curve.x) >= _FEWEST]
     if curves:
         small = [
             charts.curves(curve.name, "", [curve], height=150, x_label=x_label) for curve in curves[:_SMALL_CHARTS]
@@ -59,4 +100,7 @@ def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, 
         if same:
             said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)
             blocks.append(PageBlock(f"{title}: {words} ({len(same)})", said, folded=True))
+    if few:
+        said = "; ".join(f"{curve.name} {_as_logged(curve)}" for curve in few)
+        blocks.append(PageBlock(f"{title}: two points ({len(few)})", said, folded=True))
     return blocks

@@ -4,20 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.health.aggregate import HealthReplay
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.subjects.trajectories.groups import Groups
 
 _SECTION = "trajectories"
-_DIFFERS = "advantage_differs"
+_DIFFERS, _IDLE = "advantage_differs", "idle_tokens"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Return advantages that the recorded rewards do not give."""
+    """Return advantages that the recorded rewards do not give, and tokens that taught nothing."""
+    return [*_different_advantages(collected), *_idle_tokens(collected)]
+
+
+def _idle_tokens(collected: Collected) -> list[Finding]:
+    """Return a finding where half of the tokens have no advantage; the health rule without a signal says more."""
+    groups = collected[Trajectories].groups
+    share = groups.effective_share
+    if share is None or share > 1 - thresholds.IDLE_TOKENS or _too_few(groups):
+        return []
+    if any(verdict.code == Code.NO_SIGNAL and verdict.is_finding for verdict in collected[HealthReplay].verdicts()):
+        return []
+    text = (
+        f"{human.percent(1 - share)} of the {human.short_number(groups.tokens)} tokens that were trained on had "
+        f"advantage 0 and taught nothing of the reward: in {human.number(groups.dead)} of "
+        f"{human.amount(groups.compared, 'group')} all rewards are equal."
+    )
+    finding = Finding(_IDLE, Severity.WARNING, text, _SECTION, chart="frac_reward_zero_std", cost=1 - share)
+    finding.look_at += [
+        "prompts that are too hard or solved, and rewards that give no credit for a part of an answer",
+        "more samples per prompt, or leaving such groups out",
+    ]
+    return [finding]
+
+
+def _too_few(groups: Groups) -> str:
+    """Return why nothing can be said of the groups, ``""`` where it can."""
+    if not groups.tokens:
+        return NO_ADVANTAGE
+    few = groups.compared < thresholds.FEWEST_GROUPS
+    return f"{human.amount(groups.compared, 'group')} are too few to judge" if few else ""
+
+
+def _different_advantages(collected: Collected) -> list[Finding]:
     checked = collected[Trajectories].groups.checked
     first = checked.first
     if first is None:
@@ -39,10 +75,22 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 
 def checks(collected: Collected) -> list[Check]:
-    """Return whether advantages could be computed again."""
+    """Return whether advantages could be computed again, and whether groups could be judged."""
+    return [_check_of_advantages(collected), _check_of_idle_tokens(collected)]
+
+
+def _check_of_advantages(collected: Collected) -> Check:
     what, checked = "advantages that differ from the rewards", collected[Trajectories].groups.checked
     if checked.samples:
-        return [Check.of(what, checked.samples, 1, "sample", (_DIFFERS,))]
+        return Check.of(what, checked.samples, 1, "sample", (_DIFFERS,))
     if checked.unobserved != NO_ADVANTAGE:
-        return [Check.not_recorded(what, checked.unobserved, (_DIFFERS,))]
-    return [Check.not_applicable(what, "no advantage was recorded", (_DIFFERS,))]
+        return Check.not_recorded(what, checked.unobserved, (_DIFFERS,))
+    return Check.not_applicable(what, "no advantage was recorded", (_DIFFERS,))
+
+
+def _check_of_idle_tokens(collected: Collected) -> Check:
+    what, groups = "tokens without an advantage", collected[Trajectories].groups
+    codes = (_IDLE, Code.NO_SIGNAL)
+    if not groups.tokens:
+        return Check.not_applicable(what, "no advantage was recorded", codes)
+    return Check.of(what, groups.compared, thresholds.FEWEST_GROUPS, "group", codes)

@@ -173,6 +173,16 @@ class Groups:
         """Groups whose samples all got the same reward: their advantages are zero and they teach nothing."""
         return sum(1 for group in self._groups.values() if group.is_dead)
 
+    @property
+    def tokens(self) -> int:
+        """Output tokens of the samples that were trained on."""
+        return sum(step.tokens for step in self.steps)
+
+    @property
+    def effective_share(self) -> float | None:
+        """Share of these tokens with an advantage that is not zero; None where there are none."""
+        return sum(step.effective for step in self.steps) / self.tokens if self.tokens else None
+
     @cached_property
     def steps(self) -> list[IterationGroups]:
         """Groups and tokens by iteration, in order; those of no iteration come last."""

@@ -1,0 +1,171 @@
+"""Key figures of a run, by the kind of its program: values with their change, tokens, calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.report.core import human
+from otel_rl.report.core.statistics import Spread
+from otel_rl.report.page import sparkline
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.training import program_kinds
+from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.steps import Steps
+    from otel_rl.report.subjects.calls.aggregate import CallStatistics
+    from otel_rl.report.subjects.training.aggregate import CurveMean, Trend
+    from otel_rl.report.subjects.training.program_kinds import Card
+
+#: Sum of the tokens that were trained on, as TRL logs it.
+_TOKENS = "num_tokens"
+#: A share of effective tokens from which on nothing is said of them.
+_MOST = 0.9
+_FEWEST_FOR_P95 = 20
+
+
+class Tile(NamedTuple):
+    """One key figure: its name, the value, a note, and points of a small curve (of an SVG polyline)."""
+
+    name: str
+    value: str
+    note: str
+    curve: str = ""
+
+
+_NONE = Tile("", "", "")
+
+
+def of_training(collected: Collected) -> list[Tile]:
+    """Return what training came to: the cards of the kind of program."""
+    scalars = collected[Scalars]
+    kind = program_kinds.kind_of(collected, scalars.keys)
+    known = [(card, scalars.trend(card)) for card in kind.cards]
+    return [_effective(collected), *(_of_trend(card, trend) for card, trend in known if trend is not None)]
+
+
+def _of_trend(card: Card, trend: Trend) -> Tile:
+    words = human.percent if card.is_share else _rounded
+    last, first = trend.last, trend.first
+    mean = "" if last.first == last.last else "mean of "
+    note = f"{mean}{_part(last)}"
+    if first is not None:
+        before = f"{_part(first)}: {words(first.mean)}"
+        note += f"; {before}" if trend.is_clear else f"; no clear change since {before}"
+    return Tile(card.title, words(last.mean), note, sparkline.points(trend.curve))
+
+
+def _effective(collected: Collected) -> Tile:
+    """Return the share of the tokens that taught something, where it is low."""
+    groups = collected[Trajectories].groups
+    share = groups.effective_share
+    if share is None or share >= _MOST:
+        return _NONE
+    return Tile(
+        "Tokens that taught something",
+        human.percent(share),
+        f"of {human.short_number(groups.tokens)}; in {human.number(groups.dead)} of "
+        f"{human.amount(groups.compared, 'group')} all rewards are equal",
+    )
+
+
+def tokens(collected: Collected, run_seconds: float | None) -> Tile:
+    """Return the tokens that were trained on, and the speed."""
+    steps, totals = collected.steps, collected.totals
+    counted, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
+    # Of the steps where there are any: a program's start would make a fast trainer look slow.
+    # One rank counts the tokens of all, so the time is that of one rank.
+    seconds = steps.lengths.cell.total / max(len(steps.ranks), 1) or run_seconds
+    if not counted or not seconds:
+        return _logged_tokens(collected)
+    speed = f"{human.number(round(counted / seconds, 1))} per s of all ranks"
+    return Tile(
+        "Tokens",
+        human.short_number(counted),
+        f"{speed}, {human.amount(samples, 'sample')}" if samples else speed,
+    )
+
+
+def _logged_tokens(collected: Collected) -> Tile:
+    """Return the sum of the tokens that the trainer logs, and the speed between its first and its last log call."""
+    curve = collected[Scalars].curve(_TOKENS)
+    if curve is None:
+        return _NONE
+    seconds = _seconds(collected.steps, curve.x[0], curve.x[-1])
+    more = curve.y[-1] - curve.y[0]
+    speed = f"{human.number(round(more / seconds))} per s, after step {human.number(curve.x[0])}" if seconds else ""
+    return Tile("Tokens", human.short_number(curve.y[-1]), speed if more > 0 else "")
+
+
+def _seconds(steps: Steps, first: float, last: float) -> float:
+    """Return the time from the end of one step to the end of another, on one rank."""
+    if not steps.ranks or steps.by_rank.width > 1:
+        return 0.0
+    lines = [line for series in (steps.by_rank, steps.gaps) for line in series.lines().values()]
+    return sum(cell.total for line in lines for step, cell in line if first < step <= last) / len(steps.ranks)
+
+
+def of_calls(collected: Collected) -> list[Tile]:
+    """Return rollouts, model calls and tool calls; of a program without steps also how fast the models were."""
+    calls, totals = collected[Calls], collected.totals
+    models = calls.models(totals)
+    rollouts = [calls.rollouts.statistics] if calls.rollouts.statistics.number else []
+    tiles = [
+        _number("Rollouts", rollouts),
+        _number("Agents", calls.agents(totals)),
+        _number("Model calls", models),
+        _number("Tool calls", calls.tools(totals)),
+    ]
+    return tiles if collected.steps.ranks else [*tiles, *_of_models(models)]
+
+
+def _number(name: str, statistics: list[CallStatistics]) -> Tile:
+    if not statistics:
+        return _NONE
+    failed = sum(statistic.failed for statistic in statistics)
+    return Tile(name, human.short_number(sum(statistic.number for statistic in statistics)), f"{failed} failed")
+
+
+def _of_models(models: list[CallStatistics]) -> list[Tile]:
+    """Return latency, time to the first chunk, and tokens of all models."""
+    durations, first_chunk = Spread(), Spread()
+    for model in models:
+        durations.merge(model.durations)
+        first_chunk.merge(model.first_chunk)
+    used = [sum(model.tokens.get(kind, 0.0) for model in models) for kind in (TokenType.INPUT, TokenType.OUTPUT)]
+    said = f"{human.short_number(used[0])} in, {human.short_number(used[1])} out"
+    return [
+        _latency("Model latency", durations),
+        _latency("First chunk", first_chunk),
+        Tile("Model tokens", human.short_number(sum(used)), f"{said}, where the answers say it")
+        if any(used)
+        else _NONE,
+    ]
+
+
+def _latency(name: str, spread: Spread) -> Tile:
+    if not spread.cell.count:
+        return _NONE
+    calls = human.amount(spread.cell.count, "call")
+    if spread.cell.count < _FEWEST_FOR_P95:
+        return Tile(name, human.duration(spread.quantile(0.5)), f"median of {calls}")
+    return Tile(
+        name, human.duration(spread.quantile(0.5)), f"median of {calls}, p95 {human.duration(spread.quantile(0.95))}"
+    )
+
+
+def _rounded(value: float) -> str:
+    return human.scientific(float(f"{value:.3g}"))
+
+
+def _part(part: CurveMean) -> str:
+    """Return ``steps 41 to 50``, as the axis of the chart counts them, or ``40 s to 50 s``."""
+    over_time = part.over_time
+    show = human.duration if over_time else human.number
+    if part.first == part.last:
+        return show(part.first) if over_time else f"step {show(part.first)}"
+    return f"{'' if over_time else 'steps '}{show(part.first)} to {show(part.last)}"
