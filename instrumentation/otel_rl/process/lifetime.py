@@ -34,7 +34,7 @@ def child_lifetime(pid: int) -> Lifetime:
 def boot_id() -> str:
     """Return the random id of this kernel's boot; empty where it has none (not Linux)."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 
