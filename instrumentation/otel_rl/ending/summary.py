@@ -106,14 +106,15 @@ def _starts_kernels() -> bool:
 def _kernels(telemetry: Telemetry) -> str:
     if not _starts_kernels():
         return ""
-    return f"; each notebook kernel records a run of its own{how_to_show(telemetry, settings.current().data_directory)}"
+    return f"; each notebook kernel records a run of its own{how_to_show(telemetry, of_all_runs=True)}"
 
 
-def how_to_show(telemetry: Telemetry, directory: Path | str = "") -> str:
-    """Return how to see this run, or the newest one in ``directory``; empty where none of it is in files."""
+def how_to_show(telemetry: Telemetry, *, of_all_runs: bool = False) -> str:
+    """Return how to see this run, or the newest of the data directory; empty where none of it is in files."""
     if not any(sink.destination.is_file for sink in telemetry.sinks):
         return ""
-    return f"; {_show(directory, 'the newest') if directory else _show(telemetry.store.run_directory)}"
+    run = telemetry.store.run_directory
+    return f"; {_show(run.parent, 'the newest') if of_all_runs else _show(run)}"
 
 
 def _hint_of_steps() -> str:
@@ -329,11 +330,13 @@ def _where(telemetry: Telemetry) -> str:
     return "; ".join(parts)
 
 
-def _show(run: Path | str, what: str = "it") -> str:
-    return f"show {what} with: otel-rl report {_quoted(run)}"
+def _show(run: Path, what: str = "it") -> str:
+    # Terminals open an address on a click.
+    address = f" ({run.as_uri()})" if run.is_absolute() else ""
+    return f"show {what} with: otel-rl report {_quoted(run)}{address}"
 
 
-def _quoted(run: Path | str) -> str:
+def _quoted(run: Path) -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
     return shlex.quote(_shown(str(run)))

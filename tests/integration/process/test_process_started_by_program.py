@@ -29,7 +29,7 @@ def test_libraries_and_clients_from_before_the_start_are_recorded_from_there_on(
     (manifest,) = programs.store.manifests()
     assert (manifest["service_name"], manifest["clean_exit"]) == ("program", True)
     (line,) = done.err.splitlines()
-    assert line.endswith(f"show it with: otel-rl report ./otel-rl/{manifest['run_id']}")
+    assert f"; show it with: otel-rl report ./otel-rl/{manifest['run_id']} (file:///" in line
 
 
 def test_steps_and_workers_after_the_start_belong_to_its_run(programs: Programs) -> None:
@@ -71,7 +71,10 @@ def test_the_extension_of_ipython_shows_the_command_for_the_report(programs: Pro
 
     (manifest,) = programs.store.manifests()
     run = manifest["run_id"]
-    assert done.out == f"otel-rl: recording run {run}; show it with: otel-rl report ./otel-rl/{run}\n"
+    folder = programs.store.root / run
+    assert done.out == (
+        f"otel-rl: recording run {run}; show it with: otel-rl report ./otel-rl/{run} ({folder.as_uri()})\n"
+    )
 
 
 def test_each_kernel_of_an_instrumented_jupyter_is_a_run_of_its_own(programs: Programs) -> None:
@@ -94,5 +97,5 @@ def test_each_kernel_of_an_instrumented_jupyter_is_a_run_of_its_own(programs: Pr
     assert [span["name"] for span in programs.store.spans()].count("rl.run") == 2
     assert done.err.splitlines()[-1] == (
         "otel-rl: nothing was recorded of Jupyter itself; each notebook kernel records a run of its own;"
-        " show the newest with: otel-rl report ./otel-rl"
+        f" show the newest with: otel-rl report ./otel-rl ({programs.store.root.as_uri()})"
     )
