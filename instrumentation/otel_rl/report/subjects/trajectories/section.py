@@ -102,7 +102,7 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if trajectories.judged:
         said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
     if trajectories.tried:
-        said.append(f"{human.number(trajectories.succeeded)} of {human.number(trajectories.tried)} succeeded.")
+        said.append(_success(trajectories))
     said += _survivors(trajectories)
     groups = trajectories.groups
     if groups.compared:
@@ -117,6 +117,16 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if trajectories.left_out:
         said.append(f"{human.number(trajectories.left_out)} have no row: too many ended at once.")
     return said
+
+
+def _success(trajectories: Trajectories) -> str:
+    """Return how many succeeded, and of how many that is known."""
+    tried, ended = human.number(trajectories.tried), human.number(trajectories.ended)
+    if trajectories.tried == trajectories.ended:
+        return f"{human.number(trajectories.succeeded)} of {tried} succeeded."
+    if trajectories.succeeded == trajectories.tried:
+        return f"Success was recorded for {tried} of {ended}, and no failure: of the others it is not known."
+    return f"Success or failure was recorded for {tried} of {ended}: {human.number(trajectories.succeeded)} succeeded."
 
 
 def _suspicion(trajectories: Trajectories) -> str:
