@@ -46,13 +46,17 @@ def _cut_off(collected: Collected) -> list[Finding]:
         return []
     steps = collected.steps.by_rank
     last = {rank: line[-1][0] + steps.width - 1 for rank, line in steps.lines().items() if line}
+    labels = {process.rank: process.label for process in collected.reader.processes}
     found = []
     for ended in postmortem.ranks:
         rank, step = ended.ring.rank, ended.step
-        if ended.state == GONE and rank in last and step is not None and step - last[rank] > 1:
-            missing = human.amount(step - last[rank] - 1, "whole step")
-            text = f"Rank {rank} was in step {step} and its records end with step {last[rank]}: {missing} are not here."
-            found.append(Finding(_CUT_OFF, Severity.NOTICE, text.replace("step are", "step is"), _SECTION))
+        # Of several processes without a rank it is not known whose steps these are.
+        is_known = rank in last and (rank is not None or len(postmortem.ranks) == 1)
+        if ended.state == GONE and is_known and step is not None and step - last[rank] > 1:
+            who, missing = str(labels.get(rank)), step - last[rank] - 1
+            lost = f"{human.amount(missing, 'whole step')} {'is' if missing == 1 else 'are'} not here"
+            text = f"{who[:1].upper()}{who[1:]} was in step {step} and its records end with step {last[rank]}: {lost}."
+            found.append(Finding(_CUT_OFF, Severity.NOTICE, text, _SECTION))
     return found
 
 
