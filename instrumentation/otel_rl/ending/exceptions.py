@@ -17,9 +17,9 @@ from opentelemetry._logs import SeverityNumber
 from otel_rl.core.guard import guard
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
-from otel_rl.telemetry import run_span
+from otel_rl.telemetry import progress, run_span
 from otel_rl.telemetry.attribute_values import error_type
-from otel_rl.telemetry.exception_text import exception_attributes
+from otel_rl.telemetry.exception_text import causes, exception_attributes, origin_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
@@ -38,10 +38,17 @@ def watch() -> None:
 
     def thread_excepthook(arguments: threading.ExceptHookArgs) -> Any:
         if arguments.exc_value is not None and not isinstance(arguments.exc_value, SystemExit):
-            record(arguments.exc_value)
+            record(arguments.exc_value, _name_of(arguments.thread))
         return original(arguments)
 
     threading.excepthook = thread_excepthook
+
+
+def _name_of(thread: threading.Thread | None) -> str | None:
+    """Return the name of the thread; None for the main thread."""
+    if thread is threading.main_thread():
+        return None
+    return thread.name if thread is not None else "unknown"
 
 
 def record_ending() -> None:
@@ -86,17 +93,31 @@ def keep_interrupt_exit_code() -> None:
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 
 
-def record(error: BaseException) -> None:
-    """Emit ``rl.process.exception``."""
+def record(error: BaseException, thread: str | None = None) -> None:
+    """Emit ``rl.process.exception``; ``thread`` is the one that it ended, where that is not the main thread."""
     with guard("exceptions.record"):
         who, step = process_identity.current(), steps.where().step
+        failed = None if step is not None else steps.failed_part(causes(error))
+        iteration = step.iteration if step is not None else failed.iteration if failed is not None else None
+        # Phases that are open belong to the main thread, as far as is known.
+        in_phase = next(reversed(progress.open_phases()), None) if step is not None and thread is None else None
         _scope.event(
             events.RL_PROCESS_EXCEPTION,
-            severity=SeverityNumber.FATAL,
+            severity=_severity(error, thread),
             context=step.context if step is not None else None,
             attributes={
                 **exception_attributes(error),
+                **origin_attributes(error),
+                attributes.THREAD_NAME: thread,
                 attributes.RL_RANK: who.rank,
-                attributes.RL_LOOP_ITERATION: steps.last_iteration(),
+                attributes.RL_LOOP_ITERATION: steps.last_iteration() if iteration is None else iteration,
+                attributes.RL_EXCEPTION_IN_STEP: None if steps.last_iteration() is None else iteration is not None,
+                attributes.RL_PHASE: failed.phase if failed is not None else in_phase,
             },
         )
+
+
+def _severity(error: BaseException, thread: str | None) -> SeverityNumber:
+    if thread is not None:
+        return SeverityNumber.ERROR
+    return SeverityNumber.WARN if isinstance(error, KeyboardInterrupt) else SeverityNumber.FATAL

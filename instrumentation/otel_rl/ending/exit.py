@@ -52,6 +52,8 @@ def after_fork_in_child() -> None:
 def _at_exit() -> None:
     with guard("exit.exception"):
         exceptions.record_ending()
+    if _telemetry is not None:
+        _telemetry.store.leaves_status = True
     # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.
     with suppress(KeyboardInterrupt):
         deliver()

@@ -4,6 +4,7 @@
 ``child_exits``           how children end that torchrun's agent or multiprocessing started
 ``child_processes``       policy: Python children that record, decided in a millisecond
 ``exit_records``          these ends as a file
+``exit_status``           the exit status of this process, which only the C library knows
 ``inherited_context``     ``TRACEPARENT`` and ``BAGGAGE`` of the environment
 ``launch``                run id, resume number and data directory, fixed once per launch
 ``launcher_environment``  rank, attempt and job from the variables of the launcher

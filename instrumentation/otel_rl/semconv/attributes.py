@@ -309,6 +309,21 @@ RL_EVENT_LOOP_ROLLOUTS: Final = "rl.event_loop.rollouts"
 RL_EVENT_LOOP_TASK: Final = "rl.event_loop.task"
 """Name of the asyncio task that blocked the event loop."""
 
+RL_EXCEPTION_CAUSE_MESSAGE: Final = "rl.exception.cause.message"
+"""Message of the exception at the root of the chain of causes."""
+
+RL_EXCEPTION_CAUSE_TYPE: Final = "rl.exception.cause.type"
+"""Class of the exception at the root of the chain of causes, where that is another one."""
+
+RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
+"""True where the iteration was open and was not completed."""
+
+RL_EXCEPTION_LIBRARY: Final = "rl.exception.library"
+"""Installed package in whose code the root cause was raised; absent for the program's own files."""
+
+RL_EXCEPTION_PROGRAM_LOCATION: Final = "rl.exception.program.location"
+"""Line of the program's own files that was being executed, where the root cause was raised elsewhere."""
+
 RL_GROUP_ID: Final = "rl.group.id"
 """Identity of the group of trajectories of the same prompt whose rewards are compared."""
 
@@ -561,6 +576,9 @@ RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
+RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
+"""Signal that ended the process in order, after what it had recorded was delivered."""
+
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 
@@ -725,6 +743,9 @@ TELEMETRY_SDK_NAME: Final = "telemetry.sdk.name"
 
 TELEMETRY_SDK_VERSION: Final = "telemetry.sdk.version"
 """Version of the telemetry SDK."""
+
+THREAD_NAME: Final = "thread.name"
+"""Name of the thread."""
 
 TORCH_DISTRIBUTED_BYTES: Final = "torch.distributed.bytes"
 """Size of the tensors given to the collectives of the iteration, in bytes."""
@@ -1313,6 +1334,8 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_CHILD_PID,
     RL_EVENT_LOOP_BLOCKED_NUMBER,
     RL_EVENT_LOOP_TASK,
+    RL_EXCEPTION_CAUSE_MESSAGE,
+    RL_EXCEPTION_PROGRAM_LOCATION,
     RL_GROUP_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,

@@ -157,13 +157,23 @@ RL_HEALTH_FINAL: Final = definitions.EventDefinition(
 )
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
-    description="An exception that nothing caught ended the process; severity FATAL",
+    description="An uncaught exception ended the process (FATAL; Ctrl-C WARN) or a thread of it (ERROR)",
     attributes=(
         attributes.EXCEPTION_TYPE,
         attributes.EXCEPTION_MESSAGE,
         attributes.EXCEPTION_STACKTRACE,
+        attributes.RL_EXCEPTION_CAUSE_TYPE,
+        attributes.RL_EXCEPTION_CAUSE_MESSAGE,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.RL_EXCEPTION_LIBRARY,
+        attributes.RL_EXCEPTION_PROGRAM_LOCATION,
+        attributes.THREAD_NAME,
         attributes.RL_RANK,
         attributes.RL_LOOP_ITERATION,
+        attributes.RL_EXCEPTION_IN_STEP,
+        attributes.RL_PHASE,
     ),
 )
 RL_PROCESS_EXIT: Final = definitions.EventDefinition(
@@ -183,6 +193,8 @@ RL_RUN_END: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RUN_END_SIGNAL,
+        attributes.PROCESS_EXIT_CODE,
         attributes.ERROR_TYPE,
     ),
 )

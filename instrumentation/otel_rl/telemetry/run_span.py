@@ -34,6 +34,8 @@ _scope = Scope("run")
 #: Sampled, and random enough for ratio samplers (hash of a random run id).
 SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
+#: Exit status of the interpreter after an uncaught exception.
+_FAILED = 1
 #: Log records by which a process says that it has begun and ended.
 EVENTS = 2
 
@@ -143,7 +145,11 @@ def close() -> None:
     if not _announced:
         _announced = True
         _emit(events.RL_RUN_START, _started)
-    failure = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
+    failure: dict[str, object] = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
+    # Ctrl-C is how a server is stopped, and ends by its signal.
+    is_interrupted = isinstance(_error, KeyboardInterrupt)
+    if _error is not None and not is_interrupted:
+        failure[attributes.PROCESS_EXIT_CODE] = _FAILED
     if not identity.leads:
         _emit(events.RL_RUN_END, clock.now(), failure)
         return
@@ -155,7 +161,7 @@ def close() -> None:
             start_time=_started,
         )
     _emit(events.RL_RUN_END, clock.now(), failure)
-    _scope.end_span(span, _error)
+    _scope.end_span(span, None if is_interrupted else _error)
 
 
 def _attributes() -> dict[str, object]:

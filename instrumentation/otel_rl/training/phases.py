@@ -224,6 +224,8 @@ class Phase(PhaseHandle):
             now = at or deferral.now()
             in_place = self.leave()
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+            if kind is not None:
+                steps.note_failure(error, self.step, self.name)
             stretches = self._active
             span = self._end_stretch(now, failed=kind is not None)
             self._suspended = False

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, ref
 
 from opentelemetry import baggage
@@ -37,7 +37,7 @@ from otel_rl.training.durations import PhaseDurations
 from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextvars import Token
 
     from opentelemetry.trace import Span
@@ -73,6 +73,8 @@ class Step(PhaseDurations):
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
         self.is_open = True
+        #: False where the process ends in it.
+        self.is_completed = True
         #: Its end in ns since the epoch.
         self.end_time: int | None = None
         #: It is not this rank's turn: its step and phase spans are left out unless they fail.
@@ -221,7 +223,7 @@ class Step(PhaseDurations):
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
-            flight.end(record, error is not None)
+            flight.end(record, error is not None or not self.is_completed)
         ended = at or deferral.now()
         self.end_time = ended.wall
         if self._token is not None:
@@ -290,6 +292,7 @@ class Loop:
             elif self.last < 0:
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
+            _failures.clear()
             _last_begun = ref(self)
             _begun.add(self)
             if not enabled():
@@ -303,7 +306,7 @@ class Loop:
             self.step = step
             if self not in _open:
                 _open.append(self)
-            lifecycle.before_shutdown(finish)
+            lifecycle.before_shutdown(_finish_at_exit)
             deferral.post(
                 Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
             )
@@ -314,6 +317,7 @@ class Loop:
         """Close the open step, if there is one; ``at`` says when it ended, unless now."""
         step, self.step = self.step, None
         if step is not None:
+            note_failure(error, step)
             if self in _open:
                 _open.remove(self)
             if not step.is_own:
@@ -381,6 +385,14 @@ def finish(error: BaseException | str | None = None) -> None:
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         _open.pop().finish(error)
+
+
+def _finish_at_exit() -> None:
+    """Close what is open when the process ends: a step that nothing has ended is not completed."""
+    for loop in tuple(_open):
+        if loop.step is not None:
+            loop.step.is_completed = False
+    finish()
 
 
 class StepPosition:
@@ -455,11 +467,44 @@ def last_iteration() -> int | None:
     return _last_iteration
 
 
+class FailedPart(NamedTuple):
+    """A step, and the innermost phase of it, that an exception went through."""
+
+    iteration: int | None
+    phase: str | None
+
+
+def note_failure(error: BaseException | str | None, step: Step | None, phase: str | None = None) -> None:
+    """Remember that ``error`` ended the step or a phase in it, until the next step begins.
+
+    Keeps no reference: the frames of an exception hold the program's memory.
+    """
+    if not isinstance(error, BaseException):
+        return
+    before = _failures.get(id(error))
+    if before is None and len(_failures) >= _MAXIMUM_FAILURES:
+        _failures.clear()
+    # The innermost comes first.
+    iteration = step.iteration if step is not None else before.iteration if before is not None else None
+    _failures[id(error)] = FailedPart(iteration, before.phase if before is not None else phase)
+
+
+def failed_part(chain: Iterable[BaseException]) -> FailedPart | None:
+    """Return what the first exception of ``chain`` that ended a step or phase has ended."""
+    return next((_failures[id(error)] for error in chain if id(error) in _failures), None)
+
+
+#: By the id of the exception. Many that the program catches are forgotten.
+_failures: dict[int, FailedPart] = {}
+_MAXIMUM_FAILURES = 64
+
+
 def _forget() -> None:
     for loop in _open:
         loop.forget()
     _open.clear()
     _begun.clear()
+    _failures.clear()
 
 
 lifecycle.after_fork_in_child(_forget)

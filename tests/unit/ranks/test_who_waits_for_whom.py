@@ -251,7 +251,7 @@ def test_the_end_of_an_earlier_process_with_the_same_pid_is_not_taken_for_it(ran
     ("reason", "status", "cause"),
     [
         ("", 0, "ended in order"),
-        ("", 3, "ended in order; exited with status 3 (reported by a parent, pid"),
+        ("", 3, "exited with status 3 (reported by a parent, pid"),
         ("uncaught ValueError", 1, "uncaught ValueError"),
         ("uncaught ValueError", -6, "uncaught ValueError; killed by SIGABRT (reported by a parent, pid"),
     ],

@@ -150,8 +150,10 @@ def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_i
     survivor.write()
     vanished.write()
     first, *others = _grave(examined(tmp_path / tmp_path.name))
-    assert first.text == "rank 1: no normal end, or still running."
-    assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
+    assert first.text.startswith("rank 1 has no end recorded; last sign 20")
+    assert [symptom.text for symptom in first.symptoms] == [
+        "rank 0 failed: DistBackendError: closed; the last step begun was 12."
+    ]
     assert "It stopped first" in first.evidence[0]
     assert others == []
 
@@ -169,8 +171,10 @@ def test_a_rank_that_was_killed_after_the_copy_of_its_ring_stopped_first(tmp_pat
     _leave_a_copy_of_a_killed_rank(tmp_path)
 
     [first] = _grave(examined(tmp_path / tmp_path.name))
-    assert first.text.startswith("rank 1: killed by SIGKILL (reported by a parent")
-    assert [symptom.text for symptom in first.symptoms] == ["rank 0 died of DistBackendError at step 12."]
+    assert first.text.startswith("rank 1 was killed by SIGKILL (reported by a parent")
+    assert [symptom.text for symptom in first.symptoms] == [
+        "rank 0 failed: DistBackendError: closed; the last step begun was 12."
+    ]
     assert "step 3" not in first.text
 
 
@@ -192,14 +196,14 @@ def test_what_ended_the_run_comes_first_where_nobody_is_known_to_wait(tmp_path: 
     overview = examined(run)
     [first] = _grave(overview)
     who = f"trainer {lifetime.own().pid}" if rank is None else "rank 1"
-    assert first.text == f"{who} died of ValueError at step 7."
+    assert first.text == f"{who} failed: ValueError: broken data; the last step begun was 7."
     waits = [] if rank is None else ["No rank is known to wait for another."]
     assert first.evidence == waits
     # The section on how the run ended says the same first.
     postmortem = flight_rings.read(reader.find_run(run)).postmortem
     assert postmortem is not None
     label = f"process {lifetime.own().pid}" if rank is None else "rank 1"
-    assert text.verdict(postmortem)[0] == f"{label} at step 7: uncaught ValueError"
+    assert text.verdict(postmortem)[0] == f"{label} after step 7: uncaught ValueError"
     assert len(text.verdict(postmortem)) == 1 + len(waits)
 
 
@@ -228,8 +232,8 @@ def test_a_process_without_a_rank_that_was_killed_is_said_with_its_step(tmp_path
     found.read(lambda _: None)
     found.rings = flight_rings.FlightRings(None, examine(killed.folder.parent, tmp_path))
     [first] = _grave(overview_of(found))
-    assert first.text.startswith(f"trainer {lifetime.own().pid}: killed by SIGTERM")
-    assert first.text.endswith("; at step 3.")
+    assert first.text.startswith(f"trainer {lifetime.own().pid} was killed by SIGTERM")
+    assert first.text.endswith(", during step 3.")
 
 
 def test_ranks_that_ended_in_different_ways_are_told_one_by_one(tmp_path: Path) -> None:
@@ -241,8 +245,8 @@ def test_ranks_that_ended_in_different_ways_are_told_one_by_one(tmp_path: Path) 
     _leave_a_copy_of_a_killed_rank(tmp_path)
 
     [one] = _grave(examined(tmp_path / tmp_path.name))
-    assert one.text == "rank 0, rank 1: no normal end, or still running."
-    assert any(line.startswith("rank 1: killed by SIGKILL") for line in one.evidence)
+    assert one.text.startswith("rank 1 was killed by SIGKILL")
+    assert [symptom.text.partition(";")[0] for symptom in one.symptoms] == ["rank 0 has no end recorded"]
 
 
 def _leave_a_copy_of_a_killed_rank(folder: Path) -> None:

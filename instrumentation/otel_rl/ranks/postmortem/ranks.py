@@ -24,6 +24,8 @@ _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 _INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
 
 NO_EXITS: Mapping[Lifetime, Exit] = MappingProxyType({})
+#: Reason of an end by Ctrl-C.
+INTERRUPTED = "uncaught KeyboardInterrupt"
 RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
 
 
@@ -91,6 +93,8 @@ class RankState:
     #: Iteration of the last step (None: there was none), and whether it is open.
     step: int | None
     step_is_open: bool
+    #: Whether the step was open when the process ended, or was ended by a failure: it is not completed.
+    step_was_open: bool
     #: How its parent saw it end; None: no parent has reported it.
     exit: Exit | None
     #: Open phases, tools and model calls, the outermost first.
@@ -115,8 +119,10 @@ class RankState:
 
     @property
     def has_failed(self) -> bool:
-        """True where it has no orderly end, as far as can be seen, or an exception ended it."""
-        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and bool(self.ring.end_reason))
+        """True where it has no orderly end, as far as can be seen, or an exception or a status other than 0."""
+        by_exception = bool(self.ring.end_reason) and self.ring.end_reason != INTERRUPTED
+        by_status = self.exit is not None and self.exit.status > 0
+        return self.state in (GONE, UNKNOWN) or (self.state == ENDED and (by_exception or by_status))
 
     @property
     def is_old_copy(self) -> bool:
@@ -154,6 +160,7 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         exit=seen,
         step=iteration if begun else None,
         step_is_open=any(event.kind == layout.STEP for event in ring.open),
+        step_was_open=_was_open(ring),
         inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
         collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
         unfinished=unfinished,
@@ -164,6 +171,13 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
     return rank_state
 
 
+def _was_open(ring: RingSnapshot) -> bool:
+    """Return whether the last step was not completed."""
+    latest = next((event for event in reversed(ring.records) if event.kind == layout.STEP), None)
+    is_failed = latest is not None and latest.what == layout.FAILED and latest.argument == ring.last_step[0]
+    return is_failed or any(event.kind == layout.STEP for event in ring.open)
+
+
 def _words(event: Event) -> str:
     return event.name if event.kind == layout.PHASE else f"{layout.KINDS[event.kind]} {event.name}"
 
@@ -172,13 +186,14 @@ def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
     if ring.ended:
         # The exception says more than the status that it leads to.
         by_parent = seen is not None and seen.status != 0 and (seen.status < 0 or not ring.end_reason)
-        reason = ring.end_reason or "ended in order"
-        return ENDED, f"{reason}; {seen.words}" if seen is not None and by_parent else reason
+        if seen is not None and by_parent:
+            return ENDED, f"{ring.end_reason}; {seen.words}" if ring.end_reason else seen.words
+        return ENDED, ring.end_reason or "ended in order"
     if seen is not None:
         return GONE, seen.words
     alive = ring.is_alive()
     if alive is None:
-        return UNKNOWN, "no orderly end; whether it runs cannot be seen from here"
+        return UNKNOWN, "no end recorded; whether it runs cannot be seen from here"
     return (
         (RUNNING, f"running{_silence(ring)}") if alive else (GONE, "gone without an orderly end: killed, or os._exit")
     )

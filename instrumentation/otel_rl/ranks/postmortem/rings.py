@@ -72,7 +72,7 @@ def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRin
     of_run = [ring.path for ring in headers if ring.run_id == header_text(run_id)]
     rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
     notes += [note for note in unreadable if prefix(run_id) in note]
-    exits = _exits([*source.path.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
+    exits = exits_of(source.path, ring_directory)
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
     run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
@@ -148,6 +148,12 @@ def _among(directory: Path, run: str | None) -> RunRings:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
     exits = _exits(directory.glob(_EXITS), {os.geteuid(), directory.stat().st_uid})
     return RunRings(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
+
+
+def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
+    """Return how parents saw processes end, of the run in ``folder`` and of others on this node."""
+    owners = {os.geteuid(), folder.stat().st_uid}
+    return _exits([*folder.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
 
 
 def _exits(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:

@@ -99,6 +99,7 @@ def _rank_as_json(state: RankState) -> dict[str, Any]:
         "exit": _exit_as_json(state.exit) if state.exit is not None else None,
         "step": state.step,
         "step_is_open": state.step_is_open,
+        "step_was_open": state.step_was_open,
         "inside": state.inside,
         "collective": _as_json(state.collective) if state.collective is not None else None,
         "last_record_unix_nano": state.ring.wall(state.last),
@@ -130,7 +131,7 @@ def _as_json(collective: EnteredCollective) -> dict[str, Any]:
 
 def _row(postmortem: Postmortem, state: RankState) -> tuple[str, ...]:
     collective = state.collective
-    step = "-" if state.step is None else f"{state.step}" if state.step_is_open else f"{state.step} (over)"
+    step = "-" if state.step is None else f"{state.step}" if state.step_was_open else f"{state.step} (over)"
     seen = "; seen up to the copy of its ring" if state.is_old_copy else ""
     return (
         str(state.ring.rank) if state.ring.rank is not None else "-",
@@ -237,7 +238,7 @@ def _of_origin(postmortem: Postmortem, state: RankState) -> str:
     where = (
         "before its first step"
         if state.step is None
-        else f"{'in' if state.step_is_open else 'after'} step {state.step}"
+        else f"{'in' if state.step_was_open else 'after'} step {state.step}"
     )
     inside = f" ({' > '.join(state.inside)})" if state.inside else ""
     seconds = _seconds(postmortem, state.ring.wall(state.last))
@@ -268,7 +269,8 @@ def _without_waits(postmortem: Postmortem) -> list[str]:
 
 
 def _failure(state: RankState) -> str:
-    return f"{state.label}{'' if state.step is None else f' at step {state.step}'}: {state.cause}"
+    where = "during" if state.step_was_open else "after"
+    return f"{state.label}{'' if state.step is None else f' {where} step {state.step}'}: {state.cause}"
 
 
 def standings(postmortem: Postmortem) -> list[str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.core import settings
 from otel_rl.ranks.postmortem import Postmortem, examine
+from otel_rl.ranks.postmortem.rings import exits_of
 from otel_rl.ranks.stragglers.run import compare_rings
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
+    from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
     from otel_rl.ranks.stragglers.run import RunComparison
     from otel_rl.store.reader.locate import RunSource
@@ -22,10 +24,12 @@ STUCK = 30.0
 
 @dataclass
 class FlightRings:
-    """Both are None where the run has no rings that can be read."""
+    """``comparison`` and ``postmortem`` are None where the run has no rings that can be read."""
 
     comparison: RunComparison | None = None
     postmortem: Postmortem | None = None
+    #: How parents saw processes of the run end, with rings or without.
+    exits: list[Exit] = field(default_factory=list)
 
     @property
     def ended_badly(self) -> bool:
@@ -43,11 +47,12 @@ class FlightRings:
 def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
     """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
     rings = Path(settings.current().ring_directory).expanduser()
+    exits = [end for end in exits_of(source.path, rings).values() if source.run_id in (None, end.run_id)]
     try:
         postmortem = examine(source.path, rings, source.run_id, torch_dumps)
     except UnusableInput:
-        return FlightRings()
-    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem)
+        return FlightRings(exits=exits)
+    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem, exits)
 
 
 def _is_stuck(postmortem: Postmortem) -> bool:

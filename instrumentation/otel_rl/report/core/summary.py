@@ -28,7 +28,6 @@ class Summary:
     world_size: int | None = None
     reported: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
-    unclean: list[str] = field(default_factory=list)
 
     @property
     def seconds(self) -> float | None:
@@ -55,7 +54,6 @@ def summarise(collected: Collected) -> Summary:
     summary.world_size = max(sizes, default=None)
     summary.reported = sorted({process.rank for process in latest if process.rank is not None})
     summary.missing = sorted(set(range(summary.world_size or 0)) - set(summary.reported))
-    summary.unclean = [process.label for process in latest if process.clean_exit is False]
     summary.versions = _versions(processes)
     return summary
 

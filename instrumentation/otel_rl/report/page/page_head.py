@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core import human
 from otel_rl.report.core.summary import first_value
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.report.subjects.training.aggregate import Scalars
@@ -37,10 +39,36 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Job", first_value(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
         ("Length", human.duration(summary.seconds)),
+        ("End", _end(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
+
+
+def _end(collected: Collected) -> str:
+    """Return how the processes ended: ``running``, ``failed (1 of 2 processes)``; the gravest first."""
+    states = [end.state for end in process_end.ends(collected)]
+    parts = []
+    for state in _GRAVEST_FIRST:
+        number = states.count(state)
+        if number:
+            parts.append(
+                state.value if number == len(states) else f"{state.value} ({number} of {len(states)} processes)"
+            )
+    return ", ".join(parts)
+
+
+_GRAVEST_FIRST = (
+    EndState.FAILED,
+    EndState.KILLED,
+    EndState.GONE,
+    EndState.NOT_KNOWN,
+    EndState.STOPPED,
+    EndState.RUNNING,
+    EndState.IN_ORDER,
+    EndState.NOT_RECORDED,
+)
 
 
 def _launcher(processes: list[Process]) -> str | None:
@@ -83,10 +111,17 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
             entries.append(
                 (name, human.short_number(sum(statistic.number for statistic in statistics)), f"{failed} failed")
             )
-    errors, uncaught = collected[Problems].number, len(collected[Problems].exceptions)
-    said = f"{uncaught} uncaught, {errors - uncaught} spans and log records" if errors else "none recorded"
-    entries.append(("Errors", human.short_number(errors), said))
+    errors = collected[Problems].number
+    entries.append(("Errors", human.short_number(errors), _errors(collected, errors)))
     return [tile for tile in entries if tile[1]]
+
+
+def _errors(collected: Collected, number: int) -> str:
+    uncaught = sum(not exception.is_interrupt for exception in collected[Problems].exceptions)
+    others = number - uncaught
+    parts = [human.amount(uncaught, "uncaught exception")] if uncaught else []
+    parts += [human.amount(others, "failed span or log record", "failed spans and log records")] if others else []
+    return ", ".join(parts) or "none recorded"
 
 
 def _some(statistics: CallStatistics) -> list[CallStatistics]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.process import exit_status
+from otel_rl.process.lifetime import Lifetime
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none, integer
 from otel_rl.store.reader.unreadable import Unreadable
@@ -40,6 +43,10 @@ class Process:
     key: str
     manifest: dict[str, Any] | None = None
     manifest_error: str = ""
+    #: Exit status that the process left at its very end; ``None`` where there is none.
+    exit_status: int | None = None
+    #: True where it was about to leave one.
+    was_ending: bool = False
     resource: Attributes = field(default_factory=dict)
     spans: int = 0
     points: int = 0
@@ -84,6 +91,15 @@ class Process:
         """True when the process completed its shutdown; ``None`` without a manifest."""
         return None if self.manifest is None else self.manifest.get("clean_exit") is True
 
+    @property
+    def lifetime(self) -> Lifetime | None:
+        """What names the process on its machine; ``None`` where the manifest has none."""
+        value = (self.manifest or {}).get("lifetime")
+        parts = value if isinstance(value, list) else []
+        if len(parts) != len(Lifetime._fields) or not isinstance(parts[0], str):
+            return None
+        return Lifetime(*parts) if all(int_or_none(part) is not None for part in parts[1:]) else None
+
     def number(self, key: str) -> int | None:
         """Return an integer of the manifest, ``None`` when absent."""
         value = (self.manifest or {}).get(key)
@@ -119,9 +135,16 @@ def from_folder(folder: Path) -> Process:
     else:
         if isinstance(content, dict):
             process.manifest = content
+            _read_exit_status(process, folder)
         else:
             process.manifest_error = "its manifest is not a JSON object"
     return process
+
+
+def _read_exit_status(process: Process, folder: Path) -> None:
+    with suppress(OSError):
+        process.exit_status = exit_status.read(folder)
+        process.was_ending = True
 
 
 class ProcessRegistry:

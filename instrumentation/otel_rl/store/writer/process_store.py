@@ -21,6 +21,7 @@ from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from opentelemetry.sdk.resources import Resource
 
@@ -49,6 +50,10 @@ class ProcessStore:
         self._monotonic = time.monotonic_ns()
         self.ended: int | None = None
         self.exit_reason: str | None = None
+        #: The interpreter is about to end; False before an ``os._exit``, which leaves no status.
+        self.leaves_status = False
+        #: Module that leaves the exit status; None before there is a folder, or without ``ctypes``.
+        self._exit_status: ModuleType | None = None
         #: Child processes wrote files of this run, as far as :meth:`find_children` has looked.
         self.children_recorded = False
         self.files = FileStore(
@@ -67,6 +72,11 @@ class ProcessStore:
         self._resource = resource
 
     def _place(self) -> str:
+        with suppress(ImportError):
+            # At the end nothing is imported any more.
+            from otel_rl.process import exit_status  # noqa: PLC0415 - a process without records needs it not
+
+            self._exit_status = exit_status
         who = process_identity.current()
         process = f"rank{who.rank}" if who.rank is not None else f"pid{self._value(attributes.PROCESS_PID)}"
         instance = str(self._value(attributes.SERVICE_INSTANCE_ID) or "").replace("-", "")[:8]
@@ -99,6 +109,7 @@ class ProcessStore:
             "role": who.role,
             "host": socket.gethostname(),
             "pid": self._value(attributes.PROCESS_PID),
+            "lifetime": _lifetime(),
             "service_name": self._value(attributes.SERVICE_NAME),
             "command": launcher_environment.command(child_processes.original_arguments()),
             "torch_dumps": _torch_dumps(),
@@ -119,6 +130,10 @@ class ProcessStore:
         self.files.mark_stale()
         self.files.refresh()
         self.files.close()
+        if self.leaves_status and self._exit_status is not None and self.files.directory is not None:
+            # Not every C library can do it.
+            with suppress(AttributeError, OSError):
+                self._exit_status.write_at_exit(self.files.directory)
 
     def after_fork_in_child(self, resource: Resource) -> None:
         """Give the child a directory of its own."""
@@ -127,6 +142,13 @@ class ProcessStore:
         self.ended = self.exit_reason = None
         self.children_recorded = False
         self.files.after_fork_in_child()
+
+
+def _lifetime() -> list[Any]:
+    """Return what names this process on its machine, so that a reader there can see whether it runs."""
+    from otel_rl.process import lifetime  # noqa: PLC0415 - likewise
+
+    return list(lifetime.own())
 
 
 def _torch_dumps() -> str | None:

@@ -1,6 +1,9 @@
-"""How the run ended, where that was not in order.
+"""How the run ended, or that it runs.
 
 Modules:
+    aggregate: the ends that processes have recorded themselves.
+    process_end: how each process ended, one statement for all of the page.
+    words: ends as sentences; failures that have a name, and what to do next.
     finding: the first process to stop, and those that failed because of it.
     section: where each rank was, and who waited for whom.
 """
@@ -9,9 +12,11 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.endings import finding, section
+from otel_rl.report.subjects.endings.aggregate import RunEnds
 
 SUBJECT = Subject(
     "endings",
+    aggregates=(RunEnds,),
     findings=finding.findings,
     checks=finding.checks,
     sections={finding.SECTION: section.build},

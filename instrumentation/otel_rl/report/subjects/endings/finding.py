@@ -1,75 +1,280 @@
-"""Processes that did not end in order: the first to stop, and below it those that failed because of it."""
+"""How the run ended: the first error in time over all processes, and below it those that followed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import text
-from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences
-from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.endings import process_end, words
+from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems
-from otel_rl.semconv import attributes as names
-from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.summary import Summary
-    from otel_rl.store.reader import Process
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
+    from otel_rl.report.subjects.errors.aggregate import UncaughtException
 
 #: Section of the page on how the run ended.
 SECTION = "ending"
 _SHOWN, _STANDINGS = 8, 2
-_NO_END = "no normal end, or still running."
+#: Seconds before the first end within which the death of a thread may be its cause.
+_THREAD_BEFORE = 300.0
+#: Seconds for which ranks of a job that runs may still come.
+_STARTING = 120.0
+_SIGTERM = "SIGTERM"
+#: Of a process that has not ended yet, as far as is known.
+_OPEN = (EndState.RUNNING, EndState.NOT_KNOWN)
+#: Why a rank may not report although its job is well.
+_WHY_MISSING = (
+    "Likely it was started by something that otel-rl does not know as a launcher: OTEL_RL_CHILDREN=all records such"
+    " children. Or it recorded nothing, could not write, or its files are on another machine."
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Stop:
-    """A process that stopped; ``time`` in ns since the epoch, of its exception or of its last record."""
+    """An end that was not in order; ``time`` in ns since the epoch, of its exception or of its last sign."""
 
     who: str
-    rank: int | None
+    words: str
     time: int
-    is_vanished: bool
-    text: str
+    rank: int | None
     section: str
     iteration: int | None = None
+    is_vanished: bool = False
+    #: An end that comes from somebody who ends the whole job.
+    is_asked_for: bool = False
+    evidence: list[str] = field(default_factory=list)
+    look_at: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The statement about this process."""
+        return f"{self.who} {self.words}."
 
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    what, codes = "how the processes ended", ("ended", "missing_ranks", "hang")
-    known = sum(1 for process in collected.reader.processes if process.manifest is not None)
-    if not known:
+    what, codes = "how the processes ended", ("ended", "thread_died", "missing_ranks", "hang")
+    if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
+    states = [end.state for end in process_end.ends(collected)]
+    known = len(states) - sum(map(states.count, _OPEN))
+    if states and not known:
+        return [Check(what, CheckState.TOO_LITTLE, "the job is running, or its end is not known", codes)]
     return [Check.of(what, known, 1, "process", codes, human.amount(known, "process", "processes"))]
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Return how the run ended, where that was not in order, and ranks that are missing."""
-    summary = summarise(collected)
-    endings = []
-    stops = sorted([*_exceptions(collected), *_vanished(collected, summary)], key=lambda stop: stop.time)
+    """Return how the run ended, or that it runs, and ranks that are missing."""
+    ends = process_end.ends(collected)
+    stops = sorted((_stop(end) for end in ends if end.is_bad), key=lambda stop: stop.time)
+    if stops:
+        stops = sorted(_with_followers(stops, ends), key=lambda stop: stop.time)
+    threads = [exception for exception in collected[Problems].exceptions if exception.thread]
+    causes = [exception for exception in threads if stops and _may_have_ended(exception, stops[0])]
+    stops = sorted([*stops, *(_of_thread(exception, collected) for exception in causes)], key=lambda stop: stop.time)
+    found = _ended(collected, stops, ends)
+    found += [_thread_died(exception, collected) for exception in threads if exception not in causes][:_SHOWN]
+    return [*found, *_missing(collected, summarise(collected), ends)]
+
+
+# -- stops ---------------------------------------------------------------------------------------------------------
+
+
+def _stop(end: ProcessEnd) -> _Stop:
+    exception, seen = end.exception, end.exit
+    is_killed_so = end.state is EndState.KILLED and seen is not None and seen.signal == _SIGTERM
+    is_asked_for = is_killed_so or end.state is EndState.STOPPED
+    return _Stop(
+        end.process.label,
+        end.words,
+        end.time,
+        end.process.rank,
+        "errors" if exception is not None else "processes",
+        end.iteration,
+        is_vanished=end.is_vanished,
+        is_asked_for=is_asked_for,
+        evidence=words.evidence(exception) if exception is not None else _of_status(end),
+        look_at=words.next_steps(exception)
+        if exception is not None
+        else words.next_steps_of_signal(seen.signal, seen.oom_kills)
+        if seen is not None
+        else [],
+    )
+
+
+def _of_status(end: ProcessEnd) -> list[str]:
+    is_by_program = end.state is EndState.FAILED and end.is_recorded
+    return [
+        "No exception was left uncaught: the program ended itself (sys.exit), and printed why, if it did."
+    ] * is_by_program
+
+
+def _with_followers(stops: list[_Stop], ends: list[ProcessEnd]) -> list[_Stop]:
+    """Add the processes of which no end is known: where another one has failed, one of them may have been the first.
+
+    What SIGTERM ended comes after what failed: a launcher ends the other ranks so.
+    """
+    stops = [*stops, *(_stop(end) for end in ends if end.state in (EndState.NOT_KNOWN, EndState.STOPPED))]
+    begin = min((stop.time for stop in stops if not stop.is_asked_for), default=0)
+    for stop in stops:
+        if stop.is_asked_for:
+            stop.time = max(stop.time, begin + 1)
+    return stops
+
+
+def _may_have_ended(exception: UncaughtException, first: _Stop) -> bool:
+    """Return whether a thread died shortly before the first process did."""
+    return 0 <= (first.time - exception.time) / 1e9 <= _THREAD_BEFORE
+
+
+def _of_thread(exception: UncaughtException, collected: Collected) -> _Stop:
+    who, said = _thread_words(exception, collected)
+    return _Stop(
+        who, said, exception.time, exception.process.rank, "errors", exception.iteration,
+        evidence=words.evidence(exception), look_at=words.next_steps(exception),
+    )  # fmt: skip
+
+
+def _thread_words(exception: UncaughtException, collected: Collected) -> tuple[str, str]:
+    process = exception.process
+    ended = process.number("ended_unix_nano") or process.last
+    went_on = human.duration(max(ended - exception.time, 0) / 1e9)
+    at = f", in step {exception.iteration}" if exception.iteration is not None and exception.in_step else ""
+    is_running = any(
+        end.state is EndState.RUNNING for end in process_end.ends(collected) if end.process.key == process.key
+    )
+    after = "the process runs on" if is_running else f"the process went on for {went_on}"
+    return f"thread {exception.thread} of {exception.who}", f"died of {words.what(exception)}{at}; {after}"
+
+
+def _thread_died(exception: UncaughtException, collected: Collected) -> Finding:
+    stop = _of_thread(exception, collected)
+    finding = _finding(stop)
+    finding.code, finding.severity, finding.cost = "thread_died", Severity.WARNING, None
+    return finding
+
+
+# -- findings ------------------------------------------------------------------------------------------------------
+
+
+def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> list[Finding]:
+    """Return the finding on how the run ended; where nothing failed, that it was stopped, runs, or is not known."""
     rings = _of_rings(collected)
-    if rings is not None and (rings.ranks or not stops or _tells_who_waits(collected)):
+    if not stops:
+        if rings is not None and (rings.ranks or _tells_who_waits(collected)):
+            rings.symptoms += _without_failure(ends)
+            return [rings]
+        return _without_failure(ends)
+    first = stops[0]
+    if rings is not None and first.is_vanished and (rings.ranks or _tells_who_waits(collected)):
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
-        endings.append(rings)
-    elif stops:
-        first = _first(stops)
-        if rings is not None:
-            first.section, first.look_at = rings.section, rings.look_at
-            first.evidence += _standings(collected)
-        endings.append(first)
-    if summary.missing:
-        ranks = human.listed([str(rank) for rank in summary.missing])
-        plural = "s" if len(summary.missing) > 1 else ""
-        said = f"Rank{plural} {ranks} of {summary.world_size} did not report."
-        endings.append(Finding("missing_ranks", Severity.CRITICAL, said, "processes", ranks=summary.missing))
-    return endings
+        return [rings]
+    finding = _first(stops)
+    if rings is not None:
+        if rings.ranks or _tells_who_waits(collected):
+            finding.look_at = [*finding.look_at, *rings.look_at]
+        finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if rings.ranks else _standings(collected)
+    return [finding]
+
+
+def _first(stops: list[_Stop]) -> Finding:
+    """Return the first to stop, with the others below it; processes that are gone alike are one finding."""
+    finding = _finding(stops[0])
+    if stops[0].is_vanished and len({stop.words for stop in stops}) == 1:
+        finding.text = f"{human.listed([stop.who for stop in stops])} {stops[0].words}."
+        finding.ranks = [stop.rank for stop in stops if stop.rank is not None]
+    else:
+        finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
+        if stops[0].is_vanished:
+            later = human.duration((stops[1].time - stops[0].time) / 1e9)
+            finding.evidence.append(
+                f"It stopped first: its last record is {later} older than the next sign of trouble."
+            )
+    if all(stop.is_asked_for for stop in stops):
+        # Somebody ended the job: what it lost is the end of its telemetry.
+        finding.severity = Severity.WARNING
+    return finding
+
+
+def _finding(stop: _Stop) -> Finding:
+    ranks = [] if stop.rank is None else [stop.rank]
+    return Finding(
+        "ended", Severity.CRITICAL, stop.text, stop.section, cost=1.0, onset=stop.iteration, ranks=ranks,
+        evidence=list(stop.evidence), look_at=list(stop.look_at),
+    )  # fmt: skip
+
+
+def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
+    """Return what is to be said of ends that are no failure, one finding for each kind."""
+    found = []
+    for state in (EndState.NOT_KNOWN, EndState.STOPPED, EndState.RUNNING):
+        of_state = [end for end in ends if end.state is state]
+        if of_state:
+            found.append(_of_state(state, of_state))
+    unfinished = [end for end in ends if end.process.was_ending and end.process.exit_status is None]
+    return [*found, *(_notice([end]) for end in unfinished if end.state is EndState.IN_ORDER)]
+
+
+def _of_state(state: EndState, ends: list[ProcessEnd]) -> Finding:
+    finding = _notice(ends)
+    if state is EndState.RUNNING:
+        finding.code = "running"
+    elif state is EndState.NOT_KNOWN:
+        is_over = all(process_end.is_silent(end) for end in ends)
+        finding.severity = Severity.CRITICAL if is_over else Severity.WARNING
+        if is_over:
+            finding.cost = 1.0
+            finding.evidence.append("A process that runs records more often than that: it was killed, or its machine.")
+    return finding
+
+
+def _notice(ends: list[ProcessEnd]) -> Finding:
+    latest = max(ends, key=lambda end: end.time)
+    said = latest.words if len(ends) == 1 else _plural(latest.words)
+    ranks = [end.process.rank for end in ends if end.process.rank is not None]
+    who = human.listed([end.process.label for end in ends])
+    return Finding("ended", Severity.NOTICE, f"{who} {said}.", "processes", onset=latest.iteration, ranks=ranks)
+
+
+def _plural(said: str) -> str:
+    for one, several in (("is ", "are "), ("was ", "were "), ("has ", "have ")):
+        if said.startswith(one):
+            return several + said.removeprefix(one)
+    return said
+
+
+def _missing(collected: Collected, summary: Summary, ends: list[ProcessEnd]) -> list[Finding]:
+    """Return the ranks that did not report, as grave as the job's end makes it."""
+    if not summary.missing:
+        return []
+    seen = {end.rank: end for end in collected.rings.exits if end.rank in summary.missing and end.status != 0}
+    is_running = any(end.state is EndState.RUNNING for end in ends)
+    has_failed = bool(seen) or any(end.is_bad for end in ends)
+    severity = Severity.CRITICAL if has_failed else Severity.WARNING
+    if is_running and not has_failed and (summary.seconds or 0.0) < _STARTING:
+        severity = Severity.NOTICE
+    plural = "s" if len(summary.missing) > 1 else ""
+    ranks = human.listed([str(rank) for rank in summary.missing])
+    yet = " yet" if severity is Severity.NOTICE else ""
+    said = f"Rank{plural} {ranks} of {summary.world_size} did not report{yet}."
+    evidence = [f"rank {rank} {end.words}." for rank, end in sorted(seen.items(), key=lambda pair: pair[0] or 0)]
+    if not has_failed:
+        evidence.append(_WHY_MISSING)
+    return [
+        Finding("missing_ranks", severity, said, "processes", ranks=summary.missing, evidence=evidence[: _SHOWN + 1])
+    ]
+
+
+# -- what the rings say --------------------------------------------------------------------------------------------
 
 
 def _of_rings(collected: Collected) -> Finding | None:
@@ -110,84 +315,3 @@ def _is_unresolved(collected: Collected) -> bool:
     if postmortem is None or between is None or between.circle or between.mismatches or postmortem.dumps.dumps:
         return False
     return any(rank.is_old_copy for rank in postmortem.ranks)
-
-
-def _first(stops: list[_Stop]) -> Finding:
-    """Return the first to stop, with the others below it; processes without an end only are one finding."""
-    if all(stop.is_vanished for stop in stops):
-        who = human.listed([stop.who for stop in stops])
-        causes = {stop.text.partition(": ")[2] for stop in stops}
-        is_one = len(causes) == 1
-        said = f"{who}: {causes.pop() if is_one else _NO_END}"
-        return Finding(
-            "ended", Severity.CRITICAL, said, "processes", cost=1.0,
-            ranks=[stop.rank for stop in stops if stop.rank is not None],
-            evidence=[] if is_one else [stop.text for stop in stops[:_SHOWN]],
-        )  # fmt: skip
-    finding = _finding(stops[0])
-    finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
-    if stops[0].is_vanished:
-        later = human.duration((stops[1].time - stops[0].time) / 1e9)
-        finding.evidence.append(f"It stopped first: its last record is {later} older than the next sign of trouble.")
-    return finding
-
-
-def _finding(stop: _Stop) -> Finding:
-    ranks = [] if stop.rank is None else [stop.rank]
-    return Finding("ended", Severity.CRITICAL, stop.text, stop.section, cost=1.0, onset=stop.iteration, ranks=ranks)
-
-
-def _exceptions(collected: Collected) -> list[_Stop]:
-    ranks = {process.label: process.rank for process in collected.reader.processes}
-    return [
-        _Stop(
-            exception.who,
-            ranks.get(exception.who),
-            exception.time,
-            False,
-            _died(exception.who, exception.kind, exception.iteration),
-            "errors",
-            exception.iteration,
-        )
-        for exception in collected[Problems].exceptions
-    ]
-
-
-def _died(who: str, kind: str, iteration: int | None) -> str:
-    at = f" at step {iteration}" if iteration is not None else ""
-    return f"{who} died of {kind}{at}."
-
-
-def _vanished(collected: Collected, summary: Summary) -> list[_Stop]:
-    died = {exception.who for exception in collected[Problems].exceptions}
-    causes = _causes(collected)
-    return [
-        _Stop(
-            process.label, process.rank, _last(process), True,
-            f"{process.label}: {causes.get(_key(process), _NO_END)}",
-            "processes",
-        )
-        for process in collected.reader.processes
-        if process.label in summary.unclean and process.label not in died
-    ]  # fmt: skip
-
-
-def _key(process: Process) -> tuple[int | None, int | None]:
-    """Return the rank; a process without a rank is identified by its id."""
-    return process.rank, int_or_none(process.identity(names.PROCESS_PID)) if process.rank is None else None
-
-
-def _causes(collected: Collected) -> dict[tuple[int | None, int | None], str]:
-    """Return how processes ended, and at which step, where their parents or their rings have recorded it."""
-    postmortem = collected.rings.postmortem
-    causes = {}
-    for ended in postmortem.ranks if postmortem is not None else ():
-        rank, is_seen = ended.ring.rank, ended.state == GONE and not ended.is_old_copy
-        if is_seen or ended.exit is not None:
-            at = f"; at step {ended.step}" if is_seen and ended.step is not None else ""
-            causes[rank, ended.ring.lifetime.pid if rank is None else None] = f"{ended.cause}{at}."
-    return causes
-
-
-def _last(process: Process) -> int:
-    return process.last or process.first

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core.operations import error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
+from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_rl.report.core.totals import MetricTotals
     from otel_rl.store.reader import Log, Process, Span
 
 METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
 _GROUPS = 200
-_EXCEPTIONS = 20
+#: Uncaught exceptions of which the stack is kept, and that are kept at all.
+_STACKS, _EXCEPTIONS = 20, 10_000
 _MESSAGE_LENGTH = 300
 #: ``error.type`` of the span that the LangChain instrumentor makes for a tool that does not exist.
 _UNKNOWN_TOOL = "unknown_tool"
 #: Most calls of unknown tools that are matched with their events.
 _UNKNOWN_TOOLS = 10_000
+#: Most failures that are compared with each other; further ones are counted as they come.
+_COMPARED = 50_000
+#: Seconds for which an uncaught exception passes through spans before its record, and after it.
+_BEFORE, _AFTER = 60.0, 5.0
+#: Steps and phases, of which one ends once.
+_OWN = "rl."
+_EXIT = "SystemExit"
+_INTERRUPT = "KeyboardInterrupt"
+#: How tasks fail when their program is interrupted.
+_CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exceptions.CancelledError"})
 
 
 @dataclass(slots=True)
@@ -39,14 +53,45 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class UncaughtException:
-    """An uncaught exception that ended a process."""
+    """An uncaught exception that ended a process, or one of its threads; ``time`` in ns since the epoch."""
 
     kind: str
     message: str
     stacktrace: str
-    who: str
+    process: Process
     iteration: int | None
     time: int
+    #: Type and message of the root cause, empty where it is the exception itself.
+    cause_kind: str = ""
+    cause_message: str = ""
+    #: Where the root cause was raised: ``trl/extras/profiling.py:28``, and the function.
+    location: str = ""
+    function: str = ""
+    #: The installed package whose code that is; empty for the program's own.
+    library: str = ""
+    #: Line of the program's own files, where the root cause was raised elsewhere.
+    program_location: str = ""
+    #: The thread that it ended; empty for the main thread.
+    thread: str = ""
+    #: Whether the iteration was not completed; None: not known.
+    in_step: bool | None = None
+    phase: str = ""
+
+    @property
+    def who(self) -> str:
+        """Label of the process."""
+        return self.process.label
+
+    @property
+    def is_interrupt(self) -> bool:
+        """True for Ctrl-C."""
+        return self.kind == _INTERRUPT and not self.thread
+
+    @property
+    def kinds(self) -> set[str]:
+        """Types by which spans may have failed through it."""
+        cancelled = _CANCELLED if self.is_interrupt else ()
+        return {self.kind, self.cause_kind, *cancelled} - {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +104,53 @@ class Drop:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed span, or a log record of an error, until it is known whether another one reports the same."""
+
+    where: str
+    kind: str
+    message: str
+    start: int
+    end: int
+    process: Process
+    iteration: int | None
+    #: Of a log record the span in which it was made.
+    span_id: str
+    parent_id: str = ""
+    is_span: bool = False
+    is_server: bool = False
+    child_pid: int | None = None
+
+
 class Problems:
-    """Groups of errors, the uncaught exceptions, and what was cut off from spans."""
+    """Groups of errors, the uncaught exceptions, and what was cut off from spans. Each error counts once."""
 
     def __init__(self) -> None:
-        self.groups: dict[tuple[str, str, str], ErrorGroup] = {}
         self.exceptions: list[UncaughtException] = []
-        self.number = 0
-        self.groups_left_out = 0
         self.dropped_from_spans: dict[str, int] = {}
+        self._failures: list[_Failure] = []
+        #: Failures beyond those that are compared.
+        self._further: dict[tuple[str, str, str], ErrorGroup] = {}
+        self._further_left_out = 0
+        self._settled: tuple[list[ErrorGroup], int] | None = None
         #: Spans of calls of unknown tools, from the span itself or from the event in it.
         self._unknown_tools: dict[str, str] = {}
+
+    @property
+    def number(self) -> int:
+        """How many errors there were, uncaught exceptions too; Ctrl-C is none."""
+        uncaught = sum(not exception.is_interrupt for exception in self.exceptions)
+        return uncaught + sum(group.number for group in self.table()) + self.groups_left_out
+
+    @property
+    def groups_left_out(self) -> int:
+        """Errors of further kinds than :meth:`table` lists."""
+        return self._settle()[1]
+
+    def table(self) -> list[ErrorGroup]:
+        """Return groups of errors, the most frequent first."""
+        return self._settle()[0]
 
     def add_span(self, span: Span) -> None:
         """Take in a span: an error, or attributes, events or links that were cut off."""
@@ -79,21 +160,34 @@ class Problems:
         kind = error_of(span)
         if kind and not (kind == _UNKNOWN_TOOL and self._is_counted(span.span_id, "span")):
             message = "" if span.message == kind else span.message
-            self._add(span.name, kind, message, span.start, span.process, span.attributes)
+            self._keep(
+                _Failure(
+                    span.name, kind, message, span.start, span.end, span.process, _iteration(span.attributes),
+                    span.span_id, span.parent_id, is_span=True, is_server=span.is_server,
+                )
+            )  # fmt: skip
 
     def add_log(self, log: Log) -> None:
         """Take in a log record: an uncaught exception, or any record of severity ERROR and above."""
         if log.event == events.RL_PROCESS_EXCEPTION.name:
-            self.number += 1
-            if len(self.exceptions) < _EXCEPTIONS:
-                self.exceptions.append(_exception(log))
+            self._add_exception(_exception(log))
         elif log.severity >= ERROR_SEVERITY:
             kind = str(log.attributes.get(names.EXCEPTION_TYPE) or log.severity_text or "error")
             message = str(log.attributes.get(names.EXCEPTION_MESSAGE) or log.body or log.event)
-            self._add(log.event or f"log {log.scope}".strip(), kind, message, log.time, log.process, log.attributes)
+            self._keep_log(log, log.event or f"log {log.scope}".strip(), kind, message)
         elif log.event == events.RL_TOOL_UNKNOWN.name and not self._is_counted(log.span_id, "event"):
-            tool = str(log.attributes.get(names.GEN_AI_TOOL_NAME))
-            self._add(f"tool {tool}", "unknown tool", "", log.time, log.process, log.attributes)
+            self._keep_log(log, f"tool {log.attributes.get(names.GEN_AI_TOOL_NAME)}", "unknown tool", "")
+
+    def _add_exception(self, exception: UncaughtException) -> None:
+        if len(self.exceptions) >= _EXCEPTIONS:
+            return
+        self._settled = None
+        self.exceptions.append(exception)
+        # The first ones in time are those to be shown.
+        self.exceptions.sort(key=lambda one: one.time)
+        for place in range(_STACKS, len(self.exceptions)):
+            if self.exceptions[place].stacktrace:
+                self.exceptions[place] = replace(self.exceptions[place], stacktrace="")
 
     def _is_counted(self, span_id: str, source: str) -> bool:
         """Return whether an unknown tool has been counted already: its error span and its event both report it."""
@@ -101,33 +195,114 @@ class Problems:
             return False
         return bool(span_id) and self._unknown_tools.setdefault(span_id, source) != source
 
-    def _add(self, where: str, kind: str, message: str, time: int, process: Process, values: dict[str, Any]) -> None:
-        self.number += 1
-        message = message if len(message) <= _MESSAGE_LENGTH else message[:_MESSAGE_LENGTH] + "…"
-        key = (where, kind, message)
-        group = self.groups.get(key)
-        if group is not None:
-            group.number += 1
-            return
-        if len(self.groups) >= _GROUPS:
-            self.groups_left_out += 1
-            return
-        self.groups[key] = ErrorGroup(where, kind, message, 1, time, process.label, _iteration(values))
+    def _keep_log(self, log: Log, where: str, kind: str, message: str) -> None:
+        pid = int_or_none(log.attributes.get(names.RL_CHILD_PID))
+        place = _iteration(log.attributes)
+        self._keep(_Failure(where, kind, message, log.time, log.time, log.process, place, log.span_id, child_pid=pid))
 
-    def table(self) -> list[ErrorGroup]:
-        """Return groups of errors, the most frequent first."""
-        return sorted(self.groups.values(), key=lambda group: (-group.number, group.first))
+    def _keep(self, failure: _Failure) -> None:
+        self._settled = None
+        if len(self._failures) < _COMPARED:
+            self._failures.append(failure)
+        elif not _group(self._further, failure):
+            self._further_left_out += 1
+
+    def _settle(self) -> tuple[list[ErrorGroup], int]:
+        """Return the groups of errors of which no other record tells, and how many more there are."""
+        if self._settled is None:
+            groups = {key: replace(group) for key, group in self._further.items()}
+            left_out = self._further_left_out
+            for failure in _each_once(self._failures, self.exceptions):
+                left_out += not _group(groups, failure)
+            table = sorted(groups.values(), key=lambda group: (-group.number, group.first))
+            self._settled = table, left_out
+        return self._settled
+
+
+def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) -> bool:
+    """Add the failure to those that look alike; False where there are too many kinds."""
+    message = failure.message
+    message = message if len(message) <= _MESSAGE_LENGTH else message[:_MESSAGE_LENGTH] + "…"
+    key = (failure.where, failure.kind, message)
+    group = groups.get(key)
+    if group is not None:
+        group.number += 1
+        return True
+    if len(groups) >= _GROUPS:
+        return False
+    groups[key] = ErrorGroup(*key, 1, failure.start, failure.process.label, failure.iteration)
+    return True
+
+
+def _each_once(failures: list[_Failure], exceptions: list[UncaughtException]) -> Iterator[_Failure]:
+    """Leave out what an uncaught exception explains, and of spans of one failure all but the innermost."""
+    uncaught: dict[str, list[UncaughtException]] = {}
+    for exception in exceptions:
+        uncaught.setdefault(exception.process.key, []).append(exception)
+    latest: dict[tuple[str, str], int] = {}
+    for failure in failures:
+        key = failure.process.key, failure.where
+        latest[key] = max(latest.get(key, 0), failure.end)
+    pids = {exception.process.identity(names.PROCESS_PID) for exception in exceptions}
+    spans = {failure.span_id: failure for failure in failures if failure.is_span}
+    outer = {id(spans[one.parent_id]) for one in spans.values() if _is_passed_on(one, spans.get(one.parent_id))}
+    for failure in failures:
+        is_same_record = not failure.is_span and _is_of(failure, spans.get(failure.span_id))
+        is_of_child = failure.child_pid is not None and failure.child_pid in pids
+        # Of calls that failed alike, and were tried again, it was the last one.
+        may_be = failure.where.startswith(_OWN) or failure.end == latest[failure.process.key, failure.where]
+        is_explained = may_be and any(_went_through(one, failure) for one in uncaught.get(failure.process.key, ()))
+        # How the process ended is said with its status.
+        is_exit = failure.kind == _EXIT and failure.where.startswith(_OWN)
+        if id(failure) not in outer and not (is_same_record or is_of_child or is_explained or is_exit):
+            yield failure
+
+
+def _is_passed_on(inner: _Failure, outer: _Failure | None) -> bool:
+    """Return whether ``outer``, the span around ``inner``, failed because of it."""
+    if outer is None:
+        return False
+    # What a server answers, its client reports in its own words.
+    return inner.kind == outer.kind or inner.is_server or inner.process is not outer.process
+
+
+def _is_of(record: _Failure, span: _Failure | None) -> bool:
+    """Return whether the log record tells of the failure of the span that it was made in."""
+    return span is not None and record.kind == span.kind
+
+
+def _went_through(exception: UncaughtException, failure: _Failure) -> bool:
+    """Return whether the uncaught exception ended the span, or is what the log record tells of."""
+    seconds = (exception.time - failure.end) / 1e9
+    return failure.kind in exception.kinds and -_AFTER <= seconds <= _BEFORE
 
 
 def _exception(log: Log) -> UncaughtException:
-    get = log.attributes.get
+    def text(name: str) -> str:
+        value = log.attributes.get(name)
+        return "" if value is None else str(value)
+
+    in_step, file, line = (
+        log.attributes.get(names.RL_EXCEPTION_IN_STEP),
+        text(names.CODE_FILE_PATH),
+        text(names.CODE_LINE_NUMBER),
+    )
     return UncaughtException(
-        kind=str(get(names.EXCEPTION_TYPE) or "exception"),
-        message=str(get(names.EXCEPTION_MESSAGE) or ""),
-        stacktrace=str(get(names.EXCEPTION_STACKTRACE) or ""),
-        who=log.process.label,
+        kind=text(names.EXCEPTION_TYPE) or "exception",
+        message=text(names.EXCEPTION_MESSAGE),
+        stacktrace=text(names.EXCEPTION_STACKTRACE),
+        process=log.process,
         iteration=_iteration(log.attributes),
         time=log.time,
+        cause_kind=text(names.RL_EXCEPTION_CAUSE_TYPE),
+        cause_message=text(names.RL_EXCEPTION_CAUSE_MESSAGE),
+        location=f"{file}:{line}" if file else "",
+        function=text(names.CODE_FUNCTION_NAME),
+        library=text(names.RL_EXCEPTION_LIBRARY),
+        program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),
+        thread=text(names.THREAD_NAME),
+        in_step=in_step if isinstance(in_step, bool) else None,
+        phase=text(names.RL_PHASE),
     )
 
 

@@ -62,7 +62,7 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     if not groups:
         return []
     number = sum(group.number for group in groups)
-    besides = len(problems.exceptions)
+    besides = sum(not exception.is_interrupt for exception in problems.exceptions)
     first = groups[0]
     more = f" besides {human.amount(besides, 'uncaught exception')}" if besides else ""
     text = f"{human.amount(number, 'failed span or error record', 'failed spans and error records')}{more}"
@@ -84,7 +84,7 @@ def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) 
     """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
     number = sum(group.number for group in groups)
     if finding.code == "ended":
-        kinds = {exception.kind for exception in collected[Problems].exceptions}
+        kinds = {kind for exception in collected[Problems].exceptions for kind in exception.kinds}
         return 2 * sum(group.number for group in groups if group.kind in kinds) > number
     if finding.code not in ("failing_tool", "failing_model"):
         return False

@@ -9,6 +9,7 @@ from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.subjects.calls.call_texts import CallTexts
+from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 
@@ -17,15 +18,23 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.errors.aggregate import ErrorGroup
 
+#: So many exceptions are shown with their stacks.
+_EXCEPTIONS = 20
+
 
 def build(collected: Collected, _charts: Charts) -> Section:
     """Return uncaught exceptions and groups of errors."""
     problems = collected[Problems]
     section = Section("errors", "Errors", "No error was recorded: no failed span, no log record of severity ERROR.")
-    for exception in problems.exceptions:
+    shown = [exception for exception in problems.exceptions if not exception.is_interrupt][:_EXCEPTIONS]
+    for place, exception in enumerate(shown):
         at = f", step {exception.iteration}" if exception.iteration is not None else ""
-        title = f"{exception.who} died of {exception.kind}{at}"
-        section.blocks.append(PageBlock(title, exception.message, text=exception.stacktrace, folded=True))
+        who = f"Thread {exception.thread} of {exception.who}" if exception.thread else exception.who
+        title = f"{who}: {words.what(exception)}{at}"
+        # The first one in time is that of the headline.
+        section.blocks.append(
+            PageBlock(title, " ".join(words.evidence(exception)), text=exception.stacktrace, folded=place > 0)
+        )
     table = _table(collected)
     if table.rows:
         left = problems.groups_left_out

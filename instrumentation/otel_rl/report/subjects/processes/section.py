@@ -8,12 +8,15 @@ from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.summary import summarise
+from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.ranks import collectives
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Process
 
 
@@ -26,8 +29,9 @@ def build(collected: Collected, _charts: Charts) -> Section:
     if facts.missing:
         ranks = human.listed([str(rank) for rank in facts.missing])
         section.lead = (
-            f"Of {facts.world_size} ranks these did not report: {ranks}. They never started, could not write, "
-            "or their files were not copied here."
+            f"Of {facts.world_size} ranks these did not report: {ranks}. They never started, were started by something "
+            "that otel-rl does not know as a launcher (OTEL_RL_CHILDREN=all), could not write, or their files were not "
+            "copied here."
         )
     elif facts.world_size:
         section.lead = f"All {facts.world_size} ranks reported."
@@ -43,6 +47,7 @@ def _table(collected: Collected, offsets: dict[str, float]) -> Table:
     table = Table(
         ["Process", "Role", "Host", ">PID", "Ended", ">Lived", ">Spans", ">Points", ">Logs", ">Clock offset"], shown=24
     )
+    ends = process_end.every_end(collected)
     for process in collected.reader.processes:
         counts = [number_cell(value) for value in (process.spans, process.points, process.logs)]
         table.rows.append(
@@ -51,7 +56,7 @@ def _table(collected: Collected, offsets: dict[str, float]) -> Table:
                 Value(str(process.identity(names.RL_ROLE) or human.UNKNOWN)),
                 Value(str(process.identity(names.HOST_NAME) or human.UNKNOWN)),
                 Value(str(process.identity(names.PROCESS_PID) or human.UNKNOWN)),
-                ending(process),
+                ending(process, ends[process.key]),
                 seconds_cell(lifetime(process)),
                 *counts,
                 seconds_cell(offsets.get(process.key)),
@@ -60,16 +65,12 @@ def _table(collected: Collected, offsets: dict[str, float]) -> Table:
     return table
 
 
-def ending(process: Process) -> Value:
+def ending(process: Process, end: ProcessEnd) -> Value:
     """Describe the end of the process in words."""
-    if process.manifest is None:
+    if end.state is EndState.NOT_RECORDED:
         return Value(f"unknown: {process.manifest_error or 'files of a collector do not tell'}", tone="muted")
-    reason = process.manifest.get("exit_reason")
-    if process.clean_exit:
-        return Value("normally", tone="good")
-    if reason:
-        return Value(f"not cleanly: {reason}", tone="bad")
-    return Value("no end recorded: killed, crashed, or still running", tone="bad")
+    tone = "bad" if end.is_bad else "good" if end.state in (EndState.IN_ORDER, EndState.RUNNING) else "muted"
+    return Value(end.words, tone=tone)
 
 
 def lifetime(process: Process) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ def checks(collected: Collected) -> list[Check]:
     codes = ("lost_telemetry", _CUT_OFF, "unreadable", "instrumentation_errors")
     if not any(process.manifest is not None for process in processes):
         return [Check.not_recorded(_WHAT, sentences.NO_MANIFEST, codes)]
-    cut = [process.label for process in processes if process.clean_exit is False]
+    ends = process_end.every_end(collected).values()
+    # One that has recorded its end has delivered before, however it ended.
+    cut = [end.process.label for end in ends if end.process.manifest is not None and not end.is_recorded]
     if cut:
-        reason = f"{human.listed(cut)} did not end in order, or is at work: what was not delivered yet is not counted"
+        reason = f"{human.listed(cut)} has not ended in order: what was not delivered is not counted"
         return [Check.not_recorded(_WHAT, reason, codes)]
     return [Check.of(_WHAT, sum(process.records for process in processes), 1, "record", codes)]

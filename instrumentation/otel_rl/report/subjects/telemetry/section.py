@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
+from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems, drops, internal_errors
 
 if TYPE_CHECKING:
@@ -35,7 +37,12 @@ def build(collected: Collected, _charts: Charts) -> Section:
         section.blocks.append(PageBlock("Errors inside the instrumentation", text=said))
     if not section.blocks:
         section.blocks.append(PageBlock(note="No drop was counted, and every line could be read."))
-    unclean = [process.label for process in collected.reader.processes if process.clean_exit is False]
+    # One that has failed may have delivered all the same.
+    unclean = [
+        end.process.label
+        for end in process_end.every_end(collected).values()
+        if end.process.manifest is not None and not end.is_recorded and end.state is not EndState.RUNNING
+    ]
     if unclean:
         section.blocks.append(PageBlock(note=f"{human.listed(unclean)} did not end in order: {_TAIL}"))
     outcomes = _instrumentors(collected)
@@ -64,7 +71,7 @@ def _instrumentors(collected: Collected) -> Table:
             if isinstance(outcome, dict):
                 key = (str(name), str(outcome.get("state", "")), str(outcome.get("reason", "")))
                 outcomes.setdefault(key, []).append(process.label)
-    table = Table(["Instrumentor", "State", "Why", "Processes"], shown=40)
+    table = Table(["Instrumentor", "EndState", "Why", "Processes"], shown=40)
     tones = {"active": "good", "degraded": "bad", "failed": "bad"}
     for (name, state, reason), who in sorted(outcomes.items()):
         shown = ", ".join(who[:4]) + (f" and {len(who) - 4} more" if len(who) > 4 else "")  # noqa: PLR2004

@@ -1,0 +1,224 @@
+"""How each process ended, or that it runs: one statement for the findings, the tables and the head of the page."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from otel_rl.process import lifetime
+from otel_rl.ranks.postmortem.ranks import GONE, RUNNING
+from otel_rl.report.core import human
+from otel_rl.report.subjects.endings import words
+from otel_rl.report.subjects.endings.aggregate import RunEnds
+from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.otlp_values import int_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.ranks.postmortem.ranks import RankState
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.endings.aggregate import RunEnd
+    from otel_rl.report.subjects.errors.aggregate import UncaughtException
+    from otel_rl.store.reader import Process
+
+#: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
+SILENT = 600.0
+_SIGTERM, _SIGINT = "SIGTERM", "SIGINT"
+
+
+class EndState(Enum):
+    """How a process ended."""
+
+    RUNNING = "running"
+    #: With status 0, or without any sign of failure.
+    IN_ORDER = "in order"
+    #: By Ctrl-C, or by SIGTERM after which it could deliver.
+    STOPPED = "stopped"
+    #: By an exception, or with another status than 0.
+    FAILED = "failed"
+    #: By a signal, as its parent saw.
+    KILLED = "killed"
+    #: Without an end, and it does not run.
+    GONE = "gone"
+    #: Without an end, and whether it runs cannot be seen from here.
+    NOT_KNOWN = "not known"
+    #: It is none of those that record their begin and end.
+    NOT_RECORDED = "not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """How one process ended; ``words`` follow its name, ``time`` is ns since the epoch."""
+
+    process: Process
+    state: EndState
+    words: str
+    time: int
+    exception: UncaughtException | None = None
+    exit: Exit | None = None
+    iteration: int | None = None
+    #: True where it has recorded its end: what it had recorded before was delivered, or is counted.
+    is_recorded: bool = False
+
+    @property
+    def is_bad(self) -> bool:
+        """True where it failed, was killed, or is gone."""
+        return self.state in (EndState.FAILED, EndState.KILLED, EndState.GONE)
+
+    @property
+    def is_vanished(self) -> bool:
+        """True where only the last record says when it ended."""
+        ended = (EndState.FAILED, EndState.KILLED, EndState.GONE, EndState.NOT_KNOWN)
+        return self.state in ended and not self.is_recorded and self.exception is None
+
+
+def ends(collected: Collected) -> list[ProcessEnd]:
+    """Return how the processes ended, those of attempts that a later one follows left out."""
+    return _Ends(collected).of(
+        process for process in collected.reader.processes if process.attempt not in collected.superseded
+    )
+
+
+def every_end(collected: Collected) -> dict[str, ProcessEnd]:
+    """Return how each process ended, of earlier attempts too, by its key."""
+    return {end.process.key: end for end in _Ends(collected).of(collected.reader.processes)}
+
+
+class _Ends:
+    """What is known of the ends, by process."""
+
+    def __init__(self, collected: Collected) -> None:
+        self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
+        self._exceptions: dict[str, UncaughtException] = {}
+        for exception in collected[Problems].exceptions:
+            if not exception.thread:
+                self._exceptions.setdefault(exception.process.key, exception)
+        postmortem = collected.rings.postmortem
+        states = postmortem.ranks if postmortem is not None else []
+        self._rings = {_key_of_ring(state): state for state in states}
+        self._by_rank = {state.ring.rank: state for state in states if state.ring.rank is not None}
+        self._exits = {end.lifetime: end for end in collected.rings.exits}
+        self._by_pid: dict[tuple[str, int], list[Exit]] = {}
+        for end in sorted(collected.rings.exits, key=lambda end: end.at_unix_nano):
+            self._by_pid.setdefault((end.host, end.lifetime.pid), []).append(end)
+        self._trains = collected.steps.loops > 0
+
+    def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
+        return [self._of(process) for process in processes]
+
+    def _of(self, process: Process) -> ProcessEnd:
+        recorded = self._recorded.get(process.key)
+        exception, ring = self._exceptions.get(process.key), self._ring(process)
+        seen = ring.exit if ring is not None and ring.exit is not None else self._exit(process)
+        if exception is not None:
+            return self._of_exception(process, exception, seen, is_recorded=self._has_end(process))
+        if self._has_end(process):
+            return _of_recorded(process, recorded, seen, ring)
+        if process.manifest is None and ring is None and seen is None and process.key not in self._begun:
+            return ProcessEnd(process, EndState.NOT_RECORDED, "did not record whether it ended", process.last)
+        return _without_end(process, ring, seen)
+
+    def _has_end(self, process: Process) -> bool:
+        has_ended = process.number("ended_unix_nano") is not None or bool(process.clean_exit)
+        return process.key in self._recorded or has_ended
+
+    def _of_exception(
+        self, process: Process, exception: UncaughtException, seen: Exit | None, *, is_recorded: bool
+    ) -> ProcessEnd:
+        is_trainer = self._trains or process.rank is not None or process.identity(names.RL_ROLE) == "trainer"
+        state = EndState.STOPPED if exception.is_interrupt else EndState.FAILED
+        said = words.interrupted(exception) if exception.is_interrupt else words.failed(exception, is_trainer)
+        return ProcessEnd(
+            process, state, said, exception.time, exception, seen, exception.iteration, is_recorded=is_recorded
+        )
+
+    def _ring(self, process: Process) -> RankState | None:
+        key = process.rank, int_or_none(process.identity(names.PROCESS_PID))
+        exact = self._rings.get(key)
+        return exact if exact is not None or process.rank is None else self._by_rank.get(process.rank)
+
+    def _exit(self, process: Process) -> Exit | None:
+        if process.lifetime is not None:
+            return self._exits.get(process.lifetime)
+        host, pid = process.identity(names.HOST_NAME), process.identity(names.PROCESS_PID)
+        seen = self._by_pid.get((str(host), int_or_none(pid) or 0), ())
+        # The kernel gives a pid to another process later.
+        return next((end for end in seen if end.at_unix_nano >= process.first), None)
+
+
+def _key_of_ring(state: RankState) -> tuple[int | None, int | None]:
+    return state.ring.rank, state.ring.lifetime.pid
+
+
+def _of_recorded(process: Process, end: RunEnd | None, seen: Exit | None, ring: RankState | None) -> ProcessEnd:
+    """Describe the end of a process that has recorded it, by what it said, by its status, and by its parent."""
+    moment = end.time if end is not None else process.number("ended_unix_nano") or process.last
+    step = words.step(ring)
+    iteration = ring.step if ring is not None else None
+    status = process.exit_status if process.exit_status is not None else end.status if end is not None else None
+    if seen is not None and seen.status > 0:
+        status = seen.status
+    reason = (process.manifest or {}).get("exit_reason")
+
+    def ended(state: EndState, said: str) -> ProcessEnd:
+        return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration, is_recorded=True)
+
+    signal = end.signal if end is not None else ""
+    if signal:
+        return ended(EndState.STOPPED, f"was stopped by {signal}{step}")
+    if seen is not None and seen.status < 0:
+        stopped = EndState.STOPPED if seen.signal in (_SIGTERM, _SIGINT) else EndState.KILLED
+        return ended(stopped, f"was {seen.words}{step}")
+    if reason or status:
+        said = f"exited with status {status}" if status else f"failed: {reason}"
+        return ended(EndState.FAILED, f"{said}{step}")
+    if status == 0:
+        return ended(EndState.IN_ORDER, "ended in order (status 0)")
+    if process.was_ending:
+        unknown = "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
+        return ended(EndState.IN_ORDER, unknown)
+    return ended(EndState.IN_ORDER, "ended in order; its exit status is not known")
+
+
+def _without_end(process: Process, ring: RankState | None, seen: Exit | None) -> ProcessEnd:
+    """Describe a process that has recorded no end: it was killed, or runs."""
+    last = max(process.last, process.number("started_unix_nano") or 0, ring.ring.last_sign if ring is not None else 0)
+    step, iteration = words.step(ring), ring.step if ring is not None else None
+
+    def found(state: EndState, said: str, moment: int = last) -> ProcessEnd:
+        return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration)
+
+    if seen is not None:
+        if seen.status >= 0:
+            how = "left no record of its end" if seen.status == 0 else "without a record of its end, as os._exit does"
+            state = EndState.IN_ORDER if seen.status == 0 else EndState.FAILED
+            return found(state, f"{seen.words}, {how}{step}")
+        # SIGTERM comes from somebody who ends a job; others come out of nothing, and the last sign says when.
+        moment = seen.at_unix_nano if seen.signal == _SIGTERM else last
+        return found(EndState.KILLED, f"was {seen.words}{step}{words.why_killed(seen)}", moment)
+    is_alive = _is_alive(process, ring)
+    ago = human.duration(max(time.time_ns() - last, 0) / 1e9) if last else human.UNKNOWN
+    if is_alive:
+        silent = ring.cause.removeprefix("running") if ring is not None and ring.state == RUNNING else ""
+        return found(EndState.RUNNING, f"is running{step}, last sign {ago} ago{silent}")
+    if is_alive is None:
+        return found(EndState.NOT_KNOWN, f"has no end recorded; last sign {human.moment(last)}, {ago} ago{step}")
+    return found(EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}")
+
+
+def _is_alive(process: Process, ring: RankState | None) -> bool | None:
+    """Return whether the process runs; None where that cannot be seen from here."""
+    if ring is not None and ring.state in (RUNNING, GONE):
+        return ring.state == RUNNING
+    own = process.lifetime
+    return lifetime.is_alive(own) if own is not None else None
+
+
+def is_silent(end: ProcessEnd) -> bool:
+    """Return whether a process without an end has recorded nothing for so long that it cannot run."""
+    return (time.time_ns() - end.time) / 1e9 > SILENT

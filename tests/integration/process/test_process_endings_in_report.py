@@ -1,0 +1,171 @@
+"""What the report says first of how a program ended, on real programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from process_support import SCRIPTS, Programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STEPS = """
+import otel_rl, sys, time
+for number in range(1, {steps}):
+    with otel_rl.step(number), otel_rl.phase("train"):
+        time.sleep(0.02)
+"""
+FOREVER = STEPS.format(steps=100_000).replace("time.sleep(0.02)", "time.sleep(0.02); number == 3 and print(flush=True)")
+
+
+def report(programs: Programs, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    """The exit status of the command, and its findings."""
+    done = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root, "--json", *options)
+    return done.code, json.loads(done.out)["findings"]
+
+
+@contextmanager
+def started(programs: Programs, text: str) -> Iterator[subprocess.Popen[str]]:
+    """The program, from its third step on."""
+    path = programs.write("train.py", text)
+    process = subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, path],
+        cwd=programs.directory, env=programs.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_crash_says_the_message_the_line_and_the_step(programs: Programs) -> None:
+    programs.instrumented(
+        "import otel_rl\n"
+        "def load(path):\n"
+        "    return open(path)\n"
+        "for number in (1, 2):\n"
+        "    with otel_rl.step(number), otel_rl.phase('train'):\n"
+        "        if number == 2:\n"
+        "            try: load('missing.jsonl')\n"
+        "            except OSError as error: raise RuntimeError('no batch') from error\n"
+    )
+    status, (finding,) = report(programs, "--fail-if", "critical")
+
+    assert status == 3
+    assert finding["severity"] == "critical"
+    assert finding["text"].partition(" failed: ")[2] == (
+        "FileNotFoundError: [Errno 2] No such file or directory: 'missing.jsonl' (program.py:3, in load), which became"
+        " RuntimeError: no batch, during step 2, phase train."
+    )
+    assert finding["symptoms"] == []
+    page = next(programs.store.root.rglob("report.html")).read_text()
+    assert "1 uncaught exception" in page
+    assert "did not end in order" not in page
+
+
+@pytest.mark.parametrize(("status", "text"), [("1", "exited with status 1"), ("'no data'", "exited with status 1")])
+def test_another_status_than_0_is_a_failure(programs: Programs, status: str, text: str) -> None:
+    programs.instrumented(STEPS.format(steps=4) + f"sys.exit({status})\n")
+    code, (finding,) = report(programs, "--fail-if", "critical")
+    assert code == 3
+    assert finding["text"].endswith(f"{text}, after step 3.")
+
+
+def test_status_0_is_no_finding(programs: Programs) -> None:
+    programs.instrumented(STEPS.format(steps=4) + "sys.exit(0)\n")
+    assert report(programs, "--fail-if", "warning") == (0, [])
+
+
+def test_ctrl_c_is_a_notice(programs: Programs) -> None:
+    with started(programs, FOREVER) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
+    status, (finding,) = report(programs, "--fail-if", "warning")
+    assert status == 0
+    assert "was interrupted by Ctrl-C (SIGINT), during step" in finding["text"]
+
+
+def test_a_thread_that_dies_is_not_the_death_of_its_process(programs: Programs) -> None:
+    programs.instrumented(
+        "import threading\nthreading.Thread(target=lambda: {}['prompt'], name='prefetch').start()\n"
+        + STEPS.format(steps=30)
+    )
+    status, findings = report(programs, "--fail-if", "critical")
+    assert status == 0
+    [finding] = [one for one in findings if one["severity"] != "notice"]
+    assert (finding["code"], finding["severity"]) == ("thread_died", "warning")
+    assert finding["text"].startswith("thread prefetch of ")
+    assert "died of KeyError: 'prompt'" in finding["text"]
+    assert "the process went on for " in finding["text"]
+
+
+def test_a_job_that_runs_is_running_and_a_killed_one_is_not(programs: Programs) -> None:
+    with started(programs, FOREVER) as process:
+        deadline = time.monotonic() + 60
+        while not list(programs.store.root.rglob("manifest.json")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        status, (finding,) = report(programs, "--fail-if", "warning")
+        assert (status, finding["code"], finding["severity"]) == (0, "running", "notice")
+        assert " is running, " in finding["text"]
+        assert finding["text"].endswith(" ago.")
+        process.kill()
+        process.wait()
+        status, (finding,) = report(programs, "--fail-if", "critical")
+    assert status == 3
+    assert "ended without a record of its end: killed, or os._exit, " in finding["text"]
+    assert "step" in finding["text"]
+
+
+def test_a_rank_that_does_not_report_is_no_failure_of_a_job_that_ended_well(programs: Programs) -> None:
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
+    programs.instrumented(STEPS.format(steps=4), **place)
+    status, (finding,) = report(programs, "--fail-if", "critical")
+    assert (status, finding["code"], finding["severity"]) == (0, "missing_ranks", "warning")
+    assert "OTEL_RL_CHILDREN=all" in finding["evidence"][0]
+
+    programs.instrumented(STEPS.format(steps=4) + "sys.exit(2)\n", **place)
+    _, findings = report(programs)
+    assert [finding["severity"] for finding in findings] == ["critical", "critical"]
+
+
+RANKS = """
+import os, signal, sys, otel_rl, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for number in range(1, 6):
+    with otel_rl.step(number), otel_rl.phase("train"):
+        dist.all_reduce(torch.ones(2))
+        if dist.get_rank() == 1 and number == 3:
+            {how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "first"),
+    [
+        ("{}['reward']", "rank 1 failed: KeyError: 'reward' (train.py:8), during step 3, phase train."),
+        ("sys.exit(7)", "rank 1 exited with status 7, during step 3."),
+        ("os._exit(7)", "Rank 1 stopped first in step 3 (train) and did not enter all_reduce number 4"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "Rank 1 stopped first in step 3 (train) and did not enter"),
+    ],
+)
+def test_the_first_error_in_time_over_all_ranks_is_the_headline(programs: Programs, how: str, first: str) -> None:
+    pytest.importorskip("torch")
+    programs.write("train.py", RANKS.replace("{how}", how))
+    programs.run(
+        SCRIPTS / "opentelemetry-instrument", "torchrun", "--nproc-per-node=2", "--standalone", "train.py",
+        PATH=f"{SCRIPTS}:{programs.environ['PATH']}",
+    )  # fmt: skip
+    _, findings = report(programs)
+    [finding] = [one for one in findings if one["severity"] != "notice"]
+    assert finding["text"].startswith(first)
+    assert all(symptom["text"].startswith("rank 0 ") for symptom in finding["symptoms"])
