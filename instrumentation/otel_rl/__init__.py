@@ -31,10 +31,12 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`event`            something worth a log record                          call
 :func:`trace_id`         the current trace, for logs of your own               call
 :func:`flush`            deliver what has been recorded so far                 call
+:func:`start`            begin to record in a process that runs, a notebook    call
 =======================  ====================================================  ==========================
 
-Without telemetry (no ``opentelemetry-instrument``, no tracer provider set) every call returns at once, in less than a
-microsecond, and imports nothing. No call raises for what it is given except where its documentation says so.
+Without telemetry (no ``opentelemetry-instrument``, no :func:`start`, no tracer provider set) every call returns at
+once, in less than a microsecond, and imports nothing. No call raises for what it is given except where its
+documentation says so.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ __all__ = [
     "rollout",
     "rollout_metric",
     "span",
+    "start",
     "step",
     "tool",
     "trace_id",
@@ -722,6 +725,43 @@ def flush(timeout: float = 5.0) -> bool:
     return process_exit.flush(timeout)
 
 
+def start() -> str | None:
+    """Begin to record in this process, which ``opentelemetry-instrument`` did not start: in a notebook, say.
+
+    All that ``opentelemetry-instrument`` does for a program is done from here on: libraries are instrumented, those
+    too that have been imported already, and worker processes that are started later record. Call it as early as you
+    can: a function that ``from library import function`` has copied before is not instrumented, and of a process group
+    that stands already the rank is not known. The variables ``OTEL_*`` are read here, once.
+
+    Where telemetry is on already, and with ``OTEL_SDK_DISABLED=true``, it does nothing. In a notebook,
+    ``%load_ext otel_rl`` calls it and shows how to see the report.
+
+    Returns:
+        The run id, ``OTEL_RL_RUN_ID``; None where nothing is recorded.
+    """
+    try:
+        from otel_rl.distro import start as distro_start  # noqa: PLC0415 - for those who call it only
+
+        return distro_start.start_now()
+    except Exception as error:  # noqa: BLE001 - none of ours may reach the program
+        _tell_failure(error)
+    return None
+
+
+def load_ipython_extension(_: Any) -> None:
+    """Begin to record, for ``%load_ext otel_rl``."""
+    run_id = start()
+    if run_id is None:
+        sys.stdout.write("otel-rl: nothing is recorded: OTEL_SDK_DISABLED is set, or a line above says why\n")
+        return
+    from otel_rl.distro import configurator  # noqa: PLC0415 - loaded by start
+    from otel_rl.ending import summary  # noqa: PLC0415 - as above
+
+    telemetry = configurator.telemetry()
+    shown = "" if telemetry is None else summary.how_to_show(telemetry)
+    sys.stdout.write(f"otel-rl: recording run {run_id}{shown}\n")
+
+
 _MODEL_OPERATIONS = ("chat", "text_completion", "generate_content", "embeddings")
 _PHASES = (
     "sample",
@@ -738,3 +778,16 @@ _PHASES = (
     "evaluate",
     "weight_sync",
 )
+
+
+class _PickledByName(type(sys)):  # type: ignore[misc]  # types.ModuleType, without an import
+    """This module: dill, with which ``datasets.map`` hashes a function, takes one outside of site-packages by value.
+
+    An editable install is outside, and locks and the like cannot be pickled (dill 0.4, ``_dill.save_module``).
+    """
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return __import__, (__name__,)
+
+
+sys.modules[__name__].__class__ = _PickledByName

@@ -76,12 +76,23 @@ def http_server(
 
 @contextmanager
 def grpc_server(
-    code: grpc.StatusCode | None = None, credentials: Any = None, *, services: bool = True
+    code: grpc.StatusCode | None = None,
+    credentials: Any = None,
+    *,
+    services: bool = True,
+    port: int = 0,
+    traces: Any = None,
+    received: list[Any] | None = None,
 ) -> Iterator[int]:
-    """A gRPC server that takes OTLP, or answers ``code``; yields its port."""
+    """A gRPC server that takes OTLP, or answers ``code``, or ``traces`` to spans; yields its port.
+
+    The requests with spans go to ``received``.
+    """
 
     def respond(answer: Any) -> Any:
         def export(request: Any, context: grpc.ServicerContext) -> Any:
+            if received is not None and hasattr(request, "resource_spans"):
+                received.append(request)
             if code is not None:
                 context.abort(code, "said the server")
             return answer
@@ -95,14 +106,15 @@ def grpc_server(
             metrics_service_pb2_grpc.MetricsServiceServicer(),
             logs_service_pb2_grpc.LogsServiceServicer(),
         )
-        trace.Export = respond(trace_service_pb2.ExportTraceServiceResponse())
+        trace.Export = respond(traces or trace_service_pb2.ExportTraceServiceResponse())
         metrics.Export = respond(metrics_service_pb2.ExportMetricsServiceResponse())
         logs.Export = respond(logs_service_pb2.ExportLogsServiceResponse())
         trace_service_pb2_grpc.add_TraceServiceServicer_to_server(trace, server)
         metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(metrics, server)
         logs_service_pb2_grpc.add_LogsServiceServicer_to_server(logs, server)
     add = server.add_insecure_port if credentials is None else server.add_secure_port
-    port = add(*(["127.0.0.1:0"] if credentials is None else ["127.0.0.1:0", credentials]))
+    address = f"127.0.0.1:{port}"
+    port = add(*([address] if credentials is None else [address, credentials]))
     server.start()
     try:
         yield port

@@ -7,12 +7,14 @@ command can need an extra that is not installed.
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
     trajectories: ``otel-rl trajectories``.
+    replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
     run_directory: the arguments that name the run to read.
     doctor: arguments of ``otel-rl doctor`` and its checks.
 
-Exit codes: 0 done, 1 problems found (``doctor``), 2 the command could not do its work, 141 nobody reads its output.
+Exit codes: 0 done, 1 problems found (``doctor``, ``replay``), 2 the command could not do its work, 141 nobody reads
+its output.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ COMMANDS = {
     "report": "one run as one HTML page that needs no server",
     "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
     "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
+    "replay": "send the files of a run to a collector or another OTLP destination, now or again after an outage",
     "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",
     "collector": "the OpenTelemetry Collector of otel-rl: its configuration as one file, start it, build it",
 }
@@ -57,6 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sub_parser = choices.add_parser(name, help=help_line, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name == wanted and command is not None:
             command.configure(sub_parser)
+    if not given:
+        parser.print_help()
+        return 0
     parsed = parser.parse_args(given)
     try:
         code = int(command.run(parsed)) if command is not None else FAILED

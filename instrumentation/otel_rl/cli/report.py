@@ -27,8 +27,8 @@ server."""
 _EPILOG = """\
 DIR can be the data directory (the newest run is shown), one run in it, or the folder into which a collector writes
 traces.jsonl, metrics.jsonl and logs.jsonl. The path of the page is printed on stdout, everything else on stderr: the
-first findings in three lines (not with OTEL_RL_QUIET=true). With --json findings and trajectories go to stdout, and
-not the path.
+first findings in three lines, and its address to click on (not with OTEL_RL_QUIET=true). With --json findings and
+trajectories go to stdout, and not the path.
 
 Exit status: 0 the page is written, 2 it could not be made, 3 it is written and --fail-if found something."""
 
@@ -100,4 +100,6 @@ def _print(report: Report, *, as_json: bool) -> None:
     if not settings.current().quiet:
         for line in output.lines(report.overview):
             print(line, file=sys.stderr)
+        # Terminals open it on a click.
+        print(f"open {report.output.absolute().as_uri()}", file=sys.stderr)
     print(report.output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from otel_rl.cli import complain, run_directory
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
     from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
     from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
     from otel_rl.semconv import events  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
@@ -45,9 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
         source.files = [file for file in source.files if file.signal == "logs"]
-        reader, printed = Reader(source), 0
-        for record in reader.records():
-            if isinstance(record, Log) and record.event == events.RL_TRAJECTORIES.name:
+        reader, pending, printed = Reader(source), PendingTrajectories(), 0
+        logs = (record for record in reader.records() if isinstance(record, Log) and pending.add_log(record))
+        for record in chain(logs, pending.close()):
+            if record.event == events.RL_TRAJECTORIES.name:
                 for row in rows(record) if isinstance(record.body, dict) else ():
                     print(json.dumps(row.as_json()))
                     printed += 1

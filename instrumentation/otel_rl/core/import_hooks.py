@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import clock
 from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
@@ -21,8 +22,29 @@ if TYPE_CHECKING:
     Callback = Callable[[ModuleType], None]
 
 
+#: Libraries that take long to import: how long is part of where a run's time went. Of others nothing is measured.
+_LARGE = {
+    *("accelerate", "anthropic", "bitsandbytes", "datasets", "deepspeed", "faiss", "flash_attn", "gymnasium", "jax"),
+    *("keras", "langchain", "langchain_community", "langchain_core", "langgraph", "lightning", "litellm"),
+    *("llama_index", "matplotlib", "megatron", "numpy", "openai", "pandas", "peft", "pyarrow", "pytorch_lightning"),
+    *("ray", "scipy", "sentence_transformers", "sglang", "sklearn", "spacy", "sympy", "tensorflow", "tokenizers"),
+    *("torch", "torchaudio", "torchvision", "transformers", "trl", "unsloth", "verl", "vllm", "wandb"),
+}
+#: Shortest import that is kept, in ns, and most of them.
+_SHORTEST, _MOST_INTERVALS = 1_000_000, 500
 #: File name in the frames of the import system.
 _IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
+
+
+class _ImportingThread(threading.local):
+    """What the import system does in this thread."""
+
+    #: A large library is being imported.
+    is_importing = False
+
+    def __init__(self) -> None:
+        #: Names that the other finders are asked for: those of this kind ask all finders, us among them.
+        self.names: set[str] = set()
 
 
 class ImportHooks:
@@ -34,7 +56,8 @@ class ImportHooks:
         self._half_imported: dict[str, list[Callback]] = {}
         # Modules whose code has just run, and whose callbacks run now: for the import system they are not complete yet.
         self._just_imported: set[str] = set()
-        self._finding = threading.local()
+        self._finding = _ImportingThread()
+        self._intervals: list[tuple[int, int]] = []
 
     def after_import(self, name: str, callback: Callback) -> None:
         """Call ``callback(module)`` once, when ``name`` has been imported; at once if it already is."""
@@ -53,9 +76,12 @@ class ImportHooks:
         """Create no module of our own, as the import protocol asks."""
         if self._half_imported:
             self._serve_completed()
-        if name not in self._callbacks or name in self._names_being_found():
+        is_measured = name.partition(".")[0] in _LARGE and not self._finding.is_importing
+        if not is_measured and name not in self._callbacks:
             return None
-        names = self._names_being_found()
+        names = self._finding.names
+        if name in names:
+            return None
         names.add(name)
         try:
             spec = self._found_by_others(name, path, target)
@@ -63,8 +89,16 @@ class ImportHooks:
             names.discard(name)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
             with guard("import_hooks.watch"):
-                self._watch(spec, name)
+                self._watch(spec, name, is_measured=is_measured)
         return spec
+
+    def take_intervals(self) -> list[tuple[int, int]]:
+        """Return when large libraries were imported since the last call, in ns since the epoch.
+
+        An import inside of another one of its thread is part of that.
+        """
+        intervals, self._intervals = self._intervals, []
+        return intervals
 
     def _serve_completed(self) -> None:
         for name in list(self._half_imported):
@@ -74,13 +108,6 @@ class ImportHooks:
                 self._callbacks.setdefault(name, []).extend(self._half_imported.pop(name, []))
             elif not _is_being_imported(module):
                 self._run(self._half_imported.pop(name, []), module)
-
-    def _names_being_found(self) -> set[str]:
-        # Other finders of this kind ask all finders, us among them, for the same name.
-        if not hasattr(self._finding, "names"):
-            self._finding.names = set()
-        names: set[str] = self._finding.names
-        return names
 
     def _found_by_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in list(sys.meta_path):
@@ -92,7 +119,7 @@ class ImportHooks:
                 return spec
         return None
 
-    def _watch(self, spec: ModuleSpec, name: str) -> None:
+    def _watch(self, spec: ModuleSpec, name: str, *, is_measured: bool) -> None:
         loader: Any = spec.loader
         if "exec_module" in vars(loader):
             # The loader object is shared and watched already.
@@ -101,7 +128,10 @@ class ImportHooks:
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
-            execute(module)
+            if is_measured:
+                self._measure(execute, module)
+            else:
+                execute(module)
             self._just_imported.add(name)
             try:
                 self._run(self._callbacks.pop(name, []), module)
@@ -112,6 +142,20 @@ class ImportHooks:
         # program's tracebacks, and take the blame for (so hide) a deprecation that a library tells its importer.
         exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORT_SYSTEM)
         loader.exec_module = exec_module
+
+    def _measure(self, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+        here, since = self._finding, clock.now()
+        here.is_importing = True
+        try:
+            execute(module)
+        finally:
+            here.is_importing = False
+            now = clock.now()
+            if now - since >= _SHORTEST and len(self._intervals) < _MOST_INTERVALS:
+                self._intervals.append((since, now))
+
+    # As above.
+    _measure.__code__ = _measure.__code__.replace(co_filename=_IMPORT_SYSTEM)
 
     @staticmethod
     def _run(callbacks: list[Callback], module: ModuleType) -> None:

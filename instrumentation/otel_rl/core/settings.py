@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 CHILDREN = ("launchers", "all", "none")
 COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
+ARGUMENTS = ("on", "off")
 RING = ("on", "off")
 SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
@@ -174,7 +175,7 @@ class Settings:
     data_directory: str = _setting(
         "otel-rl",
         "OTEL_RL_DATA_DIR",
-        "file store, used while neither exporter nor endpoint is configured",
+        "file store, used while neither exporter nor endpoint is configured, and for what no destination took",
         shown="./otel-rl",
         accepted="a path",
     )
@@ -188,8 +189,8 @@ class Settings:
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",
-        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI; Ray workers; "
-        "multiprocessing",
+        "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI, Lightning or "
+        "the program itself; workers of Ray, multiprocessing, joblib; notebook kernels",
         parse=_one_of(CHILDREN),
         accepted=", ".join(CHILDREN),
     )
@@ -307,6 +308,13 @@ class Settings:
         "function that redacts captured content, exceptions and log lines before they are recorded, see content.md",
         shown="(none)",
         accepted="module:function",
+    )
+    arguments: str = _setting(
+        "on",
+        "OTEL_RL_ARGUMENTS",
+        "off: the program's arguments are not recorded; on: without what looks like a secret, see content.md",
+        parse=_one_of(ARGUMENTS),
+        accepted=", ".join(ARGUMENTS),
     )
     rollout_functions: tuple[str, ...] | None = _setting(
         None,

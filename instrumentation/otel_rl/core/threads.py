@@ -6,8 +6,9 @@ import signal
 import threading
 
 # Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 from contextlib import suppress
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
@@ -60,10 +61,24 @@ def prepare_thread(name: str) -> None:
     # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
     attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
-    threading.current_thread().name = name
+    _register(name)
     own_cpu.find_threads()
     for prepare in preparations:
         prepare()
+
+
+def _register(name: str) -> None:
+    """Let ``threading`` know the calling thread by ``name``.
+
+    ``threading.current_thread()`` would do so with a number from the counter that names the program's threads
+    ``Thread-1``, ``Thread-2``: ``_newname`` in ``threading._DummyThread.__init__`` (CPython 3.10 to 3.14).
+    """
+    initialise = getattr(threading._DummyThread.__init__, "__code__", None)  # noqa: SLF001
+    if get_ident() not in threading._active and initialise is not None:  # type: ignore[attr-defined]  # noqa: SLF001
+        thread = threading._DummyThread.__new__(threading._DummyThread)  # noqa: SLF001
+        with suppress(Exception):
+            FunctionType(initialise, {**vars(threading), "_newname": lambda _: name})(thread)
+    threading.current_thread().name = name
 
 
 class PeriodicThread:

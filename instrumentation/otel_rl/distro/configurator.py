@@ -82,6 +82,7 @@ def _configure() -> None:
         hooks.after_import(name, _follow_children)
     steps.openers.add(_first_step)
     lifecycle.at_first_record(_observe_pressure)
+    lifecycle.at_first_record(_describe_run)
     run_span.begin()
 
 
@@ -132,8 +133,16 @@ def _start_health(_: Step) -> None:
         instrumentor_status.report_unloadable("health", error, "no health rules")
 
 
+def _describe_run(_: Step | None = None) -> None:
+    """Record with the first record, and again with the first step, what the process has done and of which program."""
+    if _loaded():
+        from otel_rl.telemetry import run_parts  # noqa: PLC0415 - see above
+
+        run_parts.await_report()
+
+
 #: What follows the steps of a process and has not started yet, the first one last.
-_following = [_start_health, _start_own_cost, _start_pressure]
+_following = [_describe_run, _start_health, _start_own_cost, _start_pressure]
 
 
 def _observe_pressure() -> None:
@@ -156,6 +165,7 @@ def _loaded() -> bool:
 def _load() -> bool:
     try:
         from otel_rl.runtime_metrics import observed, step_pauses  # noqa: F401, PLC0415 - tried here
+        from otel_rl.telemetry import run_parts  # noqa: F401, PLC0415 - as above
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("pressure", error, "no memory, no pauses")
         return False

@@ -19,6 +19,11 @@ from otel_rl.process import child_processes
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 #: Parts of these are in use from here on; a second copy would record apart.
 _KEPT = frozenset({"opentelemetry", "otel_rl"})
+#: Others than the standard library that exporters, and what they send with, import at the first record only.
+_IMPORTED_BY_EXPORTERS = frozenset(
+    {"certifi", "chardet", "charset_normalizer", "google", "grpc", "idna", "psutil", "requests", "socks"}
+    | {"typing_extensions", "urllib3"}
+)
 #: We may import these later, but never the interpreter's own ``test``: many programs have a folder of that name.
 _STANDARD_LIBRARY = sys.stdlib_module_names - {"test"}
 
@@ -38,19 +43,18 @@ def _has_sitecustomize(folder: str) -> bool:
 
 def release_names(loaded_before: frozenset[str], path: list[str]) -> None:
     """Forget the modules imported since then that the program would find elsewhere on its ``path``."""
-    folders = _ahead_of_standard_library(path)
-    in_folders = {name for folder in folders for name in _modules_in(folder)}
-    if not in_folders & _STANDARD_LIBRARY and not _hidden(folders, loaded_before):
+    entries = {folder: _entries(folder) for folder in _ahead_of_standard_library(path)}
+    if not _modules_in(entries, _STANDARD_LIBRARY | _IMPORTED_BY_EXPORTERS | _imported(loaded_before)):
         return
     _import_the_rest()
-    for name in _hidden(folders, loaded_before):
+    for name in _modules_in(entries, _imported(loaded_before)):
         for loaded in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
             del sys.modules[loaded]
 
 
-def _hidden(folders: list[str], loaded_before: frozenset[str]) -> set[str]:
-    imported = {name.partition(".")[0] for name in sys.modules.keys() - loaded_before} - loaded_before - _KEPT
-    return {name for folder in folders for name in _modules_in(folder) & imported}
+def _imported(loaded_before: frozenset[str]) -> set[str]:
+    """Return the top-level names that we have imported."""
+    return {name.partition(".")[0] for name in sys.modules.keys() - loaded_before} - loaded_before - _KEPT
 
 
 def _import_the_rest() -> None:
@@ -65,9 +69,13 @@ def _import_the_rest() -> None:
     for signal, names in exporter_selection.choose(os.environ).exporters.items():
         for name in names:
             if name != exporter_selection.FILE:
-                # Some import their transport when they are opened.
                 with suppress(Exception):
                     exporters.load_class(signal, name)().shutdown()
+                if name == exporter_selection.OTLP_HTTP:
+                    with suppress(ImportError, AttributeError):
+                        from otel_rl.pipeline import otlp_exporter  # noqa: PLC0415
+
+                        otlp_exporter.keep_requests()
     package = os.path.dirname(os.path.dirname(BOOTSTRAP))
     for room in (room.name for layer in rooms.LAYERS for room in layer if room.is_recording):
         for module in pkgutil.walk_packages([os.path.join(package, room)], prefix=f"otel_rl.{room}."):
@@ -95,15 +103,21 @@ def _first_entry() -> list[str]:
     return [script if os.path.isdir(script) else os.path.dirname(script)]
 
 
-def _modules_in(folder: str) -> set[str]:
+def _entries(folder: str) -> list[str]:
     try:
-        names = os.listdir(folder or ".")
+        return os.listdir(folder or ".")
     except OSError:
-        return set()
+        return []
+
+
+def _modules_in(entries: dict[str, list[str]], wanted: frozenset[str] | set[str]) -> set[str]:
+    """Return which modules of these names are in the folders; there may be 100,000 other entries, on a slow disk."""
     modules = set()
-    for name in names:
-        if name.endswith((".py", *EXTENSION_SUFFIXES)):
-            modules.add(name.partition(".")[0])
-        elif os.path.exists(os.path.join(folder, name, "__init__.py")):
-            modules.add(name)
+    for folder, names in entries.items():
+        for name in names:
+            module = name.partition(".")[0]
+            if module in wanted and (
+                name.endswith((".py", *EXTENSION_SUFFIXES)) or os.path.exists(os.path.join(folder, name, "__init__.py"))
+            ):
+                modules.add(module)
     return modules

@@ -31,6 +31,16 @@ _OURS = "otel_rl_"
 #: Of several owners of one library the official one is kept; ours enriches it.
 _PREFERRED = "opentelemetry-instrumentation-"
 
+#: opentelemetry-instrumentation-logging adds fields to each log record, and from 0.61 on a handler to the root logger
+#: (``LoggingInstrumentor._instrument``): then ``logging.warning`` prints nothing, and the program's log is recorded.
+_LOGGING = "logging"
+_ASK_FOR_LOG_HANDLER = ("OTEL_PYTHON_LOG_AUTO_INSTRUMENTATION", "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED")
+_ASK_FOR_LOGGING = (*_ASK_FOR_LOG_HANDLER, "OTEL_PYTHON_LOG_CORRELATION")
+_WHY_NO_LOGGING = (
+    "it would change what the program logs; OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED=true records the log, "
+    "OTEL_PYTHON_LOG_CORRELATION=true adds trace ids to it"
+)
+
 
 def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
     """Load what is installed and not disabled; never raises."""
@@ -47,10 +57,21 @@ def load_instrumentors(environ: Mapping[str, str] = os.environ) -> None:
         for entry_point in kept:
             if disabled & {"*", entry_point.name}:
                 instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, f"disabled by {DISABLED}")
+            elif reason := why_unwanted(entry_point.name, environ):
+                instrumentor_status.report(entry_point.name, instrumentor_status.SKIPPED, reason)
             else:
                 _load_when_needed(entry_point)
         _record_named_functions(disabled)
         _run_hooks("opentelemetry_post_instrument")
+
+
+def why_unwanted(name: str, environ: Mapping[str, str]) -> str:
+    """Return why an instrumentor is not loaded although the user has not switched it off; empty where it is."""
+    return _WHY_NO_LOGGING if name == _LOGGING and not _is_wanted(environ, *_ASK_FOR_LOGGING) else ""
+
+
+def _is_wanted(environ: Mapping[str, str], *variables: str) -> bool:
+    return any(environ.get(variable, "").strip().lower() == "true" for variable in variables)
 
 
 def _record_named_functions(disabled: set[str]) -> None:
@@ -156,7 +177,10 @@ def _activate(entry_point: EntryPoint) -> None:
     if conflict is not None:
         _skip(entry_point.name, conflict)
         return
-    instrumentor.instrument(skip_dep_check=True)
+    options = {}
+    if entry_point.name == _LOGGING and not _is_wanted(os.environ, *_ASK_FOR_LOG_HANDLER):
+        options = {"enable_log_auto_instrumentation": False}
+    instrumentor.instrument(skip_dep_check=True, **options)
     if not entry_point.name.startswith(_OURS):
         # Ours report for themselves, since they know whether a patch found its target.
         instrumentor_status.report(entry_point.name, instrumentor_status.ACTIVE)

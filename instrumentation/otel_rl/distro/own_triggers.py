@@ -51,7 +51,11 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "transformers.training_args",
         "transformers.trainer_callback",
         "transformers.trainer",
+        "transformers.modeling_utils",
+        "transformers.tokenization_utils_base",
         "accelerate.accelerator",
+        "datasets.load",
+        "datasets.arrow_dataset",
         "transformers",
     ),
     "otel_rl_trl": (

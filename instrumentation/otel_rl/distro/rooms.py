@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("instrumentors", "one folder per instrumented library; no folder imports another", is_recording=False),
         Room("ending", "exit, forks, uncaught exceptions, the last line"),
+        Room("replay", "sends the files of a run to an OTLP destination later, with a ledger", is_recording=False),
         Room(
             "report",
             "the report: `subjects` has a folder for each subject, `core` what they share, `page` the HTML",

@@ -4,32 +4,61 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import allocate_lock
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
+_starting = allocate_lock()
+_has_begun = False
+#: Variables that hold a whole number from 0 on.
+_LIMITS = (
+    "OTEL_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+    "OTEL_SPAN_EVENT_COUNT_LIMIT",
+    "OTEL_SPAN_LINK_COUNT_LIMIT",
+    "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LINK_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT",
+    "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT",
+)
+_EXEMPLARS = "OTEL_METRICS_EXEMPLAR_FILTER"
+_EXEMPLAR_FILTERS = ("trace_based", "always_on", "always_off")
 
 
 def begin() -> bool:
     """Set the identity of this process and its children; return False in a launcher, which records nothing."""
+    global _has_begun
     argv = child_processes.original_arguments()
+    # The marker is our own where the program sets up telemetry a second time.
+    replaced = not _has_begun and child_processes.has_replaced_its_program(os.environ)
+    _has_begun = True
     if child_processes.is_launcher(argv):
-        launch.prepare(os.environ, argv, begins=True)
+        launch.prepare(os.environ, argv, begins=True, replaced=replaced)
         if child_processes.starts_ranks(argv):
             from otel_rl.process.child_exits import exits  # noqa: PLC0415 - not for Ray's command
 
             exits.watch()
         return False
     below_none = child_processes.parse_marker(os.environ) is None and not child_processes.is_worker(argv)
-    launch.prepare(os.environ, argv, begins=below_none)
+    # Each notebook is a run of its own, also those of one Jupyter.
+    begins = below_none or child_processes.is_notebook_kernel(argv)
+    launch.prepare(os.environ, argv, begins=begins, replaced=replaced)
     from otel_rl.process import inherited_context, launcher_environment  # noqa: PLC0415 - a launcher needs none of it
 
     launcher_environment.adopt(argv)
+    _set_refused_values_aside()
     _report_invalid_settings()
     inherited = inherited_context.adopt(os.environ)
     if inherited is not None:
@@ -59,35 +88,94 @@ def _offer_hook_to_ray() -> None:
     os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
+def _set_refused_values_aside() -> None:
+    """Use the default, with a warning, instead of a value that the SDK refuses by an error, partly at its import.
+
+    ``SpanLimits`` and ``LogRecordLimits`` (``_from_env_if_absent``) and ``_get_exemplar_filter``, SDK 1.44 and 1.45;
+    the specification wants a warning. Limits of log records are read later too, so the variable stays away.
+    """
+    complaints: list[str] = []
+    for name, default in {**dict.fromkeys(_LIMITS), _EXEMPLARS: "trace_based"}.items():
+        value = os.environ.get(name)
+        if value is None:
+            continue
+        text = value.strip().lower()
+        is_good = value in _EXEMPLAR_FILTERS if name == _EXEMPLARS else text == "unset" or text.isdecimal()
+        if not is_good:
+            del os.environ[name]
+            # An empty value means the default, as the specification says.
+            if text:
+                complaints.append(f'otel-rl: {name}="{value}" cannot be used; using {default or "the default"}')
+    if complaints:
+        _print_in_leader(complaints)
+
+
 def _report_invalid_settings() -> None:
+    from otel_rl.core import settings  # noqa: PLC0415 - a launcher needs none of it
+
+    _print_in_leader(settings.take_complaints())
+
+
+def _print_in_leader(lines: Iterable[str]) -> None:
     """Print in the leading process only: all of the launch read the same environment."""
-    from otel_rl.core import settings, stderr  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.core import stderr  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.process import process_identity  # noqa: PLC0415
 
     if process_identity.current().leads:
-        for complaint in settings.take_complaints():
-            stderr.write_line(complaint)
+        for line in lines:
+            stderr.write_line(line)
 
 
-def start(loaded_before: frozenset[str], path: list[str]) -> None:
+def start(loaded_before: frozenset[str], path: list[str], began: int) -> None:
     """Start everything, in the first process and in children, without upstream's start-up. Never raises.
 
     Args:
         loaded_before: Names of the modules that the interpreter had loaded by itself.
         path: The program's ``sys.path``; ours begins with the standard library until this returns.
+        began: When our part of the start began, in ns since the epoch.
     """
     try:
         if not launch.disabled(os.environ) and begin():
-            _set_up()
+            _set_up(began)
     except Exception as error:  # noqa: BLE001 - whatever it is, the program runs
         launch.report_failure(error)
     with suppress(Exception):
         import_path.release_names(loaded_before, path)
 
 
-def _set_up() -> None:
+def start_now() -> str | None:
+    """Start in a process whose program runs already, as in a notebook; return the run id, None with telemetry off."""
+    if launch.disabled(os.environ):
+        return None
+    from otel_rl.process import process_identity  # noqa: PLC0415 - nothing is imported while telemetry is off
+
+    with _starting:
+        if not _is_set_up():
+            _start_below_program()
+    return process_identity.current().id if _is_set_up() else None
+
+
+def _is_set_up() -> bool:
+    from otel_rl.distro import configurator  # noqa: PLC0415 - as above
+
+    return configurator.telemetry() is not None
+
+
+def _start_below_program() -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
+
+    launch.choose_distro(os.environ)
+    if begin():
+        # Workers that the program starts from here on find us as those of an instrumented program do.
+        os.environ["PYTHONPATH"] = import_path.with_bootstrap(os.environ.get("PYTHONPATH", ""))
+        _set_up(clock.now())
+
+
+def _set_up(began: int) -> None:
+    from otel_rl.core import clock  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.distro import loader  # noqa: PLC0415 - a launcher needs none of it
     from otel_rl.pipeline import sdk_logging  # noqa: PLC0415 - a launcher needs none of it
+    from otel_rl.telemetry import run_span  # noqa: PLC0415 - a launcher needs none of it
 
     sdk_logging.silence()
     try:
@@ -95,6 +183,7 @@ def _set_up() -> None:
         loader.load_instrumentors()
     finally:
         sdk_logging.last_error.end_set_up()
+    run_span.start_up = began, clock.now()
 
 
 def _configure() -> None:
@@ -107,5 +196,16 @@ def _configure() -> None:
     from opentelemetry.instrumentation.version import __version__  # noqa: PLC0415
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415
 
-    for entry_point in entry_points(group="opentelemetry_configurator", name=name):
+    found = list(entry_points(group="opentelemetry_configurator", name=name))
+    for entry_point in found:
         entry_point.load()().configure(auto_instrumentation_version=__version__)
+    if not found:
+        _report_missing_configurator(name)
+
+
+def _report_missing_configurator(name: str) -> None:
+    line = (
+        f'otel-rl: OTEL_PYTHON_CONFIGURATOR="{name}" is not an installed configurator; nothing is recorded; unset it'
+        f" to use {launch.NAME}"
+    )
+    _print_in_leader([line])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import json
 import os
+import signal
+import threading
 import time
 from contextlib import suppress
 from functools import partial
@@ -12,30 +15,78 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import event_loops
-from otel_rl.core import instrumentor_status, settings
+from otel_rl.core import instrumentor_status, settings, threads
 from otel_rl.core.guard import guard
+from otel_rl.core.threads import Wakeup
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.ranks import watchdog
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import lifecycle, run_span
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from otel_rl.ending.termination import TerminationWatch
+    from otel_rl.pipeline.io_thread import IoRequest
     from otel_rl.pipeline.providers import Telemetry
 
 #: Times the timeout that the import of exporters may add to the end.
 _IMPORT_SHARE = 2
+#: Seconds that the files have at least when the network has used up the time.
+_AFTER_NETWORK = 0.5
+#: Times the timeout that files may take which are being written, slowly.
+_SLOW_FILES = 10
+
+#: A descriptor that is never open. faulthandler writes there before it calls the action that was there before it.
+_NOWHERE = 2**31 - 1
 
 _telemetry: Telemetry | None = None
 _summarized = False
+#: True from the beginning of the last delivery of the main thread.
+_exiting = False
+#: What notices SIGTERM from the first record on.
+_watch: TerminationWatch | None = None
+
+
+class TerminationHandler:
+    """Handler of SIGTERM where the program has none: it delivers, then ends the process by the default action.
+
+    It equals ``SIG_DFL``, for which it stands: libraries compare ``signal.getsignal`` with that, and call any other
+    handler from theirs, as ``_SignalConnector`` of lightning 2 does.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Deliver and end the process; a flush in the background where a handler of the program calls this one."""
+        if signal.getsignal(signal.SIGTERM) is not self:
+            flush_soon()
+        elif _watch is None:
+            end_by_default_action()
+        else:
+            _watch.handle(is_exiting=_exiting)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is signal.SIG_DFL
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return "<SIG_DFL after a flush of otel-rl>"
+
+
+handler = TerminationHandler()
 
 
 def register(telemetry: Telemetry) -> None:
     """Deliver at exit."""
     global _telemetry
     _telemetry = telemetry
+    _stand_for_default_action()
     exceptions.watch()
     flight.arm()
     watchdog.arm()
@@ -43,13 +94,84 @@ def register(telemetry: Telemetry) -> None:
     atexit.register(_at_exit)
 
 
+def _stand_for_default_action() -> None:
+    """Put our handler of SIGTERM where the default action is; until the first record the kernel still has that one.
+
+    A server (uvicorn) has a handler of its own while it serves, then puts back what ``signal.signal`` returned, and
+    raises the signal again. Other programs are in C code for minutes, where no handler of Python runs: for them
+    :class:`~otel_rl.ending.termination.TerminationWatch` notices the signal, through faulthandler. Only the main thread
+    may register with faulthandler without a race against the program; what is registered any thread may change.
+    """
+    if (
+        not hasattr(faulthandler, "register")
+        or threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        return
+    # Unregistering restores the action of before, which ``signal.signal`` has replaced meanwhile.
+    end_at_once()
+    signal.signal(signal.SIGTERM, handler)
+    faulthandler.unregister(signal.SIGTERM)
+    end_at_once()
+    signal.siginterrupt(signal.SIGTERM, False)
+    # In the thread that records, and where only the program's own tracer does, in that of the first export.
+    lifecycle.at_first_record(_watch_termination)
+    threads.preparations.append(_watch_termination)
+
+
+def end_at_once() -> None:
+    """Let SIGTERM end the process without a delivery, unless the program has a handler of its own."""
+    faulthandler.register(signal.SIGTERM, file=_NOWHERE, all_threads=False, chain=True)
+
+
+def end_by_default_action() -> None:
+    """End the process as SIGTERM does by default; leave it to the program's handler if it has one by now."""
+    if signal.getsignal(signal.SIGTERM) is handler:
+        faulthandler.unregister(signal.SIGTERM)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _watch_termination() -> None:
+    """Watch from the first record on. Called again and again."""
+    global _watch
+    with suppress(ValueError):
+        threads.preparations.remove(_watch_termination)
+        # Where nothing more can be imported or opened, SIGTERM ends the process at once, as without us.
+        with suppress(Exception):
+            from otel_rl.ending.termination import TerminationWatch  # noqa: PLC0415 - not before the first record
+
+            _watch = TerminationWatch(handler, _deliver_before_termination, end_at_once, end_by_default_action)
+            _watch.start()
+
+
+def _deliver_before_termination(timeout: float) -> bool:
+    """Return whether this has delivered; False where the main thread is at it, in its last delivery."""
+    run_span.stopped_by(signal.SIGTERM.name)
+    if not _exiting:
+        deliver(timeout)
+    return not _exiting
+
+
 def after_fork_in_child() -> None:
-    """Let the child end on its own."""
-    global _summarized
-    _summarized = False
+    """Let the child end on its own, and by SIGTERM at once: pools end their workers so."""
+    global _summarized, _exiting, _watch
+    _summarized = _exiting = False
+    if _watch is not None:
+        _watch.close_in_child()
+        _watch = None
+    with suppress(ValueError):
+        threads.preparations.remove(_watch_termination)
+    if signal.getsignal(signal.SIGTERM) is handler:
+        faulthandler.unregister(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _at_exit() -> None:
+    global _exiting
+    _exiting = True
     with guard("exit.exception"):
         exceptions.record_ending()
     if _telemetry is not None:
@@ -72,17 +194,28 @@ def flush(timeout: float) -> bool:
 
 
 def _flush(telemetry: Telemetry, deadline: float) -> bool:
-    telemetry.gate.force_open()
     # All threads are asked before the first wait.
-    requests = [thread.post(partial(thread.flush, deadline), deadline) for thread in telemetry.threads if thread.needed]
-    results = [request.wait() for request in requests]
+    results = [request.wait() for request in _request_flush(telemetry, deadline)]
     return all(results)
 
 
-def deliver() -> None:
+def _request_flush(telemetry: Telemetry, deadline: float) -> list[IoRequest]:
+    telemetry.gate.force_open()
+    lifecycle.run_flush_callbacks()
+    return [thread.post(partial(thread.flush, deadline), deadline) for thread in telemetry.threads if thread.needed]
+
+
+def flush_soon() -> None:
+    """Have what has been recorded delivered in the background."""
+    with guard("exit.flush"):
+        if _telemetry is not None:
+            _request_flush(_telemetry, time.monotonic() + settings.current().exit_timeout)
+
+
+def deliver(longest: float | None = None) -> None:
     """Deliver everything within ``OTEL_RL_EXIT_TIMEOUT`` seconds, close, and print the last line.
 
-    The import of an exporter may take up to twice the time more.
+    The import of an exporter may take up to twice the time more, unless ``longest`` limits the whole.
 
     What is recorded later is exported as before: this closes nothing for good.
     """
@@ -90,7 +223,8 @@ def deliver() -> None:
     if telemetry is None:
         return
     timeout = settings.current().exit_timeout
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + (timeout if longest is None else min(timeout, longest))
+    latest = deadline + (_IMPORT_SHARE * timeout if longest is None else 0.0)
     with guard("exit.event_loops"):
         event_loops.end()
     with guard("exit.watchdog"):
@@ -98,21 +232,53 @@ def deliver() -> None:
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()
-        _deliver(telemetry, deadline, deadline + _IMPORT_SHARE * timeout)
+        _deliver(telemetry, deadline, latest)
         _summarize(telemetry)
+    if _watch is not None and _exiting:
+        _watch.end()
 
 
 def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     telemetry.gate.force_open()
     network, files = telemetry.network, telemetry.files
+    network_ended = Wakeup()
     deliveries = []
     if network.needed:
         deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
-    has_work = files.needed or flight.ring is not None or settings.current().status_file is not None
+        # What the network cannot deliver is written afterwards.
+        deadline += min(_AFTER_NETWORK, settings.current().exit_timeout)
+    else:
+        network_ended.set()
+    has_work = deliveries or files.needed or flight.ring is not None or settings.current().status_file is not None
     if has_work or _children_may_have_recorded(telemetry):
-        deliveries.append(LastDelivery(files, deadline, partial(_finish_files, telemetry), latest=latest))
+        deliveries.append(_delivery_to_files(telemetry, deadline, latest, network_ended))
     for delivery in deliveries:
         delivery.wait()
+        network_ended.set()
+    if telemetry.undelivered is not None:
+        telemetry.undelivered.give_up()
+
+
+def _delivery_to_files(telemetry: Telemetry, deadline: float, latest: float, network_ended: Wakeup) -> LastDelivery:
+    """Write what is left: a file system that does not answer has until the deadline, one that is slow goes on."""
+    timeout = settings.current().exit_timeout
+    longest = deadline + _SLOW_FILES * timeout
+
+    def finish() -> None:
+        network_ended.wait(max(deadline, latest) - time.monotonic())
+        if telemetry.undelivered is not None:
+            telemetry.undelivered.flush(longest)
+        _finish_files(telemetry)
+
+    return LastDelivery(
+        telemetry.files,
+        deadline,
+        finish,
+        latest=latest,
+        progress=lambda: telemetry.store.files.progressed,
+        patience=timeout,
+        longest=longest,
+    )
 
 
 def _children_may_have_recorded(telemetry: Telemetry) -> bool:

@@ -42,10 +42,13 @@ _started_at = time.monotonic()
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
 _A_WHILE = 10.0
 
-#: Follows "no step" where collectives were counted.
-_HINT_OF_STEPS = (
-    " (collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why)"
+#: Follows "no step" where collectives were counted, and where an optimizer was made.
+_COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
+_LOOP = (
+    "a loop of your own, or of a trainer that otel-rl does not know, needs `with otel_rl.step(number):` around each"
+    " iteration"
 )
+_LIGHTNING = "; in Lightning a callback opens it, see docs/trainers.md of otel-rl"
 #: Follows the cost of otel-rl itself, where that is high.
 _CHEAPER = (
     "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
@@ -54,7 +57,7 @@ _CHEAPER = (
 
 def write(telemetry: Telemetry) -> None:
     """Print what was lost, from any process, and what was recorded, from the leading one unless quiet."""
-    losses = [*_losses(_losing(telemetry)), *_unwritten(telemetry)]
+    losses = [*_losses(telemetry), *_unwritten(telemetry)]
     who, recorded = process_identity.current(), _delivered(telemetry)
     reports = not settings.current().quiet and who.leads and who.rank in (0, None)
     worth_a_line = reports and _is_worth_a_line(telemetry, recorded)
@@ -65,8 +68,11 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_remarks()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
-    elif reports and any(recorded.values()) and _is_loop_without_steps():
-        stderr.write_line(f"otel-rl: recorded no step{_HINT_OF_STEPS}; {_where(telemetry)}{_remarks()}")
+    elif reports and _starts_kernels():
+        stderr.write_line(f"otel-rl: nothing was recorded of Jupyter itself{_kernels(telemetry)}{_remarks()}")
+    elif reports and (hint := _hint_of_steps()):
+        where = _where(telemetry) if any(recorded.values()) else ""
+        stderr.write_line(f"otel-rl: recorded no step{hint}{where and f'; {where}'}{_remarks()}")
     elif reports and (any(recorded.values()) or _patched_something()):
         stderr.write_line(
             "otel-rl: no span was recorded: the program used no supported trainer, model client or agent library;"
@@ -81,21 +87,47 @@ def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
     """Return whether more was recorded than that the run began and ended."""
     if _without_spans(telemetry) or _sampled(telemetry):
         return any(recorded.values())
-    return recorded["traces"] > 1 or recorded["logs"] > run_span.EVENTS
+    own = run_span.own_records
+    return recorded["traces"] > own["traces"] or recorded["logs"] > own["logs"]
 
 
 def _recorded(telemetry: Telemetry, recorded: dict[str, int]) -> str:
     remarks = f"{_of_rank(process_identity.current())}{_without_spans(telemetry)}{_sampled(telemetry)}{_dropped()}"
-    if _is_loop_without_steps():
-        remarks += f", no step{_HINT_OF_STEPS}"
-    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}"
+    if hint := _hint_of_steps():
+        remarks += f", no step{hint}"
+    return f"{in_words(recorded)}{remarks}; {_where(telemetry)}{_kernels(telemetry)}"
 
 
-def _is_loop_without_steps() -> bool:
-    """Return whether collectives were counted, and no trainer and no program has defined a step."""
+def _starts_kernels() -> bool:
+    """Return whether this program starts notebook kernels, and they record: JupyterLab, nbconvert, papermill."""
+    return "jupyter_client.manager" in sys.modules and settings.current().children != "none"
+
+
+def _kernels(telemetry: Telemetry) -> str:
+    if not _starts_kernels():
+        return ""
+    return f"; each notebook kernel records a run of its own{how_to_show(telemetry, settings.current().data_directory)}"
+
+
+def how_to_show(telemetry: Telemetry, directory: Path | str = "") -> str:
+    """Return how to see this run, or the newest one in ``directory``; empty where none of it is in files."""
+    if not any(sink.destination.is_file for sink in telemetry.sinks):
+        return ""
+    return f"; {_show(directory, 'the newest') if directory else _show(telemetry.store.run_directory)}"
+
+
+def _hint_of_steps() -> str:
+    """Return how to record steps where the program trains, and none was opened; empty elsewhere."""
     # Nothing is imported at the end: who has counted a collective, or measured the cost, has loaded its module.
     first_use = sys.modules.get("otel_rl.collectives.first_use")
-    return first_use is not None and first_use.is_counted and steps.last_iteration() is None
+    if first_use is not None and first_use.is_counted and steps.last_iteration() is None:
+        how = _COUNTED
+    elif steps.is_missing():
+        how = _LOOP
+    else:
+        return ""
+    is_lightning = not {"lightning.pytorch", "pytorch_lightning"}.isdisjoint(sys.modules)
+    return f" ({how}{_LIGHTNING if is_lightning else ''})"
 
 
 def _without_spans(telemetry: Telemetry) -> str:
@@ -133,7 +165,17 @@ def _dropped() -> str:
 
 
 def _remarks() -> str:
-    return f"{_degraded()}{_own_cost()}"
+    return f"{_degraded()}{_unrecorded_servers()}{_own_cost()}"
+
+
+def _unrecorded_servers() -> str:
+    connections = sys.modules.get("otel_rl.instrumentors.mcp.connections")
+    if connections is None or not connections.unrecorded_servers:
+        return ""
+    return (
+        "; the program's MCP servers over stdio were not recorded"
+        " (OTEL_RL_CHILDREN=all and StdioServerParameters(..., env=dict(os.environ)) record them)"
+    )
 
 
 def _degraded() -> str:
@@ -216,8 +258,12 @@ def _most(sinks: list[Sink], number: Callable[[Sink], int]) -> dict[str, int]:
 
 
 def _losing(telemetry: Telemetry) -> list[Sink]:
-    """Return the sinks that lost something; the file store reports itself what it could not write."""
-    return [sink for sink in telemetry.sinks if sink.lost and not (sink.explains_losses and not sink.timed_out)]
+    """Return the sinks that did not deliver everything; the file store reports itself what it could not write."""
+    return [
+        sink
+        for sink in telemetry.sinks
+        if sink.kept or (sink.lost and not (sink.explains_losses and not sink.timed_out))
+    ]
 
 
 def _prefix() -> str:
@@ -225,17 +271,32 @@ def _prefix() -> str:
     return f"otel-rl (rank {who.rank})" if who.rank is not None and (who.world_size or 1) > 1 else "otel-rl"
 
 
-def _losses(losing: list[Sink]) -> list[str]:
+def _losses(telemetry: Telemetry) -> list[str]:
     # Signals that go to the same place share a sentence.
     by_place: dict[tuple[Destination, bool], list[Sink]] = {}
-    for sink in losing:
+    for sink in _losing(telemetry):
         by_place.setdefault((sink.destination, sink.unopened), []).append(sink)
     sentences = []
     for (destination, unopened), sinks in by_place.items():
-        counts, reason = _most(sinks, lambda sink: sink.lost), _reason(sinks)
+        counts, reason = _most(sinks, lambda sink: sink.lost + sink.kept), _reason(sinks)
         because, advice = f" ({reason})" if reason else "", destination.advice(reason, unopened=unopened)
-        sentences.append(f"{in_words(counts)} could not be delivered to {destination.words}{because}; {advice}")
+        what = f"{in_words(counts)} could not be delivered to {destination.words}{because}"
+        sentences.append(f"{what}{_kept(telemetry, sinks)}; {advice}")
     return sentences
+
+
+def _kept(telemetry: Telemetry, sinks: list[Sink]) -> str:
+    """Say what is in files of all that could not be delivered, and how it is sent."""
+    kept, directory = _most(sinks, lambda sink: sink.kept), telemetry.store.files.directory
+    if directory is None or not any(kept.values()):
+        return ""
+    run = _quoted(directory.parent)
+    unanswered, lost = _most(sinks, lambda sink: sink.unanswered), _most(sinks, lambda sink: sink.lost)
+    what = f"{in_words(kept)} of them " if any(lost.values()) else ""
+    twice = f" ({in_words(unanswered)} got no answer and may come twice)" if any(unanswered.values()) else ""
+    is_all = not any(sink.delivered for sink in telemetry.sinks)
+    show = f", or show them with `otel-rl report {run}`" if is_all else ""
+    return f": {what}kept in {run}; send them with `otel-rl replay {run} --endpoint URL`{twice}{show}"
 
 
 def _unwritten(telemetry: Telemetry) -> list[str]:
@@ -250,7 +311,7 @@ def _unwritten(telemetry: Telemetry) -> list[str]:
 
 
 def _reason(sinks: list[Sink]) -> str:
-    reasons = [sink.reason for sink in sinks if sink.reason]
+    reasons = [reason for sink in sinks if (reason := sink.loss_reason or sink.reason)]
     # What the system said beats the mere passing of time.
     reasons.sort(key=lambda reason: reason == NO_ANSWER)
     return reasons[0] if reasons else ""
@@ -263,14 +324,19 @@ def _where(telemetry: Telemetry) -> str:
     if files is not None:
         written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
         is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
-        parts.append(_show(files.parent, "the rest" if is_rest else "it"))
+        if not elsewhere or any(sink.destination.is_file for sink in telemetry.sinks):
+            parts.append(_show(files.parent, "the rest" if is_rest else "it"))
     return "; ".join(parts)
 
 
-def _show(run: Path, what: str = "it") -> str:
+def _show(run: Path | str, what: str = "it") -> str:
+    return f"show {what} with: otel-rl report {_quoted(run)}"
+
+
+def _quoted(run: Path | str) -> str:
     import shlex  # noqa: PLC0415 - a process that records nothing needs it not
 
-    return f"show {what} with: otel-rl report {shlex.quote(_shown(str(run)))}"
+    return shlex.quote(_shown(str(run)))
 
 
 def _shown(path: str) -> str:

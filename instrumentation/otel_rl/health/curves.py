@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -157,6 +157,22 @@ def _error_of_fall(values: Sequence[float], place: int) -> float:
     return before + sum([value * value for value in below]) - max(line, lower)
 
 
+class NotFiniteValue(NamedTuple):
+    """A value that is NaN or infinite, of the log call for the steps ``first`` to ``last``."""
+
+    first: int
+    last: int
+    key: str
+    #: All other values of the log call are finite.
+    only_gradient: bool
+    is_nan: bool
+
+    @property
+    def covered(self) -> int:
+        """How many steps the log call is for."""
+        return self.last - self.first + 1
+
+
 class Curves:
     """All inputs of one loop."""
 
@@ -177,10 +193,10 @@ class Curves:
         #: Curves of the reward functions, and seconds of the phases, by name.
         self.functions: dict[str, InputWindow] = {}
         self.phases: dict[str, InputWindow] = {}
-        #: Steps with values that are not finite, the latest ones: step, key, and whether it is only the gradient's.
-        self.not_finite: list[tuple[int, str, bool]] = []
-        #: First and last step that had any value.
-        self.first, self.last = -1, -1
+        #: The latest log calls with values that are not finite.
+        self.not_finite: list[NotFiniteValue] = []
+        #: First and last step that had any value; and how many steps the latest log call covers.
+        self.first, self.last, self.covered = -1, -1, 1
 
     def get(self, name: str) -> InputWindow | None:
         """Return the curve of an input; None where it has not been logged."""
@@ -237,7 +253,7 @@ class Curves:
             return None
         if value - value != 0:  # NaN and the infinities
             if name in FINITE_INPUTS:
-                self._add_not_finite(last, key, name)
+                self._add_not_finite(NotFiniteValue(first, last, key, name == "gradient_norm", value != value))  # noqa: PLR0124
             curve.last = last
             return name
         curve.add(first, last, value)
@@ -268,13 +284,12 @@ class Curves:
         curve = self._by_input[name] = InputWindow(key)
         return curve
 
-    def _add_not_finite(self, step: int, key: str, name: str) -> None:
-        only_gradient = name == "gradient_norm"
-        if self.not_finite and self.not_finite[-1][0] == step:
-            if only_gradient:
+    def _add_not_finite(self, value: NotFiniteValue) -> None:
+        if self.not_finite and self.not_finite[-1].last == value.last:
+            if value.only_gradient:
                 return
             self.not_finite.pop()
-        self.not_finite.append((step, key, only_gradient))
+        self.not_finite.append(value)
         del self.not_finite[:-KEPT]
 
     def add_own(self, name: str, key: str, step: int, value: float) -> None:

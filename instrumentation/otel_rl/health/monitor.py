@@ -99,6 +99,8 @@ class Monitor:
     def _saw(self, first: int, last: int) -> None:
         curves = self._curves
         curves.first = first if curves.first < 0 else min(curves.first, first)
+        covered = last - first + 1
+        curves.covered = covered if last > curves.last else max(curves.covered, covered)
         curves.last = max(curves.last, last)
 
     def judge(self) -> list[StateChange]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.health.curves import middle
+from otel_rl.health.curves import KEPT, middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
-    from otel_rl.health.curves import Curves, InputWindow
+    from otel_rl.health.curves import Curves, InputWindow, NotFiniteValue
     from otel_rl.health.reading import Limits
 
 _NAT = "{nat}"
@@ -17,8 +17,10 @@ _NAT = "{nat}"
 SPIKE_WINDOW = 3
 #: Values between those that are judged and those they are compared with.
 JUMP_DISTANCE = 10
-#: Latest log calls that are searched for values that are not finite.
-NOT_FINITE_WINDOW = 10
+#: Latest log calls that are searched for values that are not finite; so many in a row are a warning, more are critical.
+NOT_FINITE_WINDOW, NOT_FINITE_PAIR = 10, 2
+#: First steps in which loss scaling looks for its scale.
+SCALING_STEPS = 20
 #: Steps from a quarter to the threshold within which a fall of the entropy is one; a healthy one takes hundreds.
 FAST_FALL_STEPS = 10
 ZERO_GRADIENT = 1e-12
@@ -208,52 +210,97 @@ class GradientNorm:
         )
 
 
+class _NotFiniteCall(NamedTuple):
+    """A log call with a value that is not finite."""
+
+    value: NotFiniteValue
+    #: Loss scaling may explain it.
+    is_excused: bool
+    #: Steps of the call that surely have such a value.
+    steps: int
+
+
 class NotFinite:
-    """Values that are NaN or infinite, in the steps of late."""
+    """Values that are NaN or infinite, in the latest log calls."""
 
     def __init__(self) -> None:
-        self._steps: list[int] = []
-        #: How many steps were looked at.
-        self._number = 0
+        #: The last steps of the latest log calls, and how many steps they and those before cover.
+        self._calls: list[int] = []
+        self._covered = 0
+        #: The latest of them with such a value.
+        self._found: list[_NotFiniteCall] = []
 
     def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
-        if not self._steps or self._steps[-1] != curves.last:
-            self._steps.append(curves.last)
-            self._number += 1
-            del self._steps[:-NOT_FINITE_WINDOW]
-        if not curves.not_finite:
+        if not self._calls or self._calls[-1] != curves.last:
+            self._calls.append(curves.last)
+            self._covered += curves.covered
+            del self._calls[:-NOT_FINITE_WINDOW]
+        if curves.not_finite and curves.not_finite[-1].last == curves.last:
+            self._find(curves.not_finite[-1], curves)
+        if not self._found:
             return HEALTHY
-        late = [record for record in curves.not_finite[-NOT_FINITE_WINDOW:] if record[0] >= self._steps[0]]
-        gradients = sum(only_gradient for _, _, only_gradient in late)
-        # Loss scaling begins high, and halves with each gradient that overflows.
-        scaling = (
-            int(limits["scaling"])
-            if self._number > 2 * NOT_FINITE_WINDOW
-            else max(int(limits["scaling"]), NOT_FINITE_WINDOW // 2)
-        )
-        number = len(late) - (min(gradients, scaling) if gradients == len(late) else 0)
-        if number < limits["warning"]:
+        late = [call for call in self._found if call.value.last >= self._calls[0]]
+        allowed = self._allowed(limits)
+        bad = max(sum(call.steps for call in late), self._in_a_row(allowed))
+        number = bad - (min(bad, allowed) if all(call.is_excused for call in late) else 0)
+        if not late or number < limits["warning"]:
             return HEALTHY
         level = State.CRITICAL if number >= limits["critical"] else State.WARNING
         threshold = limits["critical"] if level == State.CRITICAL else limits["warning"]
-        step, key, _ = late[-1]
+        value = late[-1].value
+        evidence = (
+            f"{value.key} is not a finite number; {len(late)} of the latest {len(self._calls)} log calls have such a "
+            f"value, in at least {bad} steps up to step {value.last}, threshold {threshold:g} steps"
+        )
+        since = self._since()
+        return RuleReading(level, value.key, bad, threshold, "{step}", bad, lambda: Evidence(since, evidence))
 
-        def describe() -> Evidence:
-            evidence = (
-                f"{key} is not a finite number; "
-                f"{len(late)} of {len(self._steps)} steps up to step {step} have such a value, threshold {threshold:g}"
-            )
-            return Evidence(self._since(curves), evidence)
+    def _allowed(self, limits: Limits) -> int:
+        """Return how many steps loss scaling may explain: it begins high, and halves with each overflow."""
+        scaling = int(limits["scaling"])
+        return scaling if self._covered > SCALING_STEPS else max(scaling, NOT_FINITE_WINDOW // 2)
 
-        return RuleReading(level, key, float(len(late)), threshold, "{step}", float(len(late)), describe)
+    def _find(self, value: NotFiniteValue, curves: Curves) -> None:
+        if self._found and self._found[-1].value.last == value.last:
+            del self._found[-1]
+        is_zero = value.is_nan and value.only_gradient and _is_filtered(value, curves)
+        # One step of many was looked at, and scaling overflows in one of thousands.
+        is_sampled = value.is_nan and value.covered >= NOT_FINITE_WINDOW and self._covered > SCALING_STEPS
+        is_excused = value.only_gradient and not (is_zero or is_sampled)
+        self._found.append(_NotFiniteCall(value, is_excused, value.covered if is_zero else 1))
+        del self._found[:-KEPT]
 
-    def _since(self, curves: Curves) -> int:
-        """Return the first of the values that follow each other within the window."""
-        spread = max(self._steps[-1] - self._steps[0], 1)
-        earliest = curves.not_finite[-1][0]
-        for step, _, _ in reversed(curves.not_finite):
-            if earliest - step > spread:
+    def _in_a_row(self, allowed: int) -> int:
+        """Return how many steps up to the present one have had no value that is a number."""
+        row: list[NotFiniteValue] = []
+        for step, call in zip(reversed(self._calls), reversed(self._found), strict=False):
+            if call.value.last != step or not call.value.is_nan:
                 break
-            earliest = step
-        return earliest
+            row.append(call.value)
+        # Of the first of these calls the last step is known.
+        steps = sum(value.covered for value in row[:-1]) + 1
+        if len(row) <= NOT_FINITE_PAIR:
+            return min(steps, allowed + 1) if row else 0
+        return steps
+
+    def _since(self) -> int:
+        """Return the first step of those calls that follow each other within the window."""
+        spread = max(self._calls[-1] - self._calls[0], 1)
+        earliest = self._found[-1].value
+        for call in reversed(self._found):
+            if earliest.last - call.value.last > spread:
+                break
+            earliest = call.value
+        return earliest.first
+
+
+def _is_filtered(value: NotFiniteValue, curves: Curves) -> bool:
+    """Return whether the loss is the exact zero that Transformers writes for one that is no number.
+
+    https://github.com/huggingface/transformers/blob/main/src/transformers/trainer.py (``logging_nan_inf_filter``)
+    """
+    loss = curves.get("loss")
+    # With rewards it is zero where all advantages are.
+    is_zero = loss is not None and loss.last == value.last and bool(loss.values) and loss.values[-1] == 0
+    return is_zero and not curves.has("reward")

@@ -289,7 +289,7 @@ class NoSignal:
         if is_solved(reward):
             return HEALTHY
         if self._dead >= limits["window"] and not self._is_usual():
-            return self._of_run(curve, reward, limits)
+            return self._of_run(name, curve, reward, limits)
         return _few(curve, limits, state) if name == "zero_variance" else HEALTHY
 
     def _count(self, is_dead: bool, curve: InputWindow) -> None:
@@ -309,7 +309,7 @@ class NoSignal:
         share = (self._dead_before + 2) / (before + 4)
         return self._alive >= MINIMUM_STEPS_WITH_SIGNAL and before * share**self._dead > FALSE_POSITIVE_RATE
 
-    def _of_run(self, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> RuleReading:
+    def _of_run(self, name: str, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> RuleReading:
         lived = self._alive >= MINIMUM_STEPS_WITH_SIGNAL
         critical = limits["after_life"] if lived else limits["never"]
         level = State.CRITICAL if self._dead >= critical else State.WARNING
@@ -318,7 +318,7 @@ class NoSignal:
         def describe() -> Evidence:
             mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and reward.values else ""
             evidence = (
-                f"{curve.key} is {quantity(curve.values[-1])}: no difference in reward within any group in "
+                f"{curve.key} is {quantity(curve.values[-1])}: {_NO_DIFFERENCE[name]} in "
                 f"{self._dead} log calls in a row, threshold {threshold:g}{mean}"
             )
             return Evidence(self._since, evidence)
@@ -328,6 +328,12 @@ class NoSignal:
 
 
 SIGNAL_INPUTS = ("zero_variance", "reward_std", "reward")
+#: What it means that the input does not vary: only one of them knows groups.
+_NO_DIFFERENCE = {
+    "zero_variance": "no difference in reward within any group",
+    "reward_std": "no difference in reward within a batch",
+    "reward": "the same mean reward",
+}
 
 
 def _is_dead(name: str, curve: InputWindow, reward: InputWindow | None, limits: Limits) -> bool:

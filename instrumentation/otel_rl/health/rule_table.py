@@ -569,9 +569,13 @@ RULES: Final[Mapping[str, Rule]] = {
         source="loss of precision; a scaled gradient may overflow a few times at the start without harm",
         limits={
             "scaling": Limit(
-                1, "{step}", "steps of ten whose gradient may be infinite, as by loss scaling; five in the first twenty"
+                1,
+                "{step}",
+                "steps in ten log calls whose gradient may overflow, as by loss scaling; 5 in the first 20 steps",
             ),
-            "warning": Limit(1, "{step}", "further steps of the latest ten with such a value that are a warning"),
+            "warning": Limit(
+                1, "{step}", "further steps in these log calls that surely have such a value, for a warning"
+            ),
             "critical": Limit(4, "{step}", "the same"),
             "raise_after": Limit(1, "{step}", "steps in a row before the state rises"),
             "clear_after": Limit(5, "{step}", "steps in a row before it falls"),

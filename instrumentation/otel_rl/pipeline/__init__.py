@@ -6,11 +6,12 @@
 ``destination``         where an exporter delivers, in words
 ``exporter_selection``  exporter of each signal, from the environment
 ``exporters``           opening exporters by entry-point name
-``http_session``        the session of an OTLP/HTTP exporter, which remembers why a request failed
 ``identity_gate``       delay of the first export until rank and run id are known
 ``io_thread``           the two threads that do input and output
 ``last_delivery``       the last delivery of a thread's tasks, which share its deadline
 ``metric_reader``       periodic collection, started by the first measurement
+``otlp_answer``         what the answer to an OTLP request says of what was sent
+``otlp_exporter``       an OTLP exporter with what the destination answered
 ``outage``              the line about a destination that cannot be reached
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
@@ -23,6 +24,7 @@
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``sink``                one exporter, and the account of what it delivered
 ``start_times``         start times of observable counters
+``undelivered``         the run's files as the place of what no destination took
 ``unencodable``         items that cost a batch its encoding
 ======================  ============================================================
 """

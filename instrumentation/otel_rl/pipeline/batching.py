@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 #: Retry interval in seconds while the gate is closed.
 GATE_INTERVAL = 0.5
+#: Seconds until the first and between later attempts during an outage, and the longest time that a destination can ask
+#: for with ``Retry-After``.
+_FIRST_RETRY, _LAST_RETRY, _LONGEST_WAIT = 0.5, 5.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class BatchQueue(Generic[Item]):
         self._prepare = prepare
         # Items that this one counts as in a batch.
         self._weigh = weigh
+        # During an outage the oldest of more than these leave the queue, so that it has room for new ones.
+        self._crowd = max(limits.queue - limits.queue // 4, 1)
         # Before the metric readers, which report what became of the queues.
         thread.tasks.insert(0, self)
         self._reset()
@@ -74,6 +80,8 @@ class BatchQueue(Generic[Item]):
         self._begun = False
         self._muted = False
         self._next = math.inf
+        # Attempts in a row that met an outage.
+        self._outages = 0
         #: Items that left the queue for the exporter, and items for which there was no room.
         self.processed = 0
         self.refused = 0
@@ -91,7 +99,7 @@ class BatchQueue(Generic[Item]):
         self._queue.append(item)
         if not self._thread.started:
             self._thread.start()
-        elif len(self._queue) >= self.limits.batch:
+        elif len(self._queue) >= (self._crowd if self._outages else self.limits.batch):
             self._thread.wake()
 
     def _begin(self) -> None:
@@ -123,8 +131,20 @@ class BatchQueue(Generic[Item]):
         """True while a thread exports for it."""
         return self.sink.busy
 
+    @property
+    def in_outage(self) -> bool:
+        """True while the destination takes nothing; what it refused is in the queue again."""
+        return self._outages > 0
+
+    @property
+    def left(self) -> int:
+        """Items that wait."""
+        return len(self._queue)
+
     def next_run(self) -> float:
-        """Time of the next export; 0.0 (now) when a batch is full."""
+        """Time of the next export; 0.0 (now) when a batch is full, or during an outage the queue."""
+        if self._outages:
+            return 0.0 if len(self._queue) > self._crowd else self._next
         return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next
 
     def _ready(self) -> bool:
@@ -139,6 +159,9 @@ class BatchQueue(Generic[Item]):
         One batch per turn: while a destination hangs, the thread serves requests and other signals between batches.
         """
         now, waiting = time.monotonic(), len(self._queue)
+        if self._outages and now < self._next:
+            self._make_room()
+            return
         self._next = now + self.limits.delay
         if not waiting:
             return
@@ -163,23 +186,56 @@ class BatchQueue(Generic[Item]):
             batch = self._take(min(left, self.limits.batch))
             left -= len(batch)
             delivered = self._export(batch) and delivered
+            if self._outages:
+                break
         return delivered
 
     def _export(self, batch: list[Item]) -> bool:
+        if not batch:
+            self.sink.let_go()
+            return True
         self.processed += len(batch)
-        return self.sink.export(batch)
+        delivered = self.sink.export(batch)
+        if self.sink.in_outage:
+            self.processed -= len(batch)
+            self._put_back(batch)
+        elif self._outages:
+            self._outages = 0
+            # What has waited follows at once.
+            self._next = time.monotonic()
+        return delivered
+
+    def _put_back(self, batch: list[Item]) -> None:
+        """Put a batch that an outage refused to the head of the queue again, and wait."""
+        self._queue.extendleft(reversed(batch))
+        wait = min(_FIRST_RETRY * 2**self._outages, _LAST_RETRY)
+        self._outages = min(self._outages + 1, 10)
+        # All ranks meet the same outage: they must not come back at the same moment.
+        wait *= 1 + time.monotonic_ns() % 1000 / 4000
+        self._next = time.monotonic() + max(wait, min(self.sink.retry_after, _LONGEST_WAIT))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Take the oldest out of a queue that fills up during an outage: into files, or they are lost."""
+        while len(self._queue) > self._crowd:
+            batch = self._take(self.limits.batch)
+            if self.sink.let_go() and not self.sink.put_aside(batch):
+                self.sink.lose("queue_full", len(batch))
 
     def _take(self, number: int) -> list[Item]:
         batch: list[Item] = []
+        # First: the time may be up while the exporter is being opened.
+        self.sink.hold(batch)
         # The end of the process may clear the queue meanwhile.
         while number > 0 and self._queue:
-            item = self._queue.popleft()
+            try:
+                item = self._queue.popleft()
+            except IndexError:
+                break
             number -= self._weigh(item)
             with guard(f"batching.{self.signal}.prepare"):
                 self._prepare(item)
             batch.append(item)
-        # Before the exporter has them: the time may be up while it is being opened.
-        self.sink.in_flight = len(batch)
         return batch
 
     def force_flush(self, timeout: float) -> bool:
@@ -195,9 +251,13 @@ class BatchQueue(Generic[Item]):
         self.sink.close()
 
     def give_up(self) -> None:
-        """Count the remaining items as lost: the deadline has passed."""
-        self.sink.give_up(len(self._queue))
-        self._queue.clear()
+        """Keep the remaining items in files, or count them as lost: they will not be exported."""
+        items: list[Item] = []
+        with suppress(IndexError):  # until it is empty; the thread may take items too
+            while True:
+                items.append(self._queue.popleft())
+        size = self.limits.batch
+        self.sink.give_up([items[start : start + size] for start in range(0, len(items), size)])
 
     def after_fork_in_child(self) -> None:
         """Start with nothing: the queue is the parent's."""

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 #: Seconds between exports behind a ``simple`` processor: soon, but not on the program's thread.
 SIMPLE_DELAY = 0.2
 _FILE = "otlp_file_development"
+_OTLP = ("otlp_http", "otlp_grpc")
 #: With one of these set the metric exporter decides on temporality or aggregation, so it is opened at the start.
 _METRIC_PREFERENCES = ("temporality_preference", "default_histogram_aggregation")
 
@@ -97,6 +98,8 @@ class _Exporter:
     def open(self) -> Any:
         with exporters.opening, python_warnings.remembered():
             exporter = self._create(self.config)
+            if self.kind()[0] in _OTLP:
+                exporter = exporters.watched(exporter, self.signal)
             private_random.isolate()
         return exporter
 
@@ -193,6 +196,7 @@ def _reader(
 ) -> LazyMetricReader:
     """Replace the SDK's periodic reader, with the same arguments."""
     sink = exporter.sink()
+    telemetry.keep_undelivered(sink)
     name, part = exporter.kind()
     temporality = aggregation = None
     if not name.startswith("otlp") or any(getattr(part, field, None) is not None for field in _METRIC_PREFERENCES):

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 #: What a reason of a failed export contains -> the answer that it stands for, and the fix. The first that fits counts.
 _ANSWERS = (
+    (
+        ("HTML page",),
+        "it is no OTLP receiver, or wants a login first; correct the endpoint, `otel-rl doctor` checks it",
+    ),
+    (
+        ("HTTP/2", "http1.x"),
+        "it speaks HTTP and not gRPC; set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or send to its gRPC port",
+    ),
+    (
+        ("with a redirect",),
+        "no exporter follows it; set the endpoint to the address it leads to",
+    ),
+    (
+        ("it rejected",),
+        "look at its log and its limits",
+    ),
     (
         ("code: 401", "UNAUTHENTICATED"),
         "it answers that the credentials are missing or wrong; correct OTEL_EXPORTER_OTLP_HEADERS",
@@ -36,6 +53,8 @@ _ANSWERS = (
     ),
 )
 
+_TLS = "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of the authority that signed the server's certificate"
+
 
 @dataclass(frozen=True)
 class Destination:
@@ -45,6 +64,11 @@ class Destination:
     #: A URL without credentials, a directory, or the exporter's name.
     words: str
     is_file: bool = False
+
+    @property
+    def takes_otlp(self) -> bool:
+        """True where ``otel-rl replay`` can send again what did not arrive."""
+        return self.exporter.startswith("otlp") and not self.is_file
 
     def advice(self, reason: str, *, unopened: bool) -> str:
         """Return the fix to suggest when nothing arrives.
@@ -57,6 +81,8 @@ class Destination:
             return "check that the file system answers, or set OTEL_RL_DATA_DIR to another one"
         if self.exporter == "console":
             return "check that the standard output of the program can be written"
+        if re.search("CERTIFICATE|certificate|SSL|handshake", reason):
+            return _TLS
         return (
             answer(reason)
             or "check that a collector answers there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"

@@ -24,9 +24,13 @@ FILE = "otel_rl_file"
 OTLP_GRPC = "otlp_proto_grpc"
 OTLP_HTTP = "otlp_proto_http"
 _OTLP = "otlp"
-_BY_PROTOCOL = {"grpc": OTLP_GRPC, "http/protobuf": OTLP_HTTP, "http/json": "otlp_json_http"}
+_HTTP_JSON = "http/json"
+_BY_PROTOCOL = {"grpc": OTLP_GRPC, "http/protobuf": OTLP_HTTP, _HTTP_JSON: "otlp_json_http"}
 _HTTP_PORT = 4318
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+#: User and password in an address, and the query after its path: both hold keys.
+_CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
+_QUERY = re.compile(r"(/[^\s?\"')]*)\?[^\s\"')]*")
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ def choose(environ: Mapping[str, str]) -> Plan:
     """Return the plan for ``environ``."""
     complaints: list[str] = []
     chosen = {signal: _choose(environ, signal, complaints) for signal in SIGNALS}
-    return Plan(chosen, tuple(complaints))
+    return Plan(chosen, tuple(dict.fromkeys(complaints)))
 
 
 def endpoint(environ: Mapping[str, str], signal: str) -> str | None:
@@ -57,8 +61,9 @@ def _choose(environ: Mapping[str, str], signal: str, complaints: list[str]) -> t
         return ()
     names = []
     for wanted in explicit:
-        name = wanted
-        if name not in (FILE, _OTLP) and not _is_installed(signal, name):
+        # The specification compares names without regard to case.
+        name = wanted if _is_known(signal, wanted) else wanted.lower()
+        if not _is_known(signal, name):
             name = _default(environ, signal)
             complaints.append(f'otel-rl: {variable}="{wanted}" is not an installed exporter; using {name}')
         names.append(_protocol(environ, signal, complaints) if name == _OTLP else name)
@@ -71,6 +76,10 @@ def _default(environ: Mapping[str, str], signal: str) -> str:
     return _OTLP if endpoint(environ, signal) else FILE
 
 
+def _is_known(signal: str, name: str) -> bool:
+    return name in (FILE, _OTLP) or _is_installed(signal, name)
+
+
 def _is_installed(signal: str, name: str) -> bool:
     from opentelemetry.util._importlib_metadata import entry_points  # noqa: PLC0415 - only with an explicit exporter
 
@@ -81,23 +90,27 @@ def _protocol(environ: Mapping[str, str], signal: str, complaints: list[str]) ->
     variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
     for name in (variable, "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if value := environ.get(name, "").strip():
-            if value in _BY_PROTOCOL and (value != "http/json" or _is_installed(signal, _BY_PROTOCOL[value])):
-                return _BY_PROTOCOL[value]
-            guessed = _protocol_of_endpoint(endpoint(environ, signal))
-            complaints.append(f'otel-rl: {name}="{value}" is not grpc or http/protobuf; using {guessed}')
-            return guessed
+            protocol = value.lower()
+            if protocol in _BY_PROTOCOL and (protocol != _HTTP_JSON or _is_installed(signal, _BY_PROTOCOL[protocol])):
+                return _BY_PROTOCOL[protocol]
+            is_http = protocol.startswith("http")
+            used = OTLP_HTTP if is_http else _protocol_of_endpoint(endpoint(environ, signal))
+            shown = "http/protobuf" if used == OTLP_HTTP else "grpc"
+            complaints.append(f'otel-rl: {name}="{value}" is not grpc or http/protobuf; using {shown}')
+            return used
     return _protocol_of_endpoint(endpoint(environ, signal))
 
 
 def _protocol_of_endpoint(address: str | None) -> str:
     """gRPC, as OpenTelemetry for Python defaults to, unless the address can only be HTTP: port 4318 or a path."""
     # Without a scheme, as gRPC allows, urlsplit would take the host for one.
-    parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
     try:
-        port = parts.port
+        parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
+        is_http = parts.port == _HTTP_PORT or bool(parts.path.strip("/"))
     except ValueError:
-        port = None
-    return OTLP_HTTP if port == _HTTP_PORT or parts.path.strip("/") else OTLP_GRPC
+        # What is wrong with it is said when something is to be sent there.
+        is_http = False
+    return OTLP_HTTP if is_http else OTLP_GRPC
 
 
 def without_credentials(address: str) -> str:
@@ -107,6 +120,11 @@ def without_credentials(address: str) -> str:
     shown = re.split("[?#]", rest, maxsplit=1)[0]
     authority, slash, path = shown.partition("/")
     return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def without_secrets(text: str) -> str:
+    """Return what a library or a server said without user, password and query of the addresses that it quotes."""
+    return _QUERY.sub(r"\1", _CREDENTIALS.sub("", text))
 
 
 def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:

@@ -27,6 +27,7 @@ _METRIC_PREFERENCES = (
 )
 
 
+_GRPC_LOG = "GRPC_VERBOSITY"
 #: Seconds that forks wait, all of them together, while an exporter is being opened.
 FORK_PATIENCE = 1.0
 
@@ -48,6 +49,7 @@ class _Opening:
         self._forking = threading.local()
         self._patience = FORK_PATIENCE
         self._opener: int | None = None
+        self._is_quiet = False
         #: Time (``time.monotonic()``) of the latest end.
         self.ended = 0.0
 
@@ -59,10 +61,19 @@ class _Opening:
     def __enter__(self) -> None:
         self._lock.acquire()
         self._opener = threading.get_ident()
+        # gRPC's core writes its failures to the program's standard error, again and again; it reads this when it is
+        # loaded (https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). A gRPC of the program's keeps
+        # its own.
+        if "grpc" not in sys.modules and _GRPC_LOG not in os.environ:
+            os.environ[_GRPC_LOG] = "NONE"
+            self._is_quiet = True
 
     def __exit__(self, *_: object) -> None:
         self.ended = time.monotonic()
         self._opener = None
+        if self._is_quiet:
+            self._is_quiet = False
+            os.environ.pop(_GRPC_LOG, None)
         self._lock.release()
 
     def before_fork(self) -> None:
@@ -117,20 +128,20 @@ def open_exporter(signal: str, name: str, files: FileStore) -> Any:
         from otel_rl.store.writer.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 
         return FileExporter(signal, files, count_points if signal == "metrics" else len)
-    exporter = load_class(signal, name)
-    return exporter(**_session(signal)) if name == exporter_selection.OTLP_HTTP else exporter()
+    exporter = load_class(signal, name)()
+    return (
+        watched(exporter, signal) if name in (exporter_selection.OTLP_GRPC, exporter_selection.OTLP_HTTP) else exporter
+    )
 
 
-def _session(signal: str) -> dict[str, Any]:
-    """Our session, unless the user has chosen one."""
-    variable = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_{}CREDENTIAL_PROVIDER"
-    if os.environ.get(variable.format("")) or os.environ.get(variable.format(f"{signal.upper()}_")):
-        return {}
-    try:
-        from otel_rl.pipeline.http_session import HttpSession  # noqa: PLC0415 - imports requests, as the exporter does
-    except ImportError:  # an exporter that does without requests
-        return {}
-    return {"session": HttpSession()}
+def watched(exporter: Any, signal: str) -> Any:
+    """Return an OTLP exporter of OpenTelemetry's with what its destination answers."""
+    # An outage may come when nothing more can be loaded.
+    from otel_rl.pipeline import undelivered  # noqa: F401, PLC0415
+    from otel_rl.pipeline.otlp_exporter import OtlpExporter  # noqa: PLC0415 - not without such an exporter
+    from otel_rl.store.writer import file_exporter  # noqa: F401, PLC0415
+
+    return OtlpExporter(exporter, signal)
 
 
 def load_class(signal: str, name: str) -> Callable[..., Any]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 FIRST_EXPORT = 2.0
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
+#: Seconds that a flush goes on during an outage, and between its attempts.
+_PATIENCE, _RETRY = 5.0, 0.5
 
 
 class Task(Protocol):
@@ -51,6 +53,14 @@ class Task(Protocol):
     def busy(self) -> bool:
         """True while a thread exports for it."""
 
+    @property
+    def in_outage(self) -> bool:
+        """True while the destination takes nothing, and may do so later."""
+
+    @property
+    def left(self) -> int:
+        """What waits, in whatever unit; 0 where there is nothing."""
+
     def next_run(self) -> float:
         """Time of the next :meth:`run` (``time.monotonic()``)."""
 
@@ -64,7 +74,7 @@ class Task(Protocol):
         """Close the exporter; the next export opens another one."""
 
     def give_up(self) -> None:
-        """Count the remaining items as lost: the deadline has passed. Called by the program's thread."""
+        """Keep the remaining items in files, or count them as lost: the time is up. Any thread may call it."""
 
 
 class IoRequest:
@@ -159,10 +169,16 @@ class IoThread:
         return request
 
     def flush(self, deadline: float) -> bool:
-        """Flush all tasks; called by the thread itself."""
-        results = [task.flush(deadline) for task in self.working_first()]
+        """Flush all tasks; called by the thread itself. During an outage it tries again for a few seconds."""
+        patience = min(deadline, time.monotonic() + _PATIENCE)
+        failed = [task for task in self.working_first() if not task.flush(deadline)]
+        waiting = [task for task in failed if task.in_outage]
+        is_lossless = len(waiting) == len(failed)
+        while waiting and time.monotonic() + _RETRY < patience:
+            Wakeup().wait(_RETRY)
+            waiting = [task for task in waiting if not task.flush(deadline)]
         self._do_chores()
-        return all(results)
+        return is_lossless and not waiting
 
     def end_with(self, work: Callable[[], object]) -> bool:
         """Do the last ``work``, then end the thread; called by the thread itself."""
@@ -220,7 +236,7 @@ class IoThread:
             with guard(f"io_thread.{self.name}.request"):
                 self._requests.popleft().serve()
         for task in self.tasks:
-            if not self._retired and task.next_run() <= time.monotonic():
+            if not (self._retired or self._ending) and task.next_run() <= time.monotonic():
                 with guard(f"io_thread.{self.name}.export"):
                     task.run()
         self._do_chores()

@@ -38,6 +38,7 @@ class LastDelivery:
         thread: The thread whose tasks they are.
         deadline: Time (``time.monotonic()``) at which what is left is given up.
         latest: The same where an exporter is still being imported then.
+        progress: Time of the latest progress; after each the thread has ``patience`` seconds, until ``longest``.
         finish: The thread's last work.
         may_hand_over: False where two threads must not work at once, as on one file system.
     """
@@ -50,10 +51,14 @@ class LastDelivery:
         *,
         latest: float = 0.0,
         may_hand_over: bool = False,
+        progress: Callable[[], float] = lambda: 0.0,
+        patience: float = 0.0,
+        longest: float = 0.0,
     ) -> None:
         self._thread = thread
         self._deadline = deadline
         self._latest = latest
+        self._progressed, self._patience, self._longest = progress, patience, longest
         self._waiting = deque(thread.working_first())
         self._unfinished = set(self._waiting)
         #: A single task needs no successor; each further one at most one.
@@ -78,9 +83,10 @@ class LastDelivery:
             thread.join(self._limit())
 
     def _limit(self) -> float:
-        """Return the deadline, or later, after an import at the end."""
+        """Return the deadline, or later: after an import at the end, and while the thread makes progress."""
         imported = time.monotonic() if exporters.opening.in_progress else exporters.opening.ended
-        return max(self._deadline, min(imported + AFTER_IMPORT, self._latest))
+        progressing = min(self._progressed() + self._patience, self._longest)
+        return max(self._deadline, min(imported + AFTER_IMPORT, self._latest), progressing)
 
     def _can_hand_over(self) -> bool:
         # A successor would wait for an import too.
@@ -112,13 +118,21 @@ class LastDelivery:
             while (task := self._take()) is not None:
                 self._share_ends = self._end_of_share(len(self._waiting) + 1)
                 with guard(f"last_delivery.{thread.name}"):
-                    task.flush(self._limit())
+                    if not self._flush(task) and task.left:
+                        task.give_up()
                     task.close()
                 self._unfinished.discard(task)
             finish()
         finally:
             self._ended.append(thread)
             self._progress.set()
+
+    def _flush(self, task: Task) -> bool:
+        while not task.flush(limit := self._limit()):
+            # Cut short, and meanwhile there is more time.
+            if not limit <= time.monotonic() < self._limit() or task.in_outage:
+                return False
+        return True
 
     def _take(self) -> Task | None:
         """Return the next task that no other thread is at."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MetricsTimeoutError
-from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricReader
 
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.sink import Sink
 
 _SECONDS = 1000.0
+#: Most collections of a delta temporality that wait during an outage: ten minutes of them.
+MAXIMUM_BACKLOG = 40
 
 
 class LazyMetricReader(MetricReader):
@@ -68,6 +71,8 @@ class LazyMetricReader(MetricReader):
         self._delivered = True
         self._closed = False
         self._collecting = False
+        # Collections that an outage refused, oldest first.
+        self._backlog: deque[MetricsData] = deque()
 
     def wake(self) -> None:
         """Something has been measured: begin to collect."""
@@ -93,6 +98,16 @@ class LazyMetricReader(MetricReader):
     def busy(self) -> bool:
         """True while a thread collects or exports."""
         return self._collecting or self.sink.busy
+
+    @property
+    def in_outage(self) -> bool:
+        """True while the destination takes nothing."""
+        return self.sink.in_outage
+
+    @property
+    def left(self) -> int:
+        """Collections that wait."""
+        return len(self._backlog)
 
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
@@ -134,7 +149,27 @@ class LazyMetricReader(MetricReader):
         if not any(metric.data.data_points for metric in _metrics(metrics_data)):
             return
         corrected = start_times.corrected(metrics_data)
-        self._delivered = self.sink.export(corrected, timeout_millis=timeout_millis)
+        if not _has_deltas(corrected):
+            # It holds the sums of those before it.
+            self._backlog.clear()
+        self._backlog.append(corrected)
+        if len(self._backlog) > MAXIMUM_BACKLOG:
+            self._put_aside(self._backlog.popleft())
+        self._delivered = self._deliver_backlog(timeout_millis)
+
+    def _deliver_backlog(self, timeout_millis: float) -> bool:
+        delivered = True
+        while self._backlog:
+            data = self._backlog.popleft()
+            delivered = self.sink.export(data, timeout_millis=timeout_millis) and delivered
+            if self.sink.in_outage:
+                self._backlog.appendleft(data)
+                break
+        return delivered
+
+    def _put_aside(self, data: MetricsData) -> None:
+        if not self.sink.put_aside(data):
+            self.sink.lose("queue_full", count_points(data))
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
         """Collect and export on the I/O thread, within the time."""
@@ -154,8 +189,10 @@ class LazyMetricReader(MetricReader):
         self.sink.close()
 
     def give_up(self) -> None:
-        """Count at least one lost point if the last collection was not delivered: the deadline has passed."""
-        self.sink.give_up(int(self._next != math.inf and not self._closed and not self.sink.in_flight))
+        """Keep what an outage has left; count at least one lost point if there was no last collection."""
+        backlog, self._backlog = list(self._backlog), deque()
+        uncollected = self._next != math.inf and not (self._closed or backlog or self.sink.in_flight)
+        self.sink.give_up(backlog, int(uncollected))
 
     def after_fork_in_child(self) -> None:
         """Start with nothing measured."""
@@ -166,6 +203,11 @@ class LazyMetricReader(MetricReader):
 def count_points(metrics_data: MetricsData) -> int:
     """Count the program's data points in one collection; self-telemetry does not count as a loss."""
     return sum(len(metric.data.data_points) for metric in _metrics(metrics_data) if metric.name not in SELF_TELEMETRY)
+
+
+def _has_deltas(metrics_data: MetricsData) -> bool:
+    delta = AggregationTemporality.DELTA
+    return any(getattr(metric.data, "aggregation_temporality", None) is delta for metric in _metrics(metrics_data))
 
 
 def _metrics(metrics_data: MetricsData) -> Iterator[Metric]:

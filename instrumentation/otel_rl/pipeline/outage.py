@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about the same destination.
 INTERVAL = 600.0
+#: Seconds of an outage that are worth no line, such as the restart of a collector.
+SHORT = 5.0
 _WORDS = {
     "traces": ("span", "spans"),
     "logs": ("log record", "log records"),
@@ -31,7 +33,7 @@ def in_words(counts: dict[str, int]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def report(destination: Destination, reason: str, lost: dict[str, int], advice: str) -> None:
+def report(destination: Destination, reason: str, consequence: str, advice: str) -> None:
     """Report a failed export, at most once per ``INTERVAL`` and destination."""
     where, now = destination.words, time.monotonic()
     last = _told.get(where)
@@ -40,7 +42,7 @@ def report(destination: Destination, reason: str, lost: dict[str, int], advice: 
     _told[where] = now
     because = f" ({reason})" if reason else ""
     what = f"{where} refuses what is sent" if answer(reason) else f"nothing reaches {where}"
-    warn_once_per_node(f"otel-rl: {what}{because}: {in_words(lost)} lost so far, the program goes on; {advice}")
+    warn_once_per_node(f"otel-rl: {what}{because}: {consequence}, the program goes on; {advice}")
 
 
 def be_silent() -> None:

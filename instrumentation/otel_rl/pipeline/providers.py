@@ -46,22 +46,27 @@ from otel_rl.pipeline.processors import (
     mark_truncation,
     weight,
 )
-from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
-from otel_rl.telemetry import deferral, run_span
+from otel_rl.telemetry import deferral, lifecycle, run_span
 from otel_rl.telemetry.correlation import BaggageLogRecordProcessor, BaggageSpanProcessor
 from otel_rl.telemetry.ids import IdGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_rl.pipeline.undelivered import Undelivered
 
 #: Seconds between metric exports, where OTEL_METRIC_EXPORT_INTERVAL says nothing; the SDK's 60 s are half a short run.
 METRIC_INTERVAL = 15.0
 #: Seconds for one collection and its export, where OTEL_METRIC_EXPORT_TIMEOUT says nothing; the SDK's own default.
 METRIC_TIMEOUT = 30.0
+#: What to do where an exporter that is opened at the start cannot be opened.
+_WAYS_OUT = {
+    "prometheus": "; set OTEL_EXPORTER_PROMETHEUS_PORT to another port for each process of a node, such as 9464 +"
+    " LOCAL_RANK, or let a collector receive OTLP from all of them"
+}
 _LENGTH_LIMITS = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 
 
@@ -79,12 +84,15 @@ class Telemetry:
     ring_copies: Copies = field(default_factory=Copies)
     files: IoThread = field(default_factory=lambda: IoThread("otel-rl-files"))
     network: IoThread = field(default_factory=lambda: IoThread("otel-rl-network"))
+    #: What no destination took; made at the first such batch.
+    undelivered: Undelivered | None = None
 
     def __post_init__(self) -> None:
         self.files.chores.append(self.store.files.refresh)
         self.files.chores.append(lambda: self.ring_copies.copy_when_due(self.store.files.directory))
         for thread in self.threads:
             thread.chores.append(self.ring_copies.beat)
+            thread.chores.append(lifecycle.run_interval_callbacks)
 
     @property
     def threads(self) -> tuple[IoThread, IoThread]:
@@ -104,6 +112,26 @@ class Telemetry:
     def thread_of(self, destination: Destination) -> IoThread:
         """Return the thread that may wait for ``destination``."""
         return self.files if destination.is_file else self.network
+
+    def keep_undelivered(self, sink: Sink) -> None:
+        """Let ``sink`` leave to the run's files what it cannot deliver, where that can be sent later."""
+        if sink.destination.takes_otlp:
+            sink.keep = self.keep
+
+    def keep(self, sink: Sink, data: Any, *, unanswered: bool) -> bool:
+        """Keep in the run's files what ``sink`` could not deliver; False where the signal goes to files anyway."""
+        if any(other.signal == sink.signal and other.destination.is_file for other in self.sinks):
+            return False
+        if self.undelivered is None:
+            try:
+                from otel_rl.pipeline.undelivered import Undelivered  # noqa: PLC0415 - loaded with the OTLP exporters
+            except Exception:  # noqa: BLE001 - they could not be loaded either: no descriptor left, another root
+                return False
+            self.undelivered = Undelivered(
+                self.files,
+                lambda signal: exporters.open_exporter(signal, exporter_selection.FILE, self.store.files),
+            )
+        return self.undelivered.keep(sink, data, unanswered=unanswered)
 
     def wake_readers(self) -> None:
         """Something has been measured: begin to collect metrics."""
@@ -142,6 +170,8 @@ class Telemetry:
             thread.after_fork_in_child()
         for part in self.parts:
             part.after_fork_in_child()
+        if self.undelivered is not None:
+            self.undelivered.after_fork_in_child()
         if self.meter_provider is not None:
             forget_measurements(self.meter_provider, self.readers)
         provider = self.tracer_provider or self.logger_provider
@@ -156,6 +186,7 @@ class Telemetry:
         weigh: Callable[[Any], int] = lambda _: 1,
     ) -> BatchQueue[Any]:
         """Return a queue in front of ``sink``, on the thread that it belongs to."""
+        self.keep_undelivered(sink)
         queue: BatchQueue[Any] = BatchQueue(
             sink, self.thread_of(sink.destination), self.gate, limits, self.begin, prepare, weigh
         )
@@ -166,7 +197,7 @@ class Telemetry:
 def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     """Set up the providers of ``chosen`` and make them the global ones."""
     telemetry = Telemetry(ProcessStore(resource))
-    readers = [_reader(name, telemetry) for name in chosen.exporters["metrics"]]
+    readers = [reader for name in chosen.exporters["metrics"] if (reader := _reader(name, telemetry))]
     telemetry.readers += [reader for reader in readers if isinstance(reader, LazyMetricReader)]
     private_random.isolate()
     python_warnings.keep_filters()
@@ -214,6 +245,11 @@ def _add_processors(telemetry: Telemetry, chosen: exporter_selection.Plan) -> No
     tracer_provider.add_span_processor(BaggageSpanProcessor())
     logger_provider.add_log_record_processor(BaggageLogRecordProcessor())
     if settings.current().redact is not None:
+        from otel_rl.pipeline.redaction import (  # noqa: PLC0415 - rarely asked for
+            RedactingLogRecordProcessor,
+            RedactingSpanProcessor,
+        )
+
         tracer_provider.add_span_processor(RedactingSpanProcessor())
         logger_provider.add_log_record_processor(RedactingLogRecordProcessor())
     for name in chosen.exporters["traces"]:
@@ -252,12 +288,28 @@ def _open(signal: str, name: str, store: ProcessStore) -> Any:
     return exporter
 
 
-def _reader(name: str, telemetry: Telemetry) -> MetricReader:
+def _opened_first(name: str, store: ProcessStore) -> Any:
+    """Return metric exporter ``name``; None where it cannot be opened: the other signals go on without it."""
+    try:
+        return _open("metrics", name, store)
+    except Exception as error:  # noqa: BLE001 - a port that another process has, an exporter of anybody's
+        # The first rank of a node has the port, the second one meets it, and so do the others.
+        if process_identity.current().local_rank in (None, 0, 1):
+            reason = exporter_selection.without_secrets(f"{type(error).__name__}: {error}")
+            stderr.write_line(
+                f"otel-rl: the metric exporter {name} could not be opened ({reason}); this process exports no metrics"
+                f" with it, everything else goes on{_WAYS_OUT.get(name, '')}"
+            )
+        return None
+
+
+def _reader(name: str, telemetry: Telemetry) -> MetricReader | None:
     sink = _sink("metrics", name, telemetry)
+    telemetry.keep_undelivered(sink)
     temporality = aggregation = None
     if exporters.metric_exporter_is_asked_first(name, os.environ):
-        exporter = _open("metrics", name, telemetry.store)
-        if isinstance(exporter, MetricReader):
+        exporter = _opened_first(name, telemetry.store)
+        if exporter is None or isinstance(exporter, MetricReader):
             return exporter
         temporality, aggregation = exporter._preferred_temporality, exporter._preferred_aggregation  # noqa: SLF001
         sink.adopt(exporter)
@@ -292,7 +344,12 @@ def _id_generator() -> Any:
         return IdGenerator()
     from opentelemetry.sdk._configuration import _import_id_generator  # noqa: PLC0415 - costly, rarely needed
 
-    return _import_id_generator(name)
+    try:
+        return _import_id_generator(name)
+    except Exception as error:  # noqa: BLE001 - a generator of anybody's
+        if process_identity.current().leads:
+            stderr.write_line(f'otel-rl: OTEL_PYTHON_ID_GENERATOR="{name}" cannot be used ({error}); using random ids')
+        return IdGenerator()
 
 
 def _custom_sampler() -> Any:

@@ -80,5 +80,6 @@ def _exported(telemetry: Telemetry, signal: str) -> Observations:
         if sink.signal == signal:
             component = _component(sink.destination.exporter, number)
             yield sink.delivered, component
-            for reason, lost in list(sink.losses.items()):
+            # The export has failed, although the items are not lost.
+            for reason, lost in [*sink.losses.items(), *([("kept_in_files", sink.kept)] if sink.kept else [])]:
                 yield lost, {**component, attributes.ERROR_TYPE: reason}

@@ -12,5 +12,6 @@
 ``lifetime``              boot, pid and start time: what names one process for good
 ``oom_kills``             OOM kills that the cgroup has counted
 ``process_identity``      identity as known now, with listeners
+``program_facts``         arguments without secrets, commit, versions, and age of the program
 ========================  ============================================================
 """

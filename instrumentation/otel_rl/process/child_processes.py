@@ -12,9 +12,9 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, MutableMapping, Sequence
 
-#: Set by a process that records: ``<pid>|<service name>|<launch fingerprint>``. Children compare with it.
+#: Set by a process that records: ``<pid>|<service name>|<ranks>|<launch fingerprint>``. Children compare with it.
 MARKER = "OTEL_RL_PROCESS"
 CHILDREN = "OTEL_RL_CHILDREN"
 #: Value of :data:`MARKER` for what ``opentelemetry-instrument`` starts: the first Python process, below a shell too.
@@ -50,9 +50,22 @@ _LAUNCH_VARIABLES = (
     "CROSS_RANK",
 )
 _ELASTIC_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_PORT")
-_MULTIPROCESSING = ("from multiprocessing.spawn import", "from multiprocessing.forkserver import")
+#: Numbers of a rank for programs that start their ranks themselves (Lightning sets no ``RANK``).
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "NODE_RANK")
+#: Packages whose workers ``python -c`` starts; ``multiprocess`` is the copy of ``multiprocessing`` that datasets uses.
+_MULTIPROCESSING = tuple(
+    f"from {package}.{module} import"
+    for package in ("multiprocessing", "multiprocess")
+    for module in ("spawn", "forkserver")
+)
+#: Modules that are workers: joblib's copy of loky, and loky itself.
+_LOKY = ("joblib.externals.loky.backend.", "loky.backend.")
 _RAY_WORKER = "default_worker.py"
-_OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+#: What Jupyter starts for a notebook.
+_KERNELS = frozenset({"ipykernel_launcher", "ipykernel"})
+#: Short options of the interpreter that take a value, and the kind of program that they name (Python/getopt.c).
+_SHORT_OPTIONS_WITH_VALUE = {"c": "code", "m": "module", "W": "", "X": ""}
+_LONG_OPTION_WITH_VALUE = "--check-hash-based-pycs"
 
 
 def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
@@ -60,16 +73,31 @@ def program(argv: Sequence[str]) -> tuple[str, str, list[str]]:
     position = 1
     while position < len(argv):
         argument = argv[position]
-        if argument in ("-c", "-m"):
-            which = argv[position + 1] if position + 1 < len(argv) else ""
-            return ("code" if argument == "-c" else "module"), which, list(argv[position + 2 :])
-        if argument in _OPTIONS_WITH_VALUE:
-            position += 2
-        elif argument.startswith("-") and argument != "-":
+        position += 1
+        if argument == "--":
+            return ("script", argv[position], list(argv[position + 1 :])) if position < len(argv) else ("none", "", [])
+        if not argument.startswith("-") or argument == "-":
+            return "script", argument, list(argv[position:])
+        option = None if argument.startswith("--") else _first_with_value(argument)
+        if option is None:
+            position += argument == _LONG_OPTION_WITH_VALUE
+            continue
+        letter, value = option
+        if not value:
+            value = argv[position] if position < len(argv) else ""
             position += 1
-        else:
-            return "script", argument, list(argv[position + 1 :])
+        kind = _SHORT_OPTIONS_WITH_VALUE[letter]
+        if kind:
+            return kind, value, list(argv[position:])
     return "none", "", []
+
+
+def _first_with_value(cluster: str) -> tuple[str, str] | None:
+    """Return the first option of ``-um`` that takes a value, and the rest of the word, which is the value."""
+    for position, letter in enumerate(cluster[1:], 2):
+        if letter in _SHORT_OPTIONS_WITH_VALUE:
+            return letter, cluster[position:]
+    return None
 
 
 def is_launcher(argv: Sequence[str]) -> bool:
@@ -94,24 +122,65 @@ def fingerprint(environ: Mapping[str, str]) -> str:
 
 def marker(pid: int, service_name: str, environ: Mapping[str, str]) -> str:
     """Return the value of :data:`MARKER` for a process that records."""
-    return f"{pid}|{service_name.replace('|', '_')}|{fingerprint(environ)}"
+    return f"{pid}|{service_name.replace('|', '_')}|{','.join(_ranks(environ))}|{fingerprint(environ)}"
 
 
-def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, str] | None:
-    """Return (pid, service name, fingerprint) of the nearest ancestor that records."""
+def parse_marker(environ: Mapping[str, str]) -> tuple[int, str, list[str], str] | None:
+    """Return (pid, service name, ranks, fingerprint) of the nearest ancestor that records."""
     pid, _, rest = environ.get(MARKER, "").partition("|")
     if not pid.isdigit():
         return None
-    service_name, _, launch = rest.partition("|")
-    return int(pid), service_name, launch
+    service_name, _, rest = rest.partition("|")
+    ranks, _, launch = rest.partition("|")
+    return int(pid), service_name, ranks.split(","), launch
+
+
+def mark_ranks(environ: MutableMapping[str, str]) -> None:
+    """Write the ranks of ``environ`` to the marker of this process, which has learnt that it is one of a group.
+
+    A program that numbers itself after its start passes the numbers on to its helpers, which are no ranks.
+    """
+    own = parse_marker(environ)
+    if own is not None and own[0] == os.getpid():
+        environ[MARKER] = marker(own[0], own[1], environ)
+
+
+def _ranks(environ: Mapping[str, str]) -> list[str]:
+    return [value if (value := environ.get(name, "")).isdigit() else "" for name in _RANK_VARIABLES]
+
+
+def is_rank_of_program(environ: Mapping[str, str], argv: Sequence[str]) -> bool:
+    """Return whether a program that records has started this process as a rank, without a launcher that we know.
+
+    So do Lightning's ``strategy="ddp"`` and launchers of one's own. A helper of a rank has the numbers of that rank.
+    """
+    ancestor = parse_marker(environ)
+    if ancestor is None or ancestor[0] == os.getpid() or ancestor[3] != fingerprint(environ):
+        return False
+    if program(argv)[0] not in ("script", "module"):
+        return False
+    theirs, ours = ancestor[2][:2], _ranks(environ)[:2]
+    if any(theirs):
+        return any(our and their and our != their for our, their in zip(ours, theirs, strict=False))
+    # The nearest one that records had no number at its start. It may have given itself 0 since, and its helpers too.
+    is_first = ours[0] == "0" and environ.get("WORLD_SIZE", "") not in ("", "1")
+    return is_first or any(int(our or 0) > 0 for our in ours)
 
 
 def is_worker(argv: Sequence[str]) -> bool:
-    """Return whether multiprocessing or Ray started the child: it runs the parent's code."""
+    """Return whether multiprocessing, its copies or Ray started the child: it runs the parent's code."""
     kind, which, _ = program(argv)
     if kind == "code":
         return which.startswith(_MULTIPROCESSING)
+    if kind == "module":
+        return which.startswith(_LOKY) and "popen" in which
     return kind == "script" and os.path.basename(which) == _RAY_WORKER
+
+
+def is_notebook_kernel(argv: Sequence[str]) -> bool:
+    """Return whether Jupyter has started this process to run a notebook."""
+    kind, which, _ = program(argv)
+    return kind == "module" and which in _KERNELS
 
 
 def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool:  # noqa: PLR0911 - one per rule
@@ -126,17 +195,24 @@ def wanted(environ: Mapping[str, str], argv: Sequence[str], parent: int) -> bool
     if children == "all":
         return True
     ancestor = parse_marker(environ)
-    if ancestor is not None and ancestor[0] == os.getpid():
-        # This very process recorded, and has replaced its program (``os.execv``).
+    if has_replaced_its_program(environ):
         return _is_main_interpreter()
     if is_worker(argv):
         # A worker of a process that does not record (a sandbox, say) does not record either.
         kind, _, _ = program(argv)
         return kind == "script" or ancestor is None or ancestor[0] == parent
     launch = fingerprint(environ)
-    if launch and (ancestor is None or ancestor[2] != launch):
+    if launch and (ancestor is None or ancestor[3] != launch):
+        return True
+    if is_rank_of_program(environ, argv) or (ancestor is not None and is_notebook_kernel(argv)):
         return True
     return is_launcher(command_line(parent))
+
+
+def has_replaced_its_program(environ: Mapping[str, str]) -> bool:
+    """Return whether this very process recorded already, and has replaced its program (``os.execv``)."""
+    own = parse_marker(environ)
+    return own is not None and own[0] == os.getpid()
 
 
 def _is_main_interpreter() -> bool:

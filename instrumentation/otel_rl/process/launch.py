@@ -29,6 +29,8 @@ DATA_DIRECTORY = "OTEL_RL_DATA_DIR"
 #: Set by us: how the run id came about, see :class:`Launch`.
 LAUNCH = "OTEL_RL_LAUNCH"
 NAME = "otel_rl"
+#: Of a part of a file's name: file systems take 255 bytes in all.
+_LONGEST_NAME = 160
 
 _LAUNCHER = "launcher"
 _CHOSEN = "chosen"
@@ -48,7 +50,7 @@ class Launch(NamedTuple):
     chosen: bool
     #: Every task of the Slurm step comes to the same launch by itself.
     of_step: bool
-    #: Scheduler restarts, elastic restarts, resume number.
+    #: Scheduler restarts, elastic restarts, resume number (raised where the process replaces its program).
     attempt: tuple[int, int, int]
     #: Of the launcher's variables around that process: ranks that a launcher starts below it have others.
     fingerprint: str
@@ -64,18 +66,25 @@ class Launch(NamedTuple):
         return not self.own and self.fingerprint != _fingerprint(environ)
 
 
-def prepare(environ: MutableMapping[str, str], argv: Sequence[str] = (), *, begins: bool = False) -> Launch:
+def prepare(
+    environ: MutableMapping[str, str], argv: Sequence[str] = (), *, begins: bool = False, replaced: bool = False
+) -> Launch:
     """Fix run id and data directory in ``environ``; what the user has set stays.
 
     Args:
         environ: The environment, which the children inherit.
         argv: The command line: it may start ranks, and name a rendezvous id.
         begins: True in ``opentelemetry-instrument`` and in launchers, which begin a launch unless they are part of one.
+        replaced: The process recorded before, as another program: this one is a later attempt.
     """
     launch = known(environ)
     # Workers of Ray and multiprocessing belong to their driver, whatever the variables of their node say.
     if launch is None or (not child_processes.is_worker(argv) and _begins_another(launch, environ, begins=begins)):
         launch = _begin(environ, argv, launch)
+    if replaced:
+        # Steps of the same number have the ids of those before.
+        scheduler, elastic, resumed = launch.attempt
+        launch = launch._replace(attempt=(scheduler, elastic, resumed + 1))
     if launch.own and (_starts_ranks(argv) or child_processes.starts_ranks(argv)):
         launch = launch._replace(launcher=True)
     environ[RUN_ID] = launch.run_id
@@ -211,8 +220,11 @@ def take_over(environ: MutableMapping[str, str], run_id: str, attempt: str) -> N
 
 
 def safe(text: str) -> str:
-    """Return ``text``, for example a run id, as a file name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"
+    """Return ``text``, for example a run id, as a file name; the end of a long one is a hash of all of it."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", text).strip(".") or "_"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9]}-{zlib.crc32(text.encode('utf-8', 'surrogateescape')):08x}"
 
 
 def _starts_ranks(argv: Sequence[str]) -> bool:

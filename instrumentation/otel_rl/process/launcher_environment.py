@@ -14,16 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
 def detect(environ: Mapping[str, str], argv: Sequence[str] = ()) -> dict[str, Any]:
     """Return the fields of :class:`.Run` that the environment and the command line tell; ``None`` for unknown ones."""
     launcher = _launcher(environ, argv)
     begun = launch.known(environ)
+    started_by_program = child_processes.is_rank_of_program(environ, argv)
     rank = launchers.first_number(environ, launcher.rank)
-    numbered = rank is not None and launcher.numbers_the_launch and not _belongs_to_a_rank(environ)
-    leads = rank == 0 if numbered else _drives(environ, argv, launcher, begun)
+    if rank is None and started_by_program and not launchers.first_number(environ, launcher.node_rank):
+        # Lightning sets no RANK; on the first node the numbers are the same.
+        rank = launchers.first_number(environ, launcher.local_rank)
+    numbered = rank is not None and launcher.numbers_the_launch and not _belongs_to_a_rank(environ, argv)
+    # The program that has started its ranks speaks for the run.
+    leads = rank == 0 and not started_by_program if numbered else _drives(environ, argv, launcher, begun)
     attempt = launch.written_attempt(_attempt(environ, launcher, begun))
     run_id = environ.get(launch.RUN_ID)
-    agreed = not numbered or _agreed(environ, launcher, begun)
+    agreed = not numbered or _agreed(environ, launcher, begun, started_by_program=started_by_program)
     return {
         "id": run_id,
         "attempt": attempt,
@@ -45,13 +53,18 @@ def _launcher(environ: Mapping[str, str], argv: Sequence[str]) -> launchers.Laun
     if child_processes.is_worker(argv):
         kind, _, _ = child_processes.program(argv)
         return launchers.RAY if kind == "script" or "RAY_RAYLET_PID" in environ else launchers.MULTIPROCESSING
+    if child_processes.is_rank_of_program(environ, argv):
+        # Variables of Slurm, MPI or Kubernetes are those of the program that has started it.
+        return launchers.PLAIN
     return launchers.launcher_of(environ)
 
 
-def _belongs_to_a_rank(environ: Mapping[str, str]) -> bool:
+def _belongs_to_a_rank(environ: Mapping[str, str], argv: Sequence[str]) -> bool:
     """Return whether the launcher's variables number an ancestor that records, and not this child."""
     ancestor = child_processes.parse_marker(environ)
-    return ancestor is not None and ancestor[0] != os.getpid() and ancestor[2] == child_processes.fingerprint(environ)
+    if ancestor is None or ancestor[0] == os.getpid() or ancestor[3] != child_processes.fingerprint(environ):
+        return False
+    return not child_processes.is_rank_of_program(environ, argv)
 
 
 def _drives(
@@ -68,7 +81,13 @@ def _drives(
     return begun is None or (begun.launcher and launcher.single_without_rank)
 
 
-def _agreed(environ: Mapping[str, str], launcher: launchers.Launcher, begun: launch.Launch | None) -> bool:
+def _agreed(
+    environ: Mapping[str, str],
+    launcher: launchers.Launcher,
+    begun: launch.Launch | None,
+    *,
+    started_by_program: bool,
+) -> bool:
     """Return whether all ranks have this rank's run id and attempt; else ``init_process_group`` settles them.
 
     Rank 0 need not ask: the others take over what it has.
@@ -76,7 +95,10 @@ def _agreed(environ: Mapping[str, str], launcher: launchers.Launcher, begun: lau
     rank, world = (launchers.first_number(environ, names) for names in (launcher.rank, launcher.world_size))
     if begun is None or begun.of_step or rank == 0 or world == 1:
         return True
-    if not begun.is_above(environ):
+    if started_by_program and environ.get("MASTER_ADDR", "") in ("", *_LOOPBACK, os.uname().nodename):
+        # Rank 0 is on this machine, so the same program has started it.
+        return True
+    if not (begun.is_above(environ) or started_by_program):
         # Each rank began a launch of its own: `torchrun --no-python opentelemetry-instrument python train.py`.
         return False
     if launcher.one_for_all_nodes or launchers.first_number(environ, launcher.node_rank) == 0:
@@ -111,6 +133,9 @@ def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
     if ancestor is not None and child_processes.is_worker(argv) and ancestor[1]:
         return ancestor[1]
     kind, which, _ = child_processes.program(argv)
+    if child_processes.is_notebook_kernel(argv):
+        # Set by the servers of notebooks (jupyter_server 2, notebook 7), not by nbconvert.
+        kind, which = "script", environ.get("JPY_SESSION_NAME") or "notebook"
     if kind == "script":
         return os.path.splitext(os.path.basename(which.rstrip("/")))[0] or "python"
     return which if kind == "module" and which else "python"

@@ -58,6 +58,16 @@ RAY = Launcher(
     numbers_the_launch=False,
 )
 MULTIPROCESSING = Launcher("multiprocessing", (), rank=("RANK",), local_rank=("LOCAL_RANK",), numbers_the_launch=False)
+_MPI = Launcher(
+    "mpi",
+    ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"),
+    rank=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"),
+    local_rank=("OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
+    world_size=("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"),
+    local_world_size=("OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+    node_rank=("OMPI_COMM_WORLD_NODE_RANK",),
+    one_for_all_nodes=True,
+)
 LAUNCHERS = (
     Launcher(
         "deepspeed",
@@ -72,16 +82,7 @@ LAUNCHERS = (
     _TORCHRUN._replace(name="accelerate", signs=("ACCELERATE_MIXED_PRECISION",), single_without_rank=True),
     _TORCHRUN,
     RAY,
-    Launcher(
-        "mpi",
-        ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"),
-        rank=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"),
-        local_rank=("OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"),
-        world_size=("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"),
-        local_world_size=("OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
-        node_rank=("OMPI_COMM_WORLD_NODE_RANK",),
-        one_for_all_nodes=True,
-    ),
+    _MPI,
     Launcher(
         "slurm",
         ("SLURM_STEP_ID",),
@@ -126,9 +127,23 @@ _FIRST_SPECIAL_STEP = 0xFFFFFFF0
 def launcher_of(environ: Mapping[str, str]) -> Launcher:
     """Return the launcher that started the process with this environment."""
     for launcher in LAUNCHERS:
-        if any(sign in environ for sign in launcher.signs) and (launcher.name != "slurm" or slurm_step(environ)):
+        if not any(sign in environ for sign in launcher.signs):
+            continue
+        if launcher is _MPI and _is_of_srun(environ):
+            continue
+        if launcher.name != "slurm" or slurm_step(environ):
             return launcher
     return PLAIN
+
+
+def _is_of_srun(environ: Mapping[str, str]) -> bool:
+    """Return whether srun itself speaks PMI to the process (``MpiDefault=pmix``): then Slurm knows more of it.
+
+    Each launcher of MPI, which may run inside of a step, numbers the processes of a node too.
+    """
+    rank = first_number(environ, _MPI.rank)
+    is_numbered_by_slurm = rank is not None and rank == number(environ.get("SLURM_PROCID"))
+    return is_numbered_by_slurm and slurm_step(environ) is not None and first_number(environ, _MPI.local_rank) is None
 
 
 def slurm_step(environ: Mapping[str, str]) -> tuple[int, int] | None:

@@ -45,6 +45,11 @@ def own() -> Lifetime:
     return Lifetime(boot_id(), pid, _start_ticks(pid), pid_namespace())
 
 
+def own_start_ticks() -> int:
+    """Return when this process started, in clock ticks since the boot; 0: not known."""
+    return _start_ticks(os.getpid())
+
+
 def pid_namespace() -> int:
     """Return the number of the pid namespace of this process; 0 where there are none (not Linux)."""
     try:

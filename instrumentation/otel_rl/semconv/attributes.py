@@ -189,6 +189,12 @@ OTEL_COMPONENT_NAME: Final = "otel.component.name"
 OTEL_COMPONENT_TYPE: Final = "otel.component.type"
 """Kind of the queue, reader or exporter."""
 
+PROCESS_COMMAND_ARGS: Final = "process.command_args"
+"""The program and its arguments, without the interpreter; what looks like a secret is replaced by ***."""
+
+PROCESS_CREATION_TIME: Final = "process.creation.time"
+"""Moment at which the process was created, in UTC as ISO 8601; as the kernel has it, to 10 ms."""
+
 PROCESS_EXIT_CODE: Final = "process.exit.code"
 """Exit status of the process."""
 
@@ -206,6 +212,12 @@ RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
+
+RL_CAUSE_EXCEPTION_MESSAGE: Final = "rl.cause.exception.message"
+"""Message of the exception at the root of the chain of causes."""
+
+RL_CAUSE_EXCEPTION_TYPE: Final = "rl.cause.exception.type"
+"""Class of the exception at the root of the chain of causes, where that is another one."""
 
 RL_CGROUP_MEMORY_EVENT: Final = "rl.cgroup.memory.event"
 """Event that the kernel counts for the memory of a control group."""
@@ -236,6 +248,9 @@ RL_CUDA_DEVICE: Final = "rl.cuda.device"
 
 RL_CUDA_MEMORY_STATE: Final = "rl.cuda.memory.state"
 """State of memory in the CUDA allocator of PyTorch."""
+
+RL_DATASET_NAME: Final = "rl.dataset.name"
+"""Data set that the trainer was given; of files the kind of file."""
 
 RL_ENGINE_ABORTED_SAMPLES: Final = "rl.engine.aborted_samples"
 """Candidates whose generation was aborted."""
@@ -308,12 +323,6 @@ RL_EVENT_LOOP_ROLLOUTS: Final = "rl.event_loop.rollouts"
 
 RL_EVENT_LOOP_TASK: Final = "rl.event_loop.task"
 """Name of the asyncio task that blocked the event loop."""
-
-RL_EXCEPTION_CAUSE_MESSAGE: Final = "rl.exception.cause.message"
-"""Message of the exception at the root of the chain of causes."""
-
-RL_EXCEPTION_CAUSE_TYPE: Final = "rl.exception.cause.type"
-"""Class of the exception at the root of the chain of causes, where that is another one."""
 
 RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
 """True where the iteration was open and was not completed."""
@@ -582,6 +591,18 @@ RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 
+RL_RUN_LIBRARY_VERSIONS: Final = "rl.run.library.versions"
+"""Python and the loaded libraries that shape a run, each with its version."""
+
+RL_RUN_PART: Final = "rl.run.part"
+"""Activity of the process outside of steps."""
+
+RL_RUN_SEED: Final = "rl.run.seed"
+"""Seed that the trainer was given."""
+
+RL_RUN_START_UP_DURATION: Final = "rl.run.start_up.duration"
+"""Seconds from the creation of the process until its program could begin."""
+
 RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
 """Samples that are made at a time, over all ranks."""
 
@@ -665,6 +686,9 @@ RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
 """Place in otel-rl where an error of its own was caught."""
+
+RL_TELEMETRY_START_UP_DURATION: Final = "rl.telemetry.start_up.duration"
+"""Seconds of the start-up that otel-rl took."""
 
 RL_TELEMETRY_THREAD: Final = "rl.telemetry.thread"
 """Threads on which otel-rl worked."""
@@ -782,6 +806,9 @@ TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
 
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
+
+VCS_REF_HEAD_REVISION: Final = "vcs.ref.head.revision"
+"""Commit that is checked out in the program's folder."""
 
 
 class CpuModeValues:
@@ -1123,6 +1150,25 @@ class RlRolloutStatusValues:
     """It came to its end and is not used."""
 
 
+class RlRunPartValues:
+    """Known values of `rl.run.part`."""
+
+    IMPORT: Final = "import"
+    """Importing large libraries."""
+    MODEL: Final = "model"
+    """Loading a model."""
+    TOKENIZER: Final = "tokenizer"
+    """Loading a tokenizer."""
+    DATASET: Final = "dataset"
+    """Loading or mapping a data set."""
+    TRAINER: Final = "trainer"
+    """Making a trainer ready for its first step."""
+    ENGINE: Final = "engine"
+    """Starting an inference engine in the process."""
+    RENDEZVOUS: Final = "rendezvous"
+    """Waiting until all ranks have joined the process group."""
+
+
 class RlSamplingReasonValues:
     """Known values of `rl.sampling.reason`."""
 
@@ -1330,11 +1376,12 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     JSONRPC_REQUEST_ID,
     MCP_RESOURCE_URI,
     MCP_SESSION_ID,
+    PROCESS_COMMAND_ARGS,
     PROCESS_PID,
+    RL_CAUSE_EXCEPTION_MESSAGE,
     RL_CHILD_PID,
     RL_EVENT_LOOP_BLOCKED_NUMBER,
     RL_EVENT_LOOP_TASK,
-    RL_EXCEPTION_CAUSE_MESSAGE,
     RL_EXCEPTION_PROGRAM_LOCATION,
     RL_GROUP_ID,
     RL_INFERENCE_WEIGHT_VERSION,
@@ -1357,6 +1404,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_STEP_LAST,
     RL_TRAJECTORIES_STEP,
     SERVICE_INSTANCE_ID,
+    VCS_REF_HEAD_REVISION,
 )
 """Attributes without a bound on their values: never on a metric."""
 

@@ -462,6 +462,15 @@ RL_RUN: Final = definitions.SpanDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_RUN_PART: Final = definitions.SpanDefinition(
+    type="rl.run.part",
+    kind="internal",
+    description="Time of the leading process outside of steps, where it is known what for",
+    attributes=(
+        attributes.RL_RUN_PART,
+        attributes.ERROR_TYPE,
+    ),
+)
 RL_SAMPLE: Final = definitions.SpanDefinition(
     type="rl.sample",
     kind="internal",

@@ -21,6 +21,7 @@
 ``propagation``           trace context and baggage to and from other processes
 ``randomness``            the private random generator
 ``redaction``             the user's function that sees content before it is recorded
+``run_parts``             what the leading process does outside of steps, and which program it runs
 ``run_span``              the span of the run
 ``sampling``              hints for the sampler of the collector
 ``scope``                 the class :class:`Scope`

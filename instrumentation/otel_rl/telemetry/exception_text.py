@@ -82,8 +82,8 @@ def origin_attributes(error: BaseException) -> dict[str, Any]:
     raised = next((place for place in places if not place.is_of_python), places[0] if places else None)
     values: dict[str, Any] = {}
     if root is not error:
-        values[attributes.RL_EXCEPTION_CAUSE_TYPE] = error_type(root)
-        values[attributes.RL_EXCEPTION_CAUSE_MESSAGE] = redaction.text(str(root), "logs")
+        values[attributes.RL_CAUSE_EXCEPTION_TYPE] = error_type(root)
+        values[attributes.RL_CAUSE_EXCEPTION_MESSAGE] = redaction.text(str(root), "logs")
     if raised is not None:
         values[attributes.CODE_FILE_PATH] = raised.path
         values[attributes.CODE_LINE_NUMBER] = raised.line

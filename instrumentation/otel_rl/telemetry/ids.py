@@ -30,7 +30,7 @@ def derive(*parts: object) -> SpanIds:
 
     The hash is uniformly distributed, so ratio samplers treat these ids like random ones.
     """
-    digest = blake2b("/".join(map(str, parts)).encode(), digest_size=24).digest()
+    digest = blake2b("/".join(map(str, parts)).encode(errors="surrogateescape"), digest_size=24).digest()
     return SpanIds(int.from_bytes(digest[:16], "big") or 1, int.from_bytes(digest[16:], "big") or 1)
 
 

@@ -1,4 +1,4 @@
-"""Callbacks at the first record, before the shutdown and after a fork, for parts that cannot detect these themselves.
+"""Callbacks at the first record, at a flush, before the shutdown and after a fork, for parts that cannot detect these.
 
 :class:`~otel_rl.telemetry.scope.Scope` calls :func:`run_first_record_callbacks`. ``otel_rl.ending`` calls the others:
 :func:`run_shutdown_callbacks` before its final flush, :func:`run_after_fork_callbacks` in a forked child.
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
 
 #: How many forks lie between this process and the first one: what a process above has begun is not ours to end.
 forks = 0
+#: The process is ending: what has not begun by now must not begin.
+is_ending = False
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []
 _after_fork: list[Callable[[], None]] = []
+_before_flush: list[Callable[[], None]] = []
+_at_intervals: list[Callable[[], None]] = []
 
 
 def at_first_record(callback: Callable[[], None]) -> None:
@@ -48,8 +52,34 @@ def after_fork_in_child(callback: Callable[[], None]) -> None:
         _after_fork.append(callback)
 
 
+def before_flush(callback: Callable[[], None]) -> None:
+    """Run ``callback`` before each flush that the program asks for, in a signal handler too: it may only post."""
+    _before_flush.append(callback)
+
+
+def run_flush_callbacks() -> None:
+    """Run the callbacks of a flush; what they post is recorded before it is served."""
+    for callback in _before_flush:
+        with guard("lifecycle.before_flush"):
+            callback()
+
+
+def at_intervals(callback: Callable[[], None]) -> None:
+    """Run ``callback`` about once a second, on an I/O thread that runs; it must be cheap, and may only post."""
+    _at_intervals.append(callback)
+
+
+def run_interval_callbacks() -> None:
+    """Run the callbacks that are due again and again."""
+    for callback in _at_intervals:
+        with guard("lifecycle.at_intervals"):
+            callback()
+
+
 def run_shutdown_callbacks() -> None:
     """Run each registered callback once; the second call finds none left."""
+    global is_ending
+    is_ending = True
     deferral.drain_all()
     while _before_shutdown:
         callback = _before_shutdown.pop()
@@ -66,8 +96,9 @@ def run_after_fork_callbacks() -> None:
 
 
 def _count_fork() -> None:
-    global forks
+    global forks, is_ending
     forks += 1
+    is_ending = False
 
 
 # Also where nothing of ``otel_rl.ending`` follows the forks, as in a program that sets up its own SDK.

@@ -9,6 +9,7 @@ record; ``rl.run.end`` when the process ends in order. A begin without an end me
 
 from __future__ import annotations
 
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRoleValues
@@ -36,8 +38,10 @@ SAMPLED = TraceFlags(TraceFlags.SAMPLED | TraceFlags.RANDOM_TRACE_ID)
 
 #: Exit status of the interpreter after an uncaught exception.
 _FAILED = 1
-#: Log records by which a process says that it has begun and ended.
-EVENTS = 2
+#: Begin and end of otel-rl's own start-up in ns since the epoch; None where another start-up has loaded it.
+start_up: tuple[int, int] | None = None
+#: What a process records of itself alone, by signal: at least the span of the run, and that it has begun and ended.
+own_records = {"traces": 1, "logs": 2}
 
 _started = clock.now()
 _parent: Context | None = None
@@ -46,6 +50,8 @@ _announced = False
 _ended = False
 _listening = False
 _error: BaseException | None = None
+#: Name of the signal that ends the process.
+_signal: str | None = None
 #: Rank and world size that belong to the process above this one.
 _inherited: tuple[int | None, int | None] = (None, None)
 
@@ -60,6 +66,12 @@ def fail(error: BaseException) -> None:
     """Note that the program is ending with this uncaught exception."""
     global _error
     _error = error
+
+
+def stopped_by(signal: str) -> None:
+    """Note that the process ends in order because of this signal."""
+    global _signal
+    _signal = signal
 
 
 def _expected_ids() -> ids.SpanIds:
@@ -108,7 +120,7 @@ def _announce(identity: process_identity.ProcessIdentity) -> None:
     global _announced
     if not _announced and _is_final(identity) and _reports(identity):
         _announced = True
-        _emit(events.RL_RUN_START, _started)
+        emit(events.RL_RUN_START, _started)
 
 
 def _is_final(identity: process_identity.ProcessIdentity) -> bool:
@@ -144,14 +156,17 @@ def close() -> None:
     _ended = True
     if not _announced:
         _announced = True
-        _emit(events.RL_RUN_START, _started)
-    failure: dict[str, object] = {attributes.ERROR_TYPE: None if _error is None else error_type(_error)}
+        emit(events.RL_RUN_START, _started)
+    outcome: dict[str, object] = {
+        attributes.ERROR_TYPE: None if _error is None else error_type(_error),
+        attributes.RL_RUN_END_SIGNAL: _signal,
+    }
     # Ctrl-C is how a server is stopped, and ends by its signal.
     is_interrupted = isinstance(_error, KeyboardInterrupt)
     if _error is not None and not is_interrupted:
-        failure[attributes.PROCESS_EXIT_CODE] = _FAILED
+        outcome[attributes.PROCESS_EXIT_CODE] = _FAILED
     if not identity.leads:
-        _emit(events.RL_RUN_END, clock.now(), failure)
+        emit(events.RL_RUN_END, clock.now(), outcome)
         return
     with ids.pinned(_expected_ids()):
         span = _scope.start_span(
@@ -160,7 +175,13 @@ def close() -> None:
             context=_parent or Context(),
             start_time=_started,
         )
-    _emit(events.RL_RUN_END, clock.now(), failure)
+    # Nothing is imported at the end: what has parts has loaded it.
+    run_parts = sys.modules.get("otel_rl.telemetry.run_parts")
+    if run_parts is not None:
+        with guard("run_span.parts"):
+            run_parts.report(at_end=True)
+            outcome.update(run_parts.facts())
+    emit(events.RL_RUN_END, clock.now(), outcome)
     _scope.end_span(span, None if is_interrupted else _error)
 
 
@@ -169,16 +190,18 @@ def _attributes() -> dict[str, object]:
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
-def _emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+def emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+    """Record an event of the run at ``timestamp`` (ns since the epoch) with its ids and ``further`` attributes."""
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
     _scope.event(event, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
 
 
 def _forget() -> None:
     """Forget the parent's state: a child begins at the fork, and reports it with its first record or rank."""
-    global _started, _touched, _announced, _ended, _error, _inherited
-    _started, _error = clock.now(), None
+    global _started, _touched, _announced, _ended, _error, _signal, _inherited
+    _started, _error, _signal = clock.now(), None, None
     _touched = _announced = _ended = False
+    own_records.update(traces=1, logs=2)
     _inherited = _place(process_identity.current())
 
 

@@ -15,6 +15,7 @@
 ``sync_operations``    operations on an engine as parts of the phase that syncs
 ``systems``            system, algorithm and role of this process
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
+``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them

@@ -12,6 +12,7 @@ a step open at once. :func:`where` answers which step a caller is in.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from contextvars import ContextVar
 from itertools import count
@@ -465,6 +466,21 @@ def loop_in(context: Context) -> Loop | None:
 def last_iteration() -> int | None:
     """Return the iteration begun last in this process."""
     return _last_iteration
+
+
+def is_missing() -> bool:
+    """Return whether the program has made an optimizer of torch, and no step was opened; imports and patches nothing.
+
+    torch wraps ``step`` of a class of optimizers when the first of them is made, and marks it as ``hooked``
+    (torch 2.4 to 2.13, ``Optimizer._patch_step_function``).
+    """
+    optimizers = sys.modules.get("torch.optim.optimizer")
+    return _last_iteration is None and optimizers is not None and _was_made(optimizers.Optimizer)
+
+
+def _was_made(optimizer: type) -> bool:
+    own = getattr(vars(optimizer).get("step"), "hooked", False)
+    return bool(own) or any(map(_was_made, optimizer.__subclasses__()))
 
 
 class FailedPart(NamedTuple):

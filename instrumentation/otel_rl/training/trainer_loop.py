@@ -67,6 +67,8 @@ class TrainerLoop(steps.Loop):
         #: The last step that a log call with a loss has covered, and the tokens counted so far.
         self._last_logged = 0
         self._tokens = 0
+        #: Since when it prepares its first step, in ns since the epoch; None from that on.
+        self.prepares_since: int | None = None
 
     # -- the call of train() ---------------------------------------------------------------------------------------
 

@@ -1,8 +1,11 @@
 """Numbers of every trajectory: one record ``rl.trajectories`` per iteration, a list per column.
 
-Trajectories that end one by one (:func:`add`) wait for the end of the step that is open, so that a step has one record,
+Trajectories that end one by one (:func:`add`) wait for the end of the open step, so that a step has one record,
 whatever is exported meanwhile; those outside of all steps for the next export. What a trainer makes in a batch
 (:func:`add_batch`) is columns already. Everything but the call itself happens on an I/O thread, where there is one.
+
+For a process that is killed in a step, ``otel_rl.flush`` and :data:`COPY_SECONDS` make a copy of rows that wait, not of
+batches: ``rl.trajectories.pending``. What the program says of a rollout until the step ends is in the record only.
 
 The records are the exact form of rewards: the health rules read them, live through :data:`listener`.
 
@@ -14,6 +17,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,12 +32,11 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody
-from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS
-from otel_rl.training import phases, steps, trajectory_columns, trajectory_counts
+from otel_rl.training import phases, steps, trajectory_bodies, trajectory_columns, trajectory_counts
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opentelemetry.trace import Span
 
@@ -46,6 +50,8 @@ Taken = TypeVar("Taken")
 MAXIMUM_ROWS = 8192
 #: Without an I/O thread rows outside of all steps wait for so many others, or for so many seconds.
 WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
+#: Seconds after which a copy of a row of an open step leaves.
+COPY_SECONDS = 30.0
 #: Why a row is dropped.
 LIMIT = "trajectory_limit"
 #: Of a record that belongs to no step. Not an empty one, which stands for the current one in the SDK.
@@ -68,8 +74,12 @@ _SITE = guard("trajectories.record")
 _LISTENER = guard("trajectories.listener")
 
 
-class _WaitingRows(NamedTuple):
-    """Rows of one iteration and one source, one or many, that wait for the end of ``step``."""
+@dataclass(slots=True, eq=False)
+class _WaitingRows:
+    """Rows of one iteration and one source, one or many, that wait for the end of ``step``.
+
+    ``copy`` makes them as they are known now; None where they can be made only once.
+    """
 
     scope: Scope
     source: str
@@ -78,11 +88,28 @@ class _WaitingRows(NamedTuple):
     context: Context
     rows: int
     make: Callable[[], Columns]
+    copy: Callable[[], Columns] | None = None
+    since: float = field(default_factory=time.monotonic)
+    is_copied: bool = False
 
     @property
     def is_held(self) -> bool:
         """True while further rows may come for the same record."""
         return self.step is not None and self.step.is_open
+
+    @property
+    def group(self) -> tuple[str, int | None, str, steps.Step | None]:
+        """Rows with the same one go into the same record."""
+        return self.scope.name, self.iteration, self.source, self.own_step
+
+    def common(self, made: Sequence[Columns]) -> dict[str, Any]:
+        """Attributes of the record that has these rows, and others of the same group: ``made`` are all of them."""
+        return {
+            attributes.RL_LOOP_NAME: None if self.step is None else self.step.loop.name,
+            attributes.RL_TRAJECTORIES_STEP: None if self.own_step is None else self.own_step.iteration,
+            attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(part.estimator for part in made),
+            attributes.RL_GROUP_SIZE: trajectory_columns.common(part.group_size for part in made),
+        }
 
     @property
     def own_step(self) -> steps.Step | None:
@@ -156,20 +183,26 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
         row[attributes.RL_ROLLOUT_EVALUATION] = True
     step = steps.where().step
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    _keep(_WaitingRows(scope, source, iteration, step, context, 1, lambda: _of_one(row, trajectory)))
+    make, copy = partial(_of_one, row, trajectory), partial(_with_late, row, trajectory)
+    _keep(_WaitingRows(scope, source, iteration, step, context, 1, make, copy))
     return totals
 
 
 def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
-    """Return the row, with what the program has said since its end."""
+    """Return the row for good."""
     trajectory.is_recorded = True
+    return _with_late(row, trajectory)
+
+
+def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
+    """Return the row, with what the program has said since its end."""
     late = {
         attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
         attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
         attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
         attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
     }
-    row |= {key: value for key, value in late.items() if value is not None}
+    row = row | {key: value for key, value in late.items() if value is not None}
     if trajectory.discard_reason is not None and row[attributes.RL_ROLLOUT_STATUS] == RlRolloutStatusValues.FINISHED:
         row[attributes.RL_ROLLOUT_STATUS] = RlRolloutStatusValues.DISCARDED
     scores = {name: (value,) for name, value in trajectory.rewards.items()}
@@ -256,6 +289,40 @@ def _step_ended(*_: object) -> None:
         record()
 
 
+def copy_due() -> None:
+    """Have copies of the rows made that have waited for long; an I/O thread asks again and again."""
+    # The first one has waited longest.
+    first = next((waiting for waiting in _waiting.copy() if not waiting.is_copied and waiting.copy is not None), None)
+    if first is not None and time.monotonic() - first.since >= COPY_SECONDS:
+        copy_soon()
+
+
+def copy_soon() -> None:
+    """Have copies made of all rows that wait for the end of a step, before the next export."""
+    if _waiting:
+        deferral.post(Signal.LOGS, _copy)
+
+
+def _copy() -> None:
+    groups: dict[tuple[str, int | None, str, steps.Step | None], list[_WaitingRows]] = {}
+    for waiting in _waiting.copy():
+        if waiting.copy is not None and not waiting.is_copied and waiting.is_held:
+            waiting.is_copied = True
+            groups.setdefault(waiting.group, []).append(waiting)
+    for group in groups.values():
+        with _SITE:
+            made = [waiting.copy() for waiting in group if waiting.copy is not None]
+            _, bodies = trajectory_bodies.make(made, [waiting.rows for waiting in group])
+            first = group[0]
+            which = {
+                attributes.RL_LOOP_ITERATION: first.iteration,
+                attributes.RL_TRAJECTORIES_SOURCE: first.source,
+                **first.common(made),
+            }
+            for body in bodies:
+                first.scope.event(events.RL_TRAJECTORIES_PENDING, body=body, attributes=which, context=first.context)
+
+
 def record() -> None:
     """Record what waits, a record per iteration and source; rows of an open step wait on while there is room."""
     global _posted
@@ -277,8 +344,7 @@ def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
             held.append(waiting)
             continue
         _rows -= waiting.rows
-        key = waiting.scope.name, waiting.iteration, waiting.source, waiting.own_step
-        groups.setdefault(key, []).append(waiting)
+        groups.setdefault(waiting.group, []).append(waiting)
     if not _waiting and not held:
         _rows = 0  # two threads that counted at once may have counted one
     _waiting.extendleft(reversed(held))
@@ -320,47 +386,24 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
     made = [waiting.make() for waiting in group]
     step = first.own_step
     timestamp = None if step is None else step.end_time
-    columns = trajectory_columns.joined([part.values for part in made], counts, trajectory_columns.plain)
-    scores = trajectory_columns.joined(
-        [part.scores for part in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
-    )
-    metrics = trajectory_columns.joined(
-        [part.metrics for part in made], counts, trajectory_columns.finite, MAXIMUM_REWARDS
-    )
-    common = {
-        attributes.RL_LOOP_NAME: None if first.step is None else first.step.loop.name,
-        attributes.RL_TRAJECTORIES_STEP: None if step is None else step.iteration,
-        attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(part.estimator for part in made),
-        attributes.RL_GROUP_SIZE: trajectory_columns.common(part.group_size for part in made),
-    }
-    count, names = sum(counts), _names_and_weights(scores, metrics, made)
-    of_functions = [*scores.values(), *metrics.values()]
-    for begin, end, characters in trajectory_columns.parts(columns, of_functions, names, count):
-        body = PlainBody({key: values[begin:end] for key, values in columns.items()}, **names)
-        body.characters = characters
-        if scores:
-            body[attributes.RL_REWARD_SCORES] = [values[begin:end] for values in scores.values()]
-        if metrics:
-            body[attributes.RL_ROLLOUT_METRIC_VALUES] = [values[begin:end] for values in metrics.values()]
-        _emit(first.scope, body, first.context, first.iteration, first.source, started, left_out, common, timestamp)
+    columns, bodies = trajectory_bodies.make(made, counts)
+    for body in bodies:
+        _emit(
+            first.scope,
+            body,
+            first.context,
+            first.iteration,
+            first.source,
+            started,
+            left_out,
+            first.common(made),
+            timestamp,
+        )
         if step is not None and listener is not None:
             with _LISTENER:
                 listener(step, body, first.iteration)
         started = left_out = 0
-    trajectory_counts.count_ended(first.scope, first.source, columns, count, first.context)
-
-
-def _names_and_weights(scores: Collection[str], metrics: Collection[str], made: Sequence[Columns]) -> dict[str, Any]:
-    """Return the names of the columns of scores and metrics, and the weights where one is not 1."""
-    names: dict[str, Any] = {}
-    if scores:
-        names[attributes.RL_REWARD_NAMES] = trajectory_columns.named(scores)
-        weights = [trajectory_columns.weight_of(name, made) for name in scores]
-        if any(weight != 1 for weight in weights):
-            names[attributes.RL_REWARD_WEIGHTS] = weights
-    if metrics:
-        names[attributes.RL_ROLLOUT_METRIC_NAMES] = trajectory_columns.named(metrics)
-    return names
+    trajectory_counts.count_ended(first.scope, first.source, columns, sum(counts), first.context)
 
 
 def _emit(
@@ -401,4 +444,6 @@ def _forget() -> None:
 
 # Here and not with the first row: before the listener of the health rules, which judges a step when it has ended.
 steps.listeners.add(_step_ended)
+lifecycle.before_flush(copy_soon)
+lifecycle.at_intervals(copy_due)
 lifecycle.after_fork_in_child(_forget)

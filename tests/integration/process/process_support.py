@@ -131,7 +131,7 @@ class Store:
         ]
 
     def span_names(self) -> list[str]:
-        return sorted(span["name"] for span in self.spans() if span["name"] != "rl.run")
+        return sorted(span["name"] for span in self.spans() if not span["name"].startswith("rl.run"))
 
     def points(self, metric_name: str) -> list[dict[str, Any]]:
         """Data points of a metric, in the order written."""
@@ -181,22 +181,27 @@ def closed_port() -> int:
 
 
 class Collector:
-    """Counts OTLP/HTTP requests by path, and keeps their content; answers each with ``status``."""
+    """Counts OTLP/HTTP requests by path, and keeps their content; answers each with ``status``, headers and body."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
+        self.status = status
         self.requests: list[str] = []
         self.bodies: list[tuple[str, bytes]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                body = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
-                outer.bodies.append((self.path, body))
+                sent = self.rfile.read(int(self.headers["Content-Length"]))
+                sent = gzip.decompress(sent) if self.headers["Content-Encoding"] == "gzip" else sent
+                status = outer.status
+                if status < 500:
+                    outer.bodies.append((self.path, sent))
                 outer.requests.append(self.path)
                 self.send_response(status)
-                self.send_header("Content-Length", "0")
+                for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+                    self.send_header(name, value)
                 self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 """Silent."""

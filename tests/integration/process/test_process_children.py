@@ -143,16 +143,35 @@ def test_sitecustomize_of_the_user_that_raises_costs_what_it_costs_without_us(pr
     assert programs.store.span_names() == ["work"]
 
 
-def test_program_that_replaces_itself_goes_on_recording_as_the_same_run(programs: Programs) -> None:
-    second = programs.write("second.py", ONE_SPAN)
-    done = programs.instrumented(
-        ONE_SPAN + "trace.get_tracer_provider().force_flush()\n"
-        f"import os, sys; os.execv(sys.executable, [sys.executable, {str(second)!r}])\n"
-    )
+@pytest.mark.parametrize("call", ["os.execv(sys.executable, ", "os.execlpe(sys.executable, *", "os.execvp('python', "])
+def test_program_that_replaces_itself_goes_on_as_a_later_attempt_and_loses_nothing(
+    programs: Programs, call: str
+) -> None:
+    step = "import otel_rl\nwith otel_rl.step(1): pass\n"
+    second = programs.write("second.py", step)
+    arguments = f"[sys.executable, {str(second)!r}{', os.environ' if 'lpe' in call else ''}])\n"
+    done = programs.instrumented(f"{step}import os, sys\n{call}{arguments}")
 
-    assert programs.store.span_names() == ["work", "work"]
-    assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
+    assert done.code == 0, done.err
+    manifests = programs.store.manifests()
+    assert sorted(one["attempt"] for one in manifests) == ["0.0.0", "0.0.1"]
+    assert len({one["run_id"] for one in manifests}) == 1
+    roots = [span["spanId"] for span in programs.store.spans() if span["name"] == "rl.loop"]
+    assert len(set(roots)) == len(roots) == 2
     assert len(done.err.splitlines()) == 1
+
+
+def test_a_replacement_that_fails_fails_as_without_us(programs: Programs) -> None:
+    text = (
+        "import os\n"
+        "for call in (lambda: os.execv('/no/such', ['x']), lambda: os.execvp('no-such', ['x']), lambda: os.execv(1)):\n"
+        "    try: call()\n"
+        "    except Exception as error: print(repr(error))\n"
+    )
+    plain, instrumented = programs.plain(text), programs.instrumented(text)
+
+    assert plain.code == instrumented.code == 0
+    assert instrumented.out == plain.out
 
 
 def _parent_of_a_worker(work: str, method: str = "spawn") -> str:
@@ -170,8 +189,9 @@ def test_program_whose_children_alone_record_says_where_their_files_are(programs
     done = programs.instrumented(_parent_of_a_worker(ONE_SPAN, method))
 
     (directory,) = programs.store.directories
+    run = directory.parent
     assert done.err.splitlines() == [
-        f"otel-rl: child processes recorded; show it with: otel-rl report ./otel-rl/{directory.parent.name}"
+        f"otel-rl: child processes recorded; show it with: otel-rl report ./otel-rl/{run.name} ({run.as_uri()})"
     ]
 
 

@@ -164,15 +164,53 @@ def test_variables_that_make_no_sense_are_told_once_per_launch(programs: Program
     [
         ("OTEL_PYTHON_ID_GENERATOR", "nonsense"),
         ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://[bad"),
+        ("OTEL_ATTRIBUTE_COUNT_LIMIT", "-1"),
+        ("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", "1.5"),
+        ("OTEL_METRICS_EXEMPLAR_FILTER", "nonsense"),
     ],
 )
-def test_variable_with_which_nothing_can_be_set_up_costs_one_line(programs: Programs, variable: str, text: str) -> None:
+def test_value_that_the_sdk_refuses_costs_one_line_and_the_default_is_used(
+    programs: Programs, variable: str, text: str
+) -> None:
     done = programs.instrumented(ONE_SPAN + "print('ran')", **{variable: text})
 
     assert (done.code, done.out) == (0, "ran\n")
+    complaint, last = done.err.splitlines()
+    assert f'{variable}="{text}" cannot be used' in complaint
+    assert last.startswith("otel-rl: recorded 2 spans")
+    assert programs.store.span_names() == ["work"]
+
+
+def test_endpoint_that_is_no_address_is_named_and_the_data_kept(programs: Programs) -> None:
+    done = programs.instrumented(ONE_SPAN + "print('ran')", OTEL_EXPORTER_OTLP_ENDPOINT="http://[bad")
+
+    assert (done.code, done.out) == (0, "ran\n")
+    assert "could not be delivered to http://[bad" in done.err.splitlines()[-1]
+    assert programs.store.span_names() == ["work"]
+
+
+def test_configurator_that_is_not_installed_is_named(programs: Programs) -> None:
+    done = programs.instrumented(ONE_SPAN + "print('ran')", OTEL_PYTHON_CONFIGURATOR="nonsense")
+
+    assert (done.code, done.out) == (0, "ran\n")
     (line,) = done.err.splitlines()
-    assert "nothing is recorded" in line
+    assert 'OTEL_PYTHON_CONFIGURATOR="nonsense" is not an installed configurator; nothing is recorded' in line
+
+
+def test_metric_exporter_that_cannot_be_opened_stops_no_other_signal(programs: Programs) -> None:
+    # As a Prometheus exporter whose port another rank has: it is opened at the start.
+    done = programs.instrumented(
+        ONE_SPAN + "print('ran')",
+        OTEL_METRICS_EXPORTER="otlp",
+        OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE="delta",
+        OTEL_EXPORTER_OTLP_METRICS_TIMEOUT="soon",
+    )
+
+    assert (done.code, done.out) == (0, "ran\n")
+    complaint, last = done.err.splitlines()
+    assert "this process exports no metrics with it, everything else goes on" in complaint
+    assert last.startswith("otel-rl: recorded 2 spans and 2 log records")
+    assert programs.store.span_names() == ["work"]
 
 
 def test_number_without_end_counts_as_none(programs: Programs) -> None:

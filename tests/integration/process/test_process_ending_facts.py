@@ -47,8 +47,8 @@ def test_the_root_cause_of_a_chain_its_library_and_the_line_of_the_program(progr
     assert done.code == 1
     values = exception(programs)
     assert values[names.EXCEPTION_TYPE] == "RuntimeError"
-    assert values[names.RL_EXCEPTION_CAUSE_TYPE] == "FileNotFoundError"
-    assert "missing.jsonl" in values[names.RL_EXCEPTION_CAUSE_MESSAGE]
+    assert values[names.RL_CAUSE_EXCEPTION_TYPE] == "FileNotFoundError"
+    assert "missing.jsonl" in values[names.RL_CAUSE_EXCEPTION_MESSAGE]
     assert (values[names.CODE_FILE_PATH], values[names.CODE_LINE_NUMBER]) == ("batches/__init__.py", "4")
     assert values[names.CODE_FUNCTION_NAME] == "load"
     assert values[names.RL_EXCEPTION_LIBRARY] == "batches"
@@ -141,3 +141,14 @@ def test_ctrl_c_fails_no_run(programs: Programs) -> None:
     assert event["severityText"] == "WARN"
     (span,) = [span for span in programs.store.spans() if span["name"] == "rl.run"]
     assert span.get("status", {}).get("code") != 2
+
+
+def test_the_message_of_the_root_cause_passes_the_redaction_of_the_user(programs: Programs) -> None:
+    programs.write("privacy.py", "def redact(text): return text.replace('secret', '[gone]')\n")
+    programs.instrumented(
+        ONE_SPAN + "try: {}['secret']\nexcept KeyError as error: raise ValueError('x') from error\n",
+        OTEL_RL_REDACT="privacy:redact",
+    )
+    values = exception(programs)
+    assert values[names.RL_CAUSE_EXCEPTION_TYPE] == "KeyError"
+    assert values[names.RL_CAUSE_EXCEPTION_MESSAGE] == "'[gone]'"

@@ -36,7 +36,10 @@ def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(
     (line,) = done.err.splitlines()
     assert re.search(r"2 spans, 1 metric point and 2 log records could not be delivered to http://127.0.0.1:\d+", line)
     assert "unset OTEL_EXPORTER_OTLP_ENDPOINT" in line
-    assert not (programs.directory / "otel-rl").exists()
+    assert "kept in ./otel-rl/" in line
+    assert programs.store.span_names() == ["work"]
+    assert len(programs.store.points("made")) == 1
+    assert ("may come twice" in line) is (state == "hanging")
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])

@@ -90,3 +90,24 @@ def test_directory_of_the_user_is_not_hidden_from_git(programs: Programs) -> Non
 
     assert not (programs.directory / "results/.gitignore").exists()
     assert (programs.directory / "results/one/.gitignore").read_text() == "*\n"
+
+
+def test_disk_that_is_slow_and_makes_progress_loses_nothing_at_the_end(programs: Programs) -> None:
+    # As on a busy machine: the writes together take longer than the timeout, none of them does.
+    done = programs.instrumented(
+        ONE_SPAN + "import otel_rl, time\n"
+        "assert otel_rl.flush(30)\n"
+        "from otel_rl.store.writer import rotating_file\n"
+        "def slow(self, data, items, append=rotating_file.RotatingFile.append):\n"
+        "    time.sleep(0.6)\n"
+        "    return append(self, data, items)\n"
+        "rotating_file.RotatingFile.append = slow\n"
+        "with otel_rl.tool('last'): metrics.get_meter('program').create_counter('late').add(1)\n",
+        OTEL_RL_EXIT_TIMEOUT="1",
+    )
+
+    assert "no answer in time" not in done.err
+    assert programs.store.span_names() == ["execute_tool last", "work"]
+    assert len(programs.store.points("late")) == 1
+    assert len(programs.store.events("rl.run.end")) == 1
+    assert programs.store.manifests()[0]["clean_exit"] is True

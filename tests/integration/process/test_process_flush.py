@@ -84,7 +84,9 @@ def test_observable_callback_that_flushes_does_not_wait_for_itself(programs: Pro
     assert done.out == "True [False]\n"
 
 
-def test_process_has_one_thread_for_files_and_one_for_the_network(programs: Programs, collector: Collector) -> None:
+def test_process_has_one_thread_for_files_one_for_the_network_and_one_for_sigterm(
+    programs: Programs, collector: Collector
+) -> None:
     done = programs.instrumented(
         RECORD + "import threading\nfrom opentelemetry import metrics\n"
         "record('x'); otel_rl.event('e'); metrics.get_meter('m').create_counter('made').add(1)\n"
@@ -97,7 +99,7 @@ def test_process_has_one_thread_for_files_and_one_for_the_network(programs: Prog
         OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
     )
 
-    assert done.out == "['otel-rl-files', 'otel-rl-network']\n"
+    assert done.out == "['otel-rl-files', 'otel-rl-network', 'otel-rl-sigterm']\n"
     assert set(collector.requests) == {"/v1/traces", "/v1/metrics", "/v1/logs"}
     # Two sinks, one span: the last line counts it once.
     assert "recorded 2 spans," in done.err

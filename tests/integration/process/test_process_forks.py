@@ -40,6 +40,53 @@ def test_multiprocessing_worker_reports_its_own_numbers(programs: Programs, meth
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_worker_of_the_copy_of_multiprocessing_reports_too(programs: Programs, method: str) -> None:
+    pytest.importorskip("multiprocess")
+    done = programs.instrumented(
+        PROGRAM.replace("multiprocessing", "multiprocess") + "if __name__ == '__main__':\n"
+        f"    process = multiprocess.get_context({method!r}).Process(target=work, args=('worker', 10))\n"
+        "    process.start(); process.join(); print(process.exitcode)\n"
+    )
+
+    assert done.out == "0\n"
+    assert programs.store.span_names() == ["worker"]
+    assert {manifest["clean_exit"] for manifest in programs.store.manifests()} == {True}
+
+
+def test_workers_of_a_dataset_that_is_mapped_report_every_call(programs: Programs) -> None:
+    pytest.importorskip("datasets")
+    done = programs.instrumented(
+        "import datasets, otel_rl\n"
+        "def label(row):\n"
+        "    with otel_rl.span('label'):\n"
+        "        return {'y': row['x']}\n"
+        "if __name__ == '__main__':\n"
+        "    print(datasets.Dataset.from_dict({'x': list(range(20))}).map(label, num_proc=2).num_rows)\n"
+    )
+
+    assert (done.code, done.out) == (0, "20\n"), done.err
+    assert programs.store.span_names() == ["label"] * 20
+    # dill can pickle the function, and so the module that it names: datasets finds its cache again.
+    assert "hash" not in done.err
+
+
+def test_workers_of_joblib_report_every_call(programs: Programs) -> None:
+    pytest.importorskip("joblib")
+    done = programs.instrumented(
+        "import joblib, otel_rl\n"
+        "def work(number):\n"
+        "    with otel_rl.span('call'):\n"
+        "        return number\n"
+        "if __name__ == '__main__':\n"
+        "    print(joblib.Parallel(n_jobs=2)(joblib.delayed(work)(number) for number in range(8)))\n"
+    )
+
+    assert (done.code, done.out) == (0, f"{list(range(8))}\n"), done.err
+    assert programs.store.span_names() == ["call"] * 8
+    assert {manifest["clean_exit"] for manifest in programs.store.manifests()} == {True}
+
+
 def test_plain_fork_keeps_the_exit_code_and_the_pid(programs: Programs) -> None:
     done = programs.instrumented(
         PROGRAM + "work('parent', 1)\n"

@@ -89,6 +89,10 @@ EDGES = {
     "cleared sys.modules": Edge(WORK + CLEARED_MODULES + "work()", said=""),
     "closed descriptors": Edge(WORK + "import os\nos.closerange(3, 256)\nwork()"),
     "standard streams that are closed": Edge(WORK, "{command} <&- >out 2>&-; echo $?; cat out"),
+    "default names of threads": Edge(
+        WORK
+        + "import threading, time\ntime.sleep(0.5)\nprint(threading.Thread().name, threading.Thread().name)\nwork()"
+    ),
     "no threads any more": Edge(WORK + "import _thread, threading\nthreading.Thread.start = None\nwork()"),
 }
 

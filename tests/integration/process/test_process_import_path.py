@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Collector, Finished, Programs
+
+from otel_rl.distro import import_path
 
 INSTRUMENT = SCRIPTS / "opentelemetry-instrument"
 SHOW = f"""
@@ -87,6 +90,46 @@ def test_program_with_a_module_named_like_one_that_we_need_is_recorded(
     assert (done.code, done.out) == (0, f"{programs.directory}/json.py {programs.directory}/logging.py\n")
     assert "otel-rl: recorded 3 spans" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["requests", "idna"])
+@pytest.mark.parametrize("is_up", [True, False], ids=["collector", "no collector"])
+def test_module_of_the_program_named_like_one_of_the_exporter_is_run_by_the_program_only(
+    programs: Programs, collector: Collector, name: str, is_up: bool
+) -> None:
+    programs.write(f"{name}.py", "print(__name__, 'of the program')\n")
+    endpoint = f"http://127.0.0.1:{collector.port if is_up else 1}"
+    environ = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    program = "import time\nimport otel_rl\nwith otel_rl.step(1): pass\ntime.sleep(1)\n"
+
+    alone = programs.instrumented(program, **environ)
+    imported = programs.instrumented(f"import {name}\n{program}", **environ)
+
+    assert (alone.code, alone.out) == (0, "")
+    assert (imported.code, imported.out) == (0, f"{name} of the program\n")
+    for done in (alone, imported):
+        assert ("otel-rl: recorded 3 spans" if is_up else "(Connection refused)") in done.err
+
+
+def test_of_a_folder_with_many_entries_only_those_named_like_a_module_of_ours_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(300):
+        (tmp_path / f"sample_{number}").mkdir()
+    (tmp_path / "queue").mkdir()
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "__init__.py").touch()
+    (tmp_path / "random.py").touch()
+    looked_at = []
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: looked_at.append(path) or exists(path))
+
+    found = import_path._modules_in(
+        {str(tmp_path): [entry.name for entry in tmp_path.iterdir()]}, {"json", "queue", "random", "socket"}
+    )
+
+    assert found == {"json", "random"}
+    assert len(looked_at) == 2
 
 
 def test_a_module_that_we_need_later_is_ours_for_us_and_the_programs_for_the_program(programs: Programs) -> None:

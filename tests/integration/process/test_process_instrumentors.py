@@ -126,6 +126,32 @@ def test_disabled_ones_are_not_loaded(programs: Programs) -> None:
         assert "disabled" in status["strange"]["reason"]
 
 
+#: What ``LoggingInstrumentor`` of opentelemetry-instrumentation-logging does to the program's output.
+LOGGING = """import logging
+if kwargs.get("enable_log_auto_instrumentation", True):
+    logging.getLogger().addHandler(logging.NullHandler())
+print("loaded")
+"""
+
+
+def test_the_instrumentor_of_logging_is_loaded_only_where_the_user_asks_for_it(programs: Programs) -> None:
+    installed = Installed(programs)
+    installed.instrumentor("logging", "logging_instr", LOGGING)
+    program = "import logging; logging.warning('of the program')"
+
+    done, status = installed.run(program)
+    assert (done.out, done.err) == ("", "WARNING:root:of the program\n")
+    assert status["logging"]["state"] == "skipped"
+    assert "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED=true" in status["logging"]["reason"]
+
+    done, status = installed.run(program, OTEL_PYTHON_LOG_CORRELATION="true")
+    assert (done.out, done.err) == ("loaded\n", "WARNING:root:of the program\n")
+    assert status["logging"]["state"] == "active"
+
+    done, status = installed.run(program, OTEL_PYTHON_LOG_AUTO_INSTRUMENTATION="true")
+    assert (done.out, done.err) == ("loaded\n", "")
+
+
 def test_of_two_owners_of_a_library_one_is_kept_and_the_other_reported(programs: Programs) -> None:
     installed = Installed(programs)
     installed.library("flask")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from process_support import Collector, closed_port
+from process_support import SCRIPTS, Collector, closed_port
 
 if TYPE_CHECKING:
     from process_support import Programs
 
+MCP_SERVER = Path(__file__).parents[2] / "support" / "mcp_tool_server.py"
 #: Three spans, the run's among them, and a metric point.
 PROGRAM = """
 from opentelemetry import metrics, trace
@@ -166,7 +168,8 @@ def test_a_destination_that_answers_with_an_error_is_not_said_to_be_missing(
     finally:
         collector.stop()
 
-    assert f"(code: {status}); it answers that {advice}" in line
+    assert f"(code: {status}): kept in " in line
+    assert f"; it answers that {advice}" in line
     assert "check that a collector answers" not in line
     assert "to write files" not in line
 
@@ -221,8 +224,84 @@ def test_a_plain_loop_with_collectives_is_told_what_was_counted_where_it_is_and_
     assert "no supported" not in line
 
 
+TORCH_LOOP = """
+import contextlib, sys, types
+import torch
+import otel_rl
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+for number in range(3):
+    with {around}:
+        model(torch.randn(1, 2)).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("is_lightning", [False, True])
+def test_a_plain_loop_of_torch_is_told_how_to_mark_its_steps(programs: Programs, is_lightning: bool) -> None:
+    text = TORCH_LOOP.format(around="contextlib.nullcontext()")
+    line = _line(programs, text + "sys.modules['lightning.pytorch'] = types" * is_lightning)
+
+    assert line.startswith(
+        "otel-rl: recorded no step (a loop of your own, or of a trainer that otel-rl does not know, "
+    )
+    assert ("in Lightning a callback opens it" in line) is is_lightning
+    assert "no supported" not in line
+
+
+@pytest.mark.parametrize(("around", "expected"), [("contextlib.nullcontext()", True), ("otel_rl.step(number)", False)])
+def test_the_report_says_that_a_program_which_trained_opened_no_step(
+    programs: Programs, around: str, expected: bool
+) -> None:
+    _line(programs, TORCH_LOOP.format(around=around) + "otel_rl.event('trained')\n")
+    report = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root)
+
+    assert ("No step was recorded, although the program made an optimizer" in report.err) is expected, report.err
+
+
+def test_a_plain_loop_of_torch_with_steps_is_told_nothing_of_it(programs: Programs) -> None:
+    assert "no step" not in _line(programs, TORCH_LOOP.format(around="otel_rl.step(number)"))
+
+
+def test_a_program_that_only_runs_a_model_of_torch_is_not_told_of_steps(programs: Programs) -> None:
+    line = _line(programs, A_WHILE + "import torch\ntorch.nn.Linear(2, 2)(torch.randn(1, 2))\n")
+
+    assert "recorded no step" not in line
+
+
 def test_a_loop_with_steps_is_not_told_how_to_mark_them(programs: Programs) -> None:
     line = _line(programs, DDP_LOOP.format(around="otel_rl.step(number)"))
 
     assert "no step" not in line
     assert line.startswith("otel-rl: recorded ")
+
+
+MCP_CLIENT = """
+import asyncio, os, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    server = StdioServerParameters(command=sys.executable, args=[SERVER, "stdio"], env=ENVIRONMENT)
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        await session.call_tool("add", {"a": 1, "b": 2})
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "children", "expected"),
+    [("None", "all", True), ("dict(os.environ)", "launchers", True), ("dict(os.environ)", "all", False)],
+)
+def test_an_mcp_server_that_is_not_recorded_is_named_with_the_way_to_record_it(
+    programs: Programs, environment: str, children: str, expected: bool
+) -> None:
+    pytest.importorskip("mcp")
+    text = MCP_CLIENT.replace("SERVER", repr(str(MCP_SERVER))).replace("ENVIRONMENT", environment)
+    line = _line(programs, text, OTEL_RL_CHILDREN=children)
+
+    assert ("MCP servers over stdio were not recorded (OTEL_RL_CHILDREN=all and" in line) is expected
+    assert (len(programs.store.directories) == 1) is expected

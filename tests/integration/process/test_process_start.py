@@ -16,7 +16,7 @@ def test_nothing_set_records_to_files_and_says_how_to_see_them(programs: Program
     assert [point["asInt"] for point in programs.store.points("made")] == ["1"]
     (run,) = [path for path in (programs.directory / "otel-rl").iterdir() if path.is_dir()]
     (line,) = done.err.splitlines()
-    assert line.endswith(f"otel-rl report ./otel-rl/{run.name}")
+    assert line.endswith(f"otel-rl report ./otel-rl/{run.name} ({run.as_uri()})")
     assert "2 spans" in line
     (manifest,) = programs.store.manifests()
     assert manifest["format"] == "otel-rl/1"

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from otel_rl.cli import main
 from otel_rl.cli.doctor import installed_instrumentors
@@ -78,6 +79,43 @@ def test_libraries_are_judged_by_their_installed_version(monkeypatch: Any, capsy
     assert (states["otel_rl_trl"]["state"], states["otel_rl_trl"]["reason"]) == ("skipped", "library not installed")
     assert states["otel_rl_gone"]["state"] == "failed"
     assert [one.partition(":")[0] for one in found["problems"]] == ["otel_rl_gone", "otel_rl_openai"]
+
+
+def _not_covered(monkeypatch: Any, capsys: Any, versions: dict[str, str]) -> list[str]:
+    monkeypatch.setattr(installed_instrumentors, "installed", versions.get)
+    return [f"{row['name']} {row['version']}" for row in _doctor(capsys)[1]["not_covered"]]
+
+
+@pytest.mark.usefixtures("one_library")
+def test_frameworks_that_nothing_instruments_are_named_with_what_is_recorded_anyway(
+    monkeypatch: Any, capsys: Any
+) -> None:
+    versions = {"lightning": "2.6", "pytorch-lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
+
+    assert _not_covered(monkeypatch, capsys, versions) == [
+        "lightning 2.6",
+        "accelerate 1",
+        "smolagents 1.1",
+        "wandb 0.2",
+    ]
+    assert _not_covered(monkeypatch, capsys, {}) == []
+    main(["doctor"])
+    assert "not covered" not in capsys.readouterr().out
+    monkeypatch.setattr(installed_instrumentors, "installed", versions.get)
+    main(["doctor"])
+    assert "`with otel_rl.step(number):`" in capsys.readouterr().out
+
+
+def test_what_an_instrumentor_of_others_or_a_covered_trainer_does_is_not_called_uncovered(
+    monkeypatch: Any, capsys: Any
+) -> None:
+    versions = {"smolagents": "1.1", "accelerate": "1.15", "trl": "1.16", "openai-agents": "0.3"}
+    _installed(monkeypatch, EntryPoint("otel_rl_trl", "otel_rl.instrumentors.trl:TRLInstrumentor", "x"))
+    monkeypatch.setattr(
+        installed_instrumentors, "_requirements", lambda _: [Requirement("trl<2"), Requirement("SmolAgents>=1")]
+    )
+
+    assert _not_covered(monkeypatch, capsys, versions) == ["openai-agents 0.3"]
 
 
 @pytest.mark.usefixtures("one_library")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from unit.report.synthetic_run import GrpoRun
@@ -41,7 +43,7 @@ def test_the_path_of_the_page_is_all_that_goes_to_stdout(run: Path, tmp_path: Pa
 def test_the_first_findings_are_told_in_at_most_three_lines(tmp_path: Path, capsys: Any) -> None:
     run = GrpoRun(tmp_path / "data").write()
     assert main(["report", str(run)]) == 0
-    lines = capsys.readouterr().err.splitlines()
+    *lines, _ = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith("critical: rank 1 failed: torch.OutOfMemoryError: out of memory while saving")
     assert lines[2].startswith("and ")
@@ -191,7 +193,24 @@ def test_the_version_is_told(capsys: Any) -> None:
     assert capsys.readouterr().out == f"otel-rl {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["unknown"], ["report", "--nonsense"]])
+def test_without_arguments_the_help_is_shown(capsys: Any) -> None:
+    assert main([]) == 0
+    captured = capsys.readouterr()
+    assert "report " in captured.out
+    assert captured.err == ""
+
+
+def test_an_address_to_click_on_is_shown_with_the_findings(tmp_path: Path, capsys: Any) -> None:
+    run = GrpoRun(tmp_path / "a folder", steps=2, error=False).write()
+    assert main(["report", str(run)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{run / 'report.html'}\n"
+    address = captured.err.splitlines()[-1].removeprefix("open ")
+    assert address.startswith("file:///")
+    assert Path(url2pathname(urlsplit(address).path)) == run / "report.html"
+
+
+@pytest.mark.parametrize("arguments", [["unknown"], ["report", "--nonsense"]])
 def test_a_wrong_command_line_is_refused_with_usage(arguments: list[str], capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)

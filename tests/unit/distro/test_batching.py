@@ -325,7 +325,7 @@ def test_reason_of_a_loss_is_not_that_of_another_destination():
     retrying.emit("log record")
     retrying._thread.post(lambda: retrying.flush(time.monotonic() + 10), time.monotonic() + 10)
     assert begun.wait(10)
-    line.sink.give_up(1)
+    line.sink.give_up([], 1)
     retrying.give_up()
     release.set()
     line.close()

@@ -223,3 +223,31 @@ def test_import_that_does_not_end_is_given_up(thread):
     thread.join(time.monotonic() + 10)
 
     assert lost == 1
+
+
+def test_slow_files_that_make_progress_are_written_to_the_end(thread):
+    class Slow(Working):
+        written = 0.0
+
+        def export(self, batch):
+            # Each batch ends after the deadline, or after the time since the batch before it.
+            while time.monotonic() < max(started, self.written) + 0.15:
+                time.sleep(0.01)
+            self.written = time.monotonic()
+            return super().export(batch)
+
+    exporter, started = Slow(), time.monotonic()
+    slow = queue(thread, "traces", exporter, *range(6), batch=1)
+    LastDelivery(thread, started + 0.2, progress=lambda: exporter.written, patience=10, longest=started + 60).wait()
+
+    assert exporter.batches == [[number] for number in range(6)]
+    assert slow.sink.lost == 0
+
+
+def test_files_without_progress_are_given_up_after_their_patience(thread, hanging):
+    written, started = time.monotonic(), time.monotonic()
+    hung = queue(thread, "traces", hanging, "span")
+    LastDelivery(thread, started + 0.1, progress=lambda: written, patience=0.3, longest=started + 60).wait()
+
+    assert time.monotonic() - started < 30
+    assert hung.sink.lost == 1

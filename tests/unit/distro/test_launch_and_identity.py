@@ -58,8 +58,16 @@ def test_choice_of_the_user_is_kept(environ, expected):
 
 
 _STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+_SRUN = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NODEID": "1"}
 _RAY = {"RAY_RAYLET_PID": "4", "RAY_JOB_ID": "01000000"}
 _WORKER = ["python", "/x/default_worker.py"]
+_SET_BY_PROGRAM = {
+    "WORLD_SIZE": "2",
+    "MASTER_ADDR": "127.0.0.1",
+    child_processes.MARKER: child_processes.marker(1, "train", {}),
+    launch.LAUNCH: "host:1||0.0.0|00000000|run",
+    launch.RUN_ID: "run",
+}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +127,21 @@ _WORKER = ["python", "/x/default_worker.py"]
             {"rank": 1, "world_size": 2, "local_rank": 0, "launcher": "mpi"},
             id="mvapich",
         ),
+        *(
+            pytest.param(
+                _STEP | _SRUN | pmi,
+                [],
+                {"rank": 3, "local_rank": 1, "world_size": 4, "node_rank": 1, "launcher": "slurm"},
+                id=f"srun-that-speaks-{name}",
+            )
+            for name, pmi in (("pmix", {"PMIX_RANK": "3"}), ("pmi2", {"PMI_RANK": "3", "PMI_SIZE": "4"}))
+        ),
+        pytest.param(
+            _STEP | _SRUN | {"PMI_RANK": "3", "PMI_SIZE": "8", "MPI_LOCALRANKID": "3"},
+            [],
+            {"rank": 3, "local_rank": 3, "world_size": 8, "launcher": "mpi"},
+            id="hydra-in-a-step",
+        ),
         pytest.param(
             {"KUBERNETES_SERVICE_HOST": "h", "JOB_COMPLETION_INDEX": "4"},
             [],
@@ -152,6 +175,26 @@ _WORKER = ["python", "/x/default_worker.py"]
             {"launcher": "multiprocessing", "rank": 0, "numbered": False, "leads": False, "steps_key": None},
             id="multiprocessing",
         ),
+        pytest.param(
+            _SET_BY_PROGRAM
+            | {"LOCAL_RANK": "1", "NODE_RANK": "0"}
+            | {"SLURM_PROCID": "0", child_processes.MARKER: child_processes.marker(1, "train", {"SLURM_PROCID": "0"})},
+            ["python", "train.py"],
+            {"launcher": "none", "rank": 1, "local_rank": 1, "world_size": 2, "numbered": True, "agreed": True},
+            id="lightning",
+        ),
+        pytest.param(
+            _SET_BY_PROGRAM | {"LOCAL_RANK": "1", "NODE_RANK": "1", "WORLD_SIZE": "4"},
+            ["python", "train.py"],
+            {"launcher": "none", "rank": None, "local_rank": 1, "node_rank": 1, "numbered": False, "leads": False},
+            id="lightning-on-the-second-node",
+        ),
+        pytest.param(
+            _SET_BY_PROGRAM | {"RANK": "0", "LOCAL_RANK": "0"},
+            ["python", "train.py"],
+            {"rank": 0, "numbered": True, "leads": False},
+            id="first-rank-below-a-program-that-leads",
+        ),
         pytest.param({"RANK": "1", "WORLD_SIZE": "2"}, [], {"launcher": "none", "rank": 1, "numbered": True}, id="env"),
         pytest.param({"RANK": "first"}, [], {"rank": None, "launcher": "none"}, id="no-number"),
         pytest.param({"PMI_RANK": "-1"}, [], {"rank": None, "launcher": "mpi"}, id="no-rank"),
@@ -170,6 +213,16 @@ def test_a_requeue_and_an_elastic_restart_are_different_attempts_in_order():
     assert (requeued, restarted) == ("1.0.0", "0.1.0")
     assert ids.derive("r", requeued, 5) != ids.derive("r", restarted, 5)
     assert launch.parse_attempt(requeued) > launch.parse_attempt("0.10.0") > launch.parse_attempt(restarted)
+
+
+@pytest.mark.parametrize(("address", "agreed"), [("127.0.0.1", True), (os.uname().nodename, True), ("node7", False)])
+def test_ranks_of_a_program_share_its_run_where_rank_0_is_on_this_machine(address, agreed):
+    environ = _SET_BY_PROGRAM | {"RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": address}
+
+    found = launcher_environment.detect(environ, ["python", "train.py"])
+
+    assert found["agreed"] is agreed
+    assert found["steps_key"] == ("run/0.0.0" if agreed else None)
 
 
 def test_the_same_run_id_again_is_a_later_attempt():
@@ -225,3 +278,19 @@ def test_default_service_name(argv, expected):
 def test_command_never_shows_arguments():
     assert launcher_environment.command(["python", "/x/train.py", "--api-key", "secret"]) == "train.py"
     assert launcher_environment.command(["python", "-c", "secret"]) == "python"
+
+
+def test_a_program_that_replaces_itself_is_a_later_attempt():
+    environ = {child_processes.MARKER: child_processes.marker(os.getpid(), "train", {})}
+    first = launch.prepare(environ).attempt
+
+    assert launch.prepare(environ, replaced=True).attempt == (*first[:2], first[2] + 1)
+    assert launcher_environment.detect(environ)["attempt"] == "0.0.1"
+
+
+def test_a_run_id_of_any_length_names_a_folder():
+    names = {launch.safe("x" * 1000 + end) for end in "ab"}
+
+    assert len(names) == 2
+    assert all(len(name) == 160 for name in names)
+    assert launch.safe("x" * 160) == "x" * 160

@@ -25,6 +25,9 @@ from otel_rl.pipeline import exporter_selection
         ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://c:4318/v1/logs"}, (exporter_selection.FILE,)),
         ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ()),
         ({"OTEL_TRACES_EXPORTER": "otlp"}, (exporter_selection.OTLP_GRPC,)),
+        ({"OTEL_TRACES_EXPORTER": "OTLP"}, (exporter_selection.OTLP_GRPC,)),
+        ({"OTEL_TRACES_EXPORTER": "Console"}, ("console",)),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://[bad"}, (exporter_selection.OTLP_GRPC,)),
         ({"OTEL_TRACES_EXPORTER": "console, otel_rl_file"}, ("console", exporter_selection.FILE)),
     ],
 )
@@ -46,6 +49,10 @@ def test_exporters_of_a_signal(environ, traces):
         (
             {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "smoke", "OTEL_TRACES_EXPORTER": "otlp"},
             (exporter_selection.OTLP_GRPC,),
+        ),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/other", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:9"},
+            (exporter_selection.OTLP_HTTP,),
         ),
     ],
 )

@@ -7,6 +7,8 @@ import math
 import pytest
 from made_up_runs import CRITICAL, HEALTHY, UNOBSERVED, WARNING, findings, is_near, monitor, run, thrown, verdict
 
+from otel_rl.health.monitor import Monitor
+from otel_rl.health.user_rules import defaults
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 FROM = 25
@@ -247,6 +249,54 @@ def test_few_evaluations_are_not_judged():
     found = verdict(run(30), Code.P6_VALIDATION_COLLAPSE)
 
     assert (found.severity, found.evidence) == (UNOBSERVED, "too few steps")
+
+
+# -- values that are not finite ----------------------------------------------------------------------------------------
+
+
+def _logged(gradients, losses, every):
+    """What the rule says of log calls for ``every`` steps each."""
+    fed = Monitor(defaults())
+    for call, (gradient, loss) in enumerate(zip(gradients, losses, strict=True), 1):
+        for step in range((call - 1) * every + 1, call * every):
+            fed.step(step, 1.0)
+        fed.log(call * every, {"grad_norm": gradient, "loss": loss}, first=(call - 1) * every + 1)
+        fed.step(call * every, 1.0)
+    return next(one for one in fed.verdicts() if one.code == Code.NON_FINITE)
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("gradients", "losses", "every", "severity", "onset"),
+    [
+        pytest.param([NAN] * 5, [1.2, 0.0, 0.0, 0.0, 0.0], 10, CRITICAL, 1, id="Transformers, each tenth step"),
+        pytest.param([0.5, 0.5, NAN, NAN], [2.0, 2.0, 1.0, 0.0], 20, CRITICAL, 41, id="each twentieth step"),
+        pytest.param([0.5, NAN], [2.0, 0.0], 500, CRITICAL, 501, id="each 500th step, filtered loss"),
+        pytest.param([0.5, NAN], [2.0, 1.5], 500, WARNING, 501, id="each 500th step, the last of them"),
+        pytest.param([0.5] * 30 + [NAN] * 2, [2.0] * 32, 1, WARNING, 31, id="two in a row"),
+        pytest.param([0.5] * 30 + [NAN] * 5, [2.0] * 35, 1, CRITICAL, 31, id="five in a row"),
+        pytest.param([0.5] * 4 + [NAN] * 2, [2.0] * 6, 10, WARNING, 41, id="two log calls of ten steps"),
+        pytest.param([0.5] * 4 + [NAN] * 3, [2.0] * 7, 10, CRITICAL, 41, id="three log calls of ten steps"),
+        pytest.param([0.5] * 4 + [INF], [2.0] * 5, 10, HEALTHY, None, id="scaling, each tenth step"),
+        pytest.param([INF, INF, NAN] + [0.5] * 30, [2.0] * 33, 1, HEALTHY, None, id="scaling at the start"),
+        pytest.param([0.5] * 30 + [NAN] + [0.5] * 5, [2.0] * 36, 1, HEALTHY, None, id="one gradient"),
+    ],
+)
+def test_values_that_are_not_finite_are_found_however_seldom_they_are_logged(gradients, losses, every, severity, onset):
+    found = _logged(gradients, losses, every)
+
+    assert (found.severity, found.onset) == (severity, onset)
+
+
+def test_a_loss_of_zero_beside_rewards_is_no_filtered_one():
+    fed = Monitor(defaults())
+    for step in range(1, 4):
+        fed.log(step, {"grad_norm": math.nan, "loss": 0.0, "reward": 0.1 * step})
+        fed.step(step, 1.0)
+
+    assert not [one for one in fed.verdicts() if one.is_finding]
 
 
 # -- plateau and oscillation -------------------------------------------------------------------------------------------

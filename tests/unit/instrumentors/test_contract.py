@@ -153,12 +153,12 @@ def test_what_the_original_raises_arrives_as_it_is(instrumented, originals, monk
             p.default is p.empty and p.kind < p.VAR_POSITIONAL for p in needed.parameters.values()
         ):
             continue
-        with pytest.raises(TypeError) as caught:
-            _run(function)
-        with pytest.raises(TypeError) as expected:
+        # A decorator of the library may look for its first argument itself, as that of `datasets.Dataset.map` does.
+        with pytest.raises((TypeError, KeyError)) as expected:
             _run(_function(originals[owner, name]))
-        assert "missing" in str(caught.value)
-        assert "missing" in str(expected.value)
+        with pytest.raises(expected.type) as caught:
+            _run(function)
+        assert str(caught.value) == str(expected.value) or "missing" in str(caught.value)
 
 
 def _run(function):

@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
+from otel_rl.core import import_hooks
 from otel_rl.core.import_hooks import ImportHooks
 
 
@@ -145,3 +147,46 @@ def test_traceback_of_a_failing_import_does_not_show_us(module, tmp_path):
     assert "ZeroDivisionError" in done.stderr
     assert "import_hooks" not in done.stderr
     assert "importlib" not in done.stderr
+
+
+@pytest.fixture
+def large(tmp_path, monkeypatch):
+    """A package that counts as large, of which a module takes 20 ms and the package 40 ms; its name."""
+    name = "large_library"
+    (tmp_path / name).mkdir()
+    sleep = "import time\ntime.sleep(0.02)\n"
+    (tmp_path / name / "__init__.py").write_text(f"{sleep}from {name} import inner\n")
+    (tmp_path / name / "inner.py").write_text(sleep)
+    (tmp_path / name / "later.py").write_text(sleep)
+    (tmp_path / name / "fails.py").write_text(f"{sleep}raise RuntimeError('no')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(import_hooks, "_LARGE", {name})
+    yield name
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
+def test_imports_of_large_libraries_are_measured_each_with_what_it_imports(hooks, large, module):
+    hooks.after_import("never_imported", lambda _: None)
+    began = time.time_ns()
+    importlib.import_module(large)
+    importlib.import_module(module)
+    importlib.import_module(f"{large}.later")
+    ended = time.time_ns()
+
+    whole, later = hooks.take_intervals()
+    assert began <= whole[0] < whole[1] <= later[0] < later[1] <= ended
+    assert whole[1] - whole[0] >= 40_000_000
+    assert later[1] - later[0] >= 20_000_000
+    assert hooks.take_intervals() == []
+
+
+def test_import_that_fails_is_measured_and_raises_its_own_error_from_the_library(hooks, large):
+    hooks.after_import("never_imported", lambda _: None)
+    importlib.import_module(large)
+    with pytest.raises(RuntimeError, match="no") as caught:
+        exec(f"import {large}.fails", {})  # noqa: S102 - as the program does
+
+    files = [os.path.basename(str(entry.path)) for entry in caught.traceback]  # noqa: PTH119 - "<string>" is no path
+    assert files[-2:] == ["<string>", "fails.py"], "no frame of ours"
+    assert len(hooks.take_intervals()) == 2

@@ -122,6 +122,19 @@ def steps_of(writer: ProcessWriter, loop: str, numbers: range, at: float, second
     return at
 
 
+def test_steps_that_are_numbered_per_epoch_are_said_to_be_shown_in_part(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
+    at = 1.0
+    for _ in range(3):
+        at = steps_of(writer, "", range(1, 6), at, 2.0)
+    writer.write()
+
+    [one] = [finding for finding in examined(tmp_path / "run").findings if finding.code == "step_numbers"]
+    assert one.severity == "notice"
+    assert one.text.startswith("The step numbers went back 2 times: ")
+    assert "up to step 5. Number steps over all epochs" in one.text
+
+
 def test_loops_with_the_same_numbers_are_kept_apart_and_the_longest_is_shown(tmp_path: Path) -> None:
     writer = process(tmp_path / "run", 0, world_size=1, started=STARTED)
     at = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit.report.made_up_jobs import STARTED, Job, examined, rollout
@@ -52,6 +52,24 @@ def test_a_function_that_becomes_slow_on_one_rank_is_one_finding_with_its_sympto
     assert (one.section, one.chart, one.onset, one.ranks) == ("rewards", "reward-seconds", 15, [1])
     assert one.cost == pytest.approx(0.15 / 0.79, abs=0.01)
     assert {symptom.code for symptom in one.symptoms} >= {"slower_step", "late_rank", "slower_collectives"}
+
+
+class _KilledRank(Job):
+    """Rank 1 has no step after the 20th."""
+
+    def _step(self, step: int, rank: int, *values: Any) -> None:
+        if rank == 0 or step <= 20:
+            super()._step(step, rank, *values)
+
+
+def test_a_rank_without_steps_since_a_change_is_not_called_unchanged(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.8 if rank == 0 and step >= 22 else 0.4}
+
+    found = examined(_KilledRank(tmp_path / tmp_path.name, phases).write()).findings
+    [one] = [finding for finding in found if finding.code == "slower_phase"]
+    assert "since step 22" in one.text
+    assert "unchanged" not in one.text
 
 
 def test_of_many_ranks_the_slow_ones_are_named_and_the_others_counted(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def _failed(name: str, span_id: str, parent_id: str = "", *, kind: str = "tool_e
 def _exception(kind: str, at: int, cause: str = "", process: Process = PROCESS) -> Log:
     values = {"exception.type": kind, "exception.message": "m"}
     if cause:
-        values["rl.exception.cause.type"] = cause
+        values["rl.cause.exception.type"] = cause
     return Log(process, "otel_rl.process", "rl.process.exception", at, 21, "FATAL", None, values, "", "")
 
 

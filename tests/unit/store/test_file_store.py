@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,44 @@ def test_drops_are_nested_by_signal_in_the_manifest():
         "traces": {"a": 2, "b": 1},
         "logs": {"a": 3},
     }
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_directory_that_somebody_takes_away_is_made_again_and_what_it_held_is_counted(tmp_path, how):
+    warnings = []
+    store = make(tmp_path / "data", warnings)
+    for _ in range(3):
+        assert store.write("traces", b"{}", 2)
+    assert store.write("logs-errors", b"{}", 1)
+    if how == "removed":
+        shutil.rmtree(tmp_path / "data")
+    else:
+        (tmp_path / "data").rename(tmp_path / "elsewhere")
+    for _ in range(2):
+        assert store.write("traces", b'{"n":1}', 1)
+
+    directory = tmp_path / "data/run/process"
+    assert (directory / "traces-0001.jsonl").read_text() == '{"n":1}\n' * 2
+    assert (directory / manifest.NAME).exists()
+    assert drops.snapshot() == {("traces", "store_removed"): 6, ("logs", "store_removed"): 1}
+    assert len(warnings) == 1
+
+
+def test_file_that_somebody_removes_is_followed_by_the_next_one(tmp_path):
+    store = make(tmp_path)
+    assert store.write("traces", b"{}", 2)
+    (tmp_path / "run/process/traces-0001.jsonl").unlink()
+    assert store.write("traces", b"{}", 1)
+
+    assert (tmp_path / "run/process/traces-0002.jsonl").read_text() == "{}\n"
+    assert drops.snapshot() == {("traces", "store_removed"): 2}
+
+
+def test_directory_that_was_taken_away_has_a_manifest_at_the_end(tmp_path):
+    store = make(tmp_path / "data")
+    assert store.write("traces", b"{}", 2)
+    shutil.rmtree(tmp_path / "data")
+    store.mark_stale()
+    store.refresh()
+
+    assert (tmp_path / "data/run/process" / manifest.NAME).exists()

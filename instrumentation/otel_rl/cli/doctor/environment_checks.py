@@ -14,6 +14,7 @@ from otel_rl.cli.doctor import (
     named_functions,
     otlp_request,
     redaction_function,
+    uncovered_frameworks,
 )
 from otel_rl.core import __version__, settings
 from otel_rl.pipeline import exporter_selection
@@ -52,6 +53,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
         **planned,
         "data_directory": directory,
         "instrumentors": instrumentors,
+        "not_covered": uncovered_frameworks.installed_here(instrumentors),
         "functions": functions,
         "problems": list(dict.fromkeys(problems)),
     }

@@ -41,6 +41,11 @@ def as_text(findings: dict[str, Any]) -> str:
         *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
         _table(states, ("instrumentor", "state", "installed", "supports", "why")),
     ]
+    if findings["not_covered"]:
+        uncovered = [
+            (f"{row['name']} {row['version']}", row["not_recorded"], row["recorded"]) for row in findings["not_covered"]
+        ]
+        parts.append(_table(uncovered, ("installed, not covered", "not recorded", "recorded anyway; what to add")))
     if findings["functions"]:
         functions = [
             (row["name"], row["variable"], row["state"], row["reason"] or "-") for row in findings["functions"]

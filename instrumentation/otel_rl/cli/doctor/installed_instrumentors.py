@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from otel_rl.core import instrumentor_status
+from otel_rl.distro import loader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ def states(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """State, reason, supported and installed versions by entry-point name, ours first; nothing is patched."""
     disabled = {name.strip() for name in environ.get(DISABLED, "").split(",")}
     installed_ones = sorted(entry_points(group=GROUP), key=lambda point: (not _is_ours(point), point.name))
-    results = {point.name: _state(point, disabled) for point in installed_ones}
+    results = {point.name: _state(point, disabled, environ) for point in installed_ones}
     for entry_point in filter(_is_ours, installed_ones):
         _check_needs(entry_point, results)
     return results
@@ -45,7 +46,7 @@ def _is_ours(entry_point: EntryPoint) -> bool:
     return entry_point.name.startswith(_PREFIX)
 
 
-def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
+def _state(entry_point: EntryPoint, disabled: set[str], environ: Mapping[str, str]) -> dict[str, Any]:
     try:
         supported = _requirements(entry_point)
     except Exception as error:  # noqa: BLE001 - loading foreign code may fail in any way, and that is the finding
@@ -57,6 +58,8 @@ def _state(entry_point: EntryPoint, disabled: set[str]) -> dict[str, Any]:
     versions = ", ".join(f"{name} {number}" for name, number in present.items())
     if disabled & {"*", entry_point.name}:
         return _result(instrumentor_status.SKIPPED, f"disabled by {DISABLED}", supports, versions)
+    if unwanted := loader.why_unwanted(entry_point.name, environ):
+        return _result(instrumentor_status.SKIPPED, unwanted, supports, versions)
     if supported and not present:
         return _result(instrumentor_status.SKIPPED, NOT_INSTALLED, supports, versions)
     if supported and not any(_fits(requirement, present) for requirement in supported):

@@ -6,6 +6,8 @@ import os
 import re
 from typing import Any
 
+from otel_rl.pipeline import exporter_selection, otlp_answer
+
 _LONGEST = 200
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 _TO_HTTP = "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or send to the gRPC port, mostly 4317"
@@ -65,8 +67,6 @@ _INVALID = {
     "InvalidProxyURL": f"was not asked: the address of the proxy is none; {_PROXY}",
 }
 _INVALID_ADDRESS = "is no address that a request can be sent to; write it as http://HOST:PORT or https://HOST:PORT"
-#: User and password in an address, which gRPC quotes.
-_CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
 _HTTP_STATUS = re.compile(r"http2 header with status: (\d{3})")
 _OVER_HTTPS = re.compile("HTTPS? (server|port)|plain HTTP request", re.IGNORECASE)
 _SYSTEM = re.compile(r"(?:\[(?:Errno -?\d+|SSL[^\]]*)\] |(?=Tunnel connection failed))([^'\")(\n]+)")
@@ -85,13 +85,16 @@ def of_http(outcome: Any, signal: str, *, proxied: bool = False) -> str:
 
 def _of_response(outcome: Any, signal: str) -> str:
     status: int = outcome.status_code
-    content_type = str(outcome.headers.get("content-type", ""))
-    if status < 300:  # noqa: PLR2004 - the classes of HTTP
-        if "html" in content_type:
-            return f"answers with a web page ({status}), so it is no OTLP receiver; {_NO_POST.rpartition('; ')[2]}"
+    answer = otlp_answer.of_response(outcome, signal)
+    if answer.outcome is otlp_answer.Outcome.ACCEPTED:
         return ""
-    if status < 400:  # noqa: PLR2004
-        return f"redirects ({status}), which no exporter follows; set the endpoint to the address it leads to"
+    if answer.outcome is otlp_answer.Outcome.REJECTED:
+        return f"takes the request, but {answer.reason}"
+    if answer.reason == otlp_answer.LOGIN_PAGE:
+        return f"answers with a web page ({status}), so it is no OTLP receiver; {_NO_POST.rpartition('; ')[2]}"
+    if answer.reason.startswith(otlp_answer.REDIRECT):
+        redirect = outcome.history[0].status_code if outcome.history else status
+        return f"redirects ({redirect}), which no exporter follows; set the endpoint to the address it leads to"
     if status == 400 and _OVER_HTTPS.search(outcome.text[:_LONGEST]):  # noqa: PLR2004
         return "speaks TLS (400); begin the endpoint with https://"
     return _of_status(status, signal)
@@ -105,7 +108,7 @@ def of_grpc(code: str, details: str, signal: str) -> str:
     known = _GRPC.get(code, "refuses the request")
     if code in ("UNAVAILABLE", "UNKNOWN", "INTERNAL"):
         known = "is behind a proxy that refuses; " + _PROXY if re.search("[Pp]roxy", details) else _text(details, known)
-    detail = f": {_short(_CREDENTIALS.sub('', details))}" if details else ""
+    detail = f": {_short(exporter_selection.without_secrets(details))}" if details else ""
     return f"{_filled(known, signal)} ({code}{detail})"
 
 

@@ -4,6 +4,7 @@
 # millisecond, never raise, never print, never hide the sitecustomize that this one shadows. Plain syntax on purpose.
 import os
 import sys
+import time
 
 _here = os.path.dirname(os.path.abspath(__file__))
 
@@ -46,7 +47,7 @@ def _standard_library_first():
 def _start():
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
-    path, loaded, first = list(sys.path), frozenset(sys.modules), False
+    began, path, loaded, first = int(time.time() * 1e9), list(sys.path), frozenset(sys.modules), False
     try:
         _standard_library_first()
         child_processes = _child_processes()
@@ -55,12 +56,13 @@ def _start():
         if child_processes.wanted(os.environ, arguments, os.getppid()):
             from otel_rl.distro.start import start
 
-            start(loaded, path)
+            start(loaded, path, began)
         elif child_processes.is_launcher(arguments):
             # It records nothing itself, but its ranks are a launch of their own.
             from otel_rl.process import launch
 
-            launch.prepare(os.environ, arguments, begins=True)
+            replaced = child_processes.has_replaced_its_program(os.environ)
+            launch.prepare(os.environ, arguments, begins=True, replaced=replaced)
             if child_processes.starts_ranks(arguments):
                 from otel_rl.process.child_exits import exits
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from contextlib import asynccontextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from otel_rl.process import child_processes
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import NetworkTransportValues
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -82,6 +84,9 @@ class _Session(NamedTuple):
     session_id: str | None
 
 
+#: Servers in Python that the program has started over stdio, and that do not record. The last line names the way.
+unrecorded_servers = 0
+
 #: By the stream that the library writes messages to.
 _connections: WeakKeyDictionary[Any, Connection] = WeakKeyDictionary()
 
@@ -105,7 +110,7 @@ def _note(stream: Any, connection: Connection) -> None:
 
 def patch_stdio_client(module: ModuleType, patches: Patches) -> None:
     """Note the streams of ``stdio_client``."""
-    patches.replace(module, "stdio_client", _noting(lambda *_, **__: over_pipe()), required=True)
+    patches.replace(module, "stdio_client", _noting(_with_process), required=True)
 
 
 def patch_stdio_server(module: ModuleType, patches: Patches) -> None:
@@ -123,6 +128,19 @@ def patch_http_client(module: ModuleType, patches: Patches) -> None:
     patches.replace(module, "streamablehttp_client", _noting(_with_url))
     patches.replace(module, "streamable_http_client", _noting(_with_url))
     patches.observe(module, "StreamableHTTPTransport.post_writer", before=_posts, required=True)
+
+
+def _with_process(server: Any, *_: Any, **__: Any) -> Connection:
+    global unrecorded_servers
+    is_python = PurePath(server.command).name.startswith("python")
+    if is_python and not _is_recorded(server.env or {}):
+        unrecorded_servers += 1
+    return over_pipe()
+
+
+def _is_recorded(environ: Mapping[str, str]) -> bool:
+    """Return whether a server in Python with this environment records: the library passes on few variables itself."""
+    return child_processes.MARKER in environ and environ.get(child_processes.CHILDREN, "").strip().lower() == "all"
 
 
 def _with_url(url: Any, *_: Any, **__: Any) -> Connection:

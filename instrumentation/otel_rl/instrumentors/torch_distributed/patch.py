@@ -22,7 +22,8 @@ from otel_rl.instrumentors.torch_distributed.process_group_init import announce
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers import watch
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import Scope
+from otel_rl.semconv.attributes import RlRunPartValues as Part
+from otel_rl.telemetry import Scope, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     if _is_launcher():
         return
     patches.on_restore(_stop)
-    patches.observe(module, "init_process_group", after=lambda *_, **__: _group_made(module), required=True)
+    joining = run_parts.following(Part.RENDEZVOUS)
+    patches.observe(module, "init_process_group", **joining, after=lambda *_, **__: _group_made(module), required=True)
     if settings.current().collectives == "off":
         return
     reporter = collectives()

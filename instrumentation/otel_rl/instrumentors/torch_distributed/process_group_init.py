@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.torch_distributed import rendezvous
-from otel_rl.process import launch, lifetime, process_identity
+from otel_rl.process import child_processes, launch, lifetime, process_identity
 from otel_rl.semconv import metrics
 from otel_rl.telemetry import guard, lifecycle
 
@@ -41,6 +41,7 @@ class _Meeting:
 def announce(module: ModuleType, scope: Scope) -> None:
     """Set state and start a thread; called after ``init_process_group`` in every rank, on the program's thread."""
     rank, world_size = module.get_rank(), module.get_world_size()
+    child_processes.mark_ranks(os.environ)
     if world_size == 1 or not _has_several_ranks(module):
         process_identity.update(rank=rank, world_size=world_size)
     else:

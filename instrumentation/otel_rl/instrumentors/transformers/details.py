@@ -35,6 +35,23 @@ def of_trainer(trainer: Any) -> dict[str, Any]:
     return {key: value for key, value in details.items() if value is not None}
 
 
+def of_run(trainer: Any) -> dict[str, Any]:
+    """Attributes of the run that ``trainer`` knows."""
+    with guard("transformers.run"):
+        seed = getattr(trainer.args, "seed", None)
+        return {
+            attributes.RL_RUN_SEED: seed if type(seed) is int else None,
+            attributes.RL_MODEL_NAME: _model_name(trainer.model),
+            attributes.RL_DATASET_NAME: _dataset_name(trainer.train_dataset),
+        }
+    return {}
+
+
+def _dataset_name(dataset: Any) -> str | None:
+    info = getattr(dataset, "info", None)
+    return _text(getattr(info, "dataset_name", None)) or _text(getattr(info, "builder_name", None))
+
+
 def _model_name(model: Any) -> str | None:
     name = getattr(getattr(model, "config", None), "_name_or_path", None)
     if not isinstance(name, str) or not name:

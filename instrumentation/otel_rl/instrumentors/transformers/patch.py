@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import clock
 from otel_rl.instrumentors.transformers import details
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
-from otel_rl.telemetry import Scope, deferral, guard
+from otel_rl.semconv.attributes import RlRunPartValues as Part
+from otel_rl.telemetry import Scope, deferral, guard, run_parts
 from otel_rl.training import systems, trainer_loop
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import TrainerLoop, in_phase
@@ -33,6 +35,7 @@ _PHASES = {
     "evaluate": spans.RL_EVALUATE,
     "predict": spans.RL_EVALUATE,
     "_save_checkpoint": spans.RL_CHECKPOINT,
+    "save_model": spans.RL_CHECKPOINT,
 }
 
 
@@ -52,7 +55,7 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     Subclasses reach these methods by ``super()``; where one does not, the phase is missing and nothing else.
     """
     patches.on_restore(trainer_loop.close_steps)
-    patches.observe(module, "Trainer.__init__", before=_identify, required=True)
+    patches.observe(module, "Trainer.__init__", before=_identify, **run_parts.following(Part.TRAINER), required=True)
     begin = partial(_training_begins, patches)
     patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
     patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
@@ -78,7 +81,10 @@ def _training_begins(patches: Patches, trainer: Any, *_: Any, **__: Any) -> Trai
         return None
     with guard("transformers.callback_handler"):
         _follow_handler(type(trainer.callback_handler), patches)
-    return TrainerLoop(attributes=details.of_trainer(trainer)).enter()
+    run_parts.describe(details.of_run(trainer))
+    loop = TrainerLoop(attributes=details.of_trainer(trainer)).enter()
+    loop.prepares_since = clock.now()
+    return loop
 
 
 def _training_ended(loop: TrainerLoop, _: Any, error: BaseException | None) -> None:
@@ -96,7 +102,11 @@ class _DataWait(NamedTuple):
 def _wait_begins(trainer: Any, *_: Any, **__: Any) -> _DataWait | None:
     if not scope.enabled:
         return None
-    return _DataWait(trainer_loop.current(), trainer.state.global_step + 1, deferral.now())
+    loop = trainer_loop.current()
+    if loop.prepares_since is not None:
+        run_parts.add(Part.TRAINER, loop.prepares_since)
+        loop.prepares_since = None
+    return _DataWait(loop, trainer.state.global_step + 1, deferral.now())
 
 
 def _batches_arrived(wait: _DataWait, result: Any, error: BaseException | None) -> None:

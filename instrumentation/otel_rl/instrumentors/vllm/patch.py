@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.vllm import async_requests, batches, operations, sync_check
 from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import RlRunPartValues as Part
+from otel_rl.telemetry import run_parts
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,6 +38,7 @@ _OPERATIONS = {
 
 def patch_llm(module: ModuleType, patches: Patches) -> None:
     """``LLM`` runs a batch of requests per call."""
+    patches.observe(module, "LLM.__init__", **run_parts.following(Part.ENGINE), required=True)
     sync_check.watch(patches)
     for method, operation, required in _GENERATES:
         begin = batches.beginning(operation)

@@ -5,6 +5,7 @@ All charts over iterations share one range and one crosshair: zooming one zooms 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -206,6 +207,26 @@ class Charts:
         chart.ygrid.grid_line_color = None
         kinds = sorted({bar.kind for bar in bars}, key=colours.order)
         return Drawing(title, hint, chart, [(kind, colours.colour_of(kind)) for kind in kinds])
+
+    def shares(self, title: str, parts: Sequence[tuple[str, float, str]]) -> Drawing:
+        """Draw one bar of parts beside each other, given as (name, seconds, colour)."""
+        ends = list(itertools.accumulate(seconds for _, seconds, _ in parts))
+        source = ColumnDataSource(
+            {
+                "left": [end - seconds for end, (_, seconds, _) in zip(ends, parts, strict=True)],
+                "right": ends,
+                "name": [name for name, _, _ in parts],
+                "seconds": [seconds for _, seconds, _ in parts],
+                "fill": [colour for _, _, colour in parts],
+            }
+        )
+        chart = self._plain(_SECONDS, 90)
+        bar = chart.hbar(y=0, left="left", right="right", height=1, source=source, fill_color="fill", line_color="fill")
+        chart.add_tools(HoverTool(renderers=[bar], tooltips=[("part", "@name"), ("took", _seconds("seconds"))]))
+        chart.x_range, chart.y_range = Range1d(0, ends[-1]), Range1d(-0.5, 0.5)
+        chart.yaxis.visible, chart.ygrid.grid_line_color = False, None
+        self._tools(chart)
+        return Drawing(title, "", chart, [(name, colour) for name, _, colour in parts])
 
     def close(self) -> None:
         """Set the shared range once all charts are known."""

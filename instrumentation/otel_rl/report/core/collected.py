@@ -12,6 +12,7 @@ from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Close
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
+from otel_rl.report.core.pending_trajectories import PendingTrajectories
 from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
@@ -99,6 +100,7 @@ class Collected:
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
+        self._pending_trajectories = PendingTrajectories()
         self._reward_curves = RewardCurves()
         self._aggregates: dict[type[Any], Any] = {
             kind: kind() for subject in self.subjects for kind in subject.aggregates
@@ -157,18 +159,24 @@ class Collected:
             for add_span in self._add_span:
                 add_span(record)
         elif isinstance(record, Log):
-            for log_call in self._reward_curves.add_log(record):
-                self._add_to_logs(log_call)
-            self._add_to_logs(record)
+            if self._pending_trajectories.add_log(record):
+                self._add_log_record(record)
         else:
             for add_point in self._add_point:
                 add_point(record)
+
+    def _add_log_record(self, log: Log) -> None:
+        for log_call in self._reward_curves.add_log(log):
+            self._add_to_logs(log_call)
+        self._add_to_logs(log)
 
     def _add_to_logs(self, log: Log) -> None:
         for add_log in self._add_log:
             add_log(log)
 
     def _close(self) -> None:
+        for log in self._pending_trajectories.close():
+            self._add_log_record(log)
         for log_call in self._reward_curves.close():
             self._add_to_logs(log_call)
         self.totals.close()

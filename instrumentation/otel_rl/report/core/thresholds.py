@@ -32,3 +32,9 @@ EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
 LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.05
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
+#: A run of at least so many seconds with a smaller share of it in steps is worth a notice.
+LONG_RUN_SECONDS, FEW_STEPS_SHARE = 300.0, 0.5
+#: Share of the generation time in which few rollouts are still active that is worth a notice, and its fewest steps.
+LONG_TAIL, FEWEST_TAILS = 0.3, 5
+#: Share of what was counted that must have come as spans: of fewer, what is missing would look like idle time.
+COMPLETE = 0.95

@@ -10,6 +10,8 @@ from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.run_time import finding as run_time
+from otel_rl.report.subjects.run_time.program import Program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv import attributes as names
@@ -29,10 +31,11 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
     processes = collected.reader.processes
     hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
     command = next((process.manifest.get("command") for process in processes if process.manifest), None)
+    program = collected[Program]
     entries: list[tuple[str, Any]] = [
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
-        ("Program", command),
+        ("Program", program.command or command),
         ("System", first_value(processes, names.RL_SYSTEM)),
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
@@ -42,6 +45,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("End", _end(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
+        *program.facts(),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
 
@@ -91,6 +95,7 @@ def tiles(collected: Collected, summary: Summary) -> list[tuple[str, str, str]]:
         length = steps.lengths
         shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"
         entries.append(("Steps", human.number(count), shown if length.cell.count else ""))
+    entries.append(run_time.card(collected))
     entries += [_moved(collected, title, name) for title, name in _MOVED]
     tokens, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
     # Of the steps where there are any: a program's start would make a fast trainer look slow.

@@ -31,6 +31,7 @@ SUBJECTS = (
     "event_loops",
     "telemetry",
     "health",
+    "run_time",
     "steps",
     "training",
     "rollouts",
@@ -43,6 +44,7 @@ SUBJECTS = (
 #: Keys of the sections in reading order; others come last.
 SECTIONS = (
     "ending",
+    "run_time",
     "steps",
     "training",
     "ranks",

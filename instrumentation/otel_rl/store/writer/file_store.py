@@ -5,13 +5,14 @@ The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
 stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
-``disk_full``, ``store_unwritable``) and reported once on stderr.
+``disk_full``, ``store_unwritable``, and ``store_removed`` where somebody else removed it) and reported once on stderr.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,10 @@ class FileStore:
     def _reset(self) -> None:
         self._files: dict[str, RotatingFile] = {}
         self.directory: Path | None = None
+        #: When the file system last did what it was asked for (``time.monotonic()``).
+        self.progressed = 0.0
+        # Device and inode of the directory, and of the root directory when it was made.
+        self._made: tuple[tuple[int, int] | None, tuple[int, int] | None] = None, None
         self._stale = False
         self._warned: set[str] = set()
 
@@ -87,13 +92,17 @@ class FileStore:
         data = line + b"\n"
         try:
             self._close_inherited()
+            self._begin_anew_if_removed()
             file = self._file(stream)
+            self.progressed = time.monotonic()
             self._count_removed(stream, file.append(data, items))
+            self._count_removed_by_others({stream: file.take_removed()})
         except Full:
             self._drop(stream, "store_full", items, None)
         except OSError as error:
             self._drop(stream, "disk_full" if error.errno in _DISK_FULL else "store_unwritable", items, error)
         else:
+            self.progressed = time.monotonic()
             return True
         return False
 
@@ -122,7 +131,31 @@ class FileStore:
         self._stale = False
         manifest.write(directory, self._describe())
         self.directory = directory
+        self._made = _identity(directory), _identity(Path("/"))
         return directory
+
+    def _begin_anew_if_removed(self) -> None:
+        """Make the directory again where somebody has removed or moved it: what is written there reaches no reader."""
+        if self.directory is None or _identity(self.directory) == self._made[0]:
+            return
+        # After chroot the path means another place; the descriptors still mean the right one.
+        if _identity(Path("/")) != self._made[1]:
+            return
+        removed = {stream: file.items for stream, file in self._files.items()}
+        self.close()
+        self._files, self.directory = {}, None
+        self._count_removed_by_others(removed)
+
+    def _count_removed_by_others(self, removed: Mapping[str, int]) -> None:
+        for stream, items in removed.items():
+            if items:
+                drops.count(stream.partition("-")[0], "store_removed", items)
+        if any(removed.values()) and "store_removed" not in self._warned:
+            self._warned.add("store_removed")
+            self._warn(
+                f"otel-rl: files of this run below {self._root} were removed or moved while the program writes to them;"
+                " new ones are begun, what the others held is counted as dropped"
+            )
 
     def _count_removed(self, stream: str, items: int) -> None:
         if items:
@@ -154,7 +187,8 @@ class FileStore:
             return
         self._stale = False
         try:
-            manifest.write(self.directory, self._describe())
+            self._begin_anew_if_removed()
+            manifest.write(self.directory or self._create(), self._describe())
         except OSError as error:
             self._drop("metrics", "store_unwritable", 0, error)
 
@@ -162,6 +196,14 @@ class FileStore:
         """Close the files; a later write opens the next one."""
         for file in self._files.values():
             file.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _make_directory(path: Path) -> bool:

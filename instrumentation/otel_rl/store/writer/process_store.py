@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
-_LIBRARIES = {
-    "accelerate": "accelerate",
-    "langchain_core": "langchain-core",
-    "langgraph": "langgraph",
-    "openai": "openai",
-    "opentelemetry.sdk": "opentelemetry-sdk",
-    "torch": "torch",
-    "transformers": "transformers",
-    "trl": "trl",
-    "vllm": "vllm",
-}
 #: The new and the old name (``torch/csrc/distributed/c10d/FlightRecorder.cpp``). The program may set it, too.
 _TORCH_DUMPS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 
@@ -100,7 +88,7 @@ class ProcessStore:
     def _manifest(self) -> Mapping[str, Any]:
         who = process_identity.current()
         content: dict[str, Any] = {
-            "versions": {"otel_rl": __version__, "python": platform.python_version(), **_loaded_versions()},
+            "versions": {"otel_rl": __version__, **_loaded_versions()},
             "run_id": who.id,
             "attempt": who.attempt,
             "rank": who.rank,
@@ -117,6 +105,7 @@ class ProcessStore:
             "monotonic_nano": self._monotonic,
             "ended_unix_nano": self.ended,
             "clean_exit": self.ended is not None and self.exit_reason is None,
+            "steps_missing": _steps_are_missing(),
             "dropped": manifest.dropped_by_signal(drops.snapshot()),
             "instrumentors": instrumentor_status.snapshot(),
         }
@@ -144,6 +133,12 @@ class ProcessStore:
         self.files.after_fork_in_child()
 
 
+def _steps_are_missing() -> bool:
+    """Return whether the program trains and has opened no step; rooms of this layer do not import each other."""
+    steps = sys.modules.get("otel_rl.training.steps")
+    return steps is not None and bool(steps.is_missing())
+
+
 def _lifetime() -> list[Any]:
     """Return what names this process on its machine, so that a reader there can see whether it runs."""
     from otel_rl.process import lifetime  # noqa: PLC0415 - likewise
@@ -161,15 +156,13 @@ def _torch_dumps() -> str | None:
 
 
 def _loaded_versions() -> dict[str, str]:
-    """Versions of the libraries that shape a run, as far as the program has loaded them."""
-    from opentelemetry.util._importlib_metadata import PackageNotFoundError, version  # noqa: PLC0415 - costly
+    """Versions of Python and of the libraries that shape a run, as far as the program has loaded them."""
+    # The manifest is written also where nothing more can be imported: without descriptors, or in another root.
+    with suppress(Exception):
+        from otel_rl.process import program_facts  # noqa: PLC0415 - not where nothing is recorded
 
-    versions = {}
-    for module, distribution in _LIBRARIES.items():
-        if module in sys.modules:
-            with suppress(PackageNotFoundError):
-                versions[distribution] = version(distribution)
-    return versions
+        return program_facts.loaded_versions()
+    return {"python": platform.python_version()}
 
 
 def _run_name(who: process_identity.ProcessIdentity) -> str:

@@ -36,6 +36,14 @@ class Descriptor:
         return status.st_dev, status.st_ino
 
     @property
+    def is_removed(self) -> bool:
+        """True where somebody has removed the file: what is written to it reaches no reader."""
+        try:
+            return self.number is not None and os.fstat(self._number).st_nlink == 0
+        except OSError:
+            return False
+
+    @property
     def number(self) -> int | None:
         """The number to write to; None when it is the program's, or closed."""
         return self._number if self._file is not None and self._now() == self._file else None
@@ -64,6 +72,7 @@ class RotatingFile:
         self._total_limit = total_limit
         self._files: deque[_OpenFile] = deque()
         self._number = 0
+        self._removed_by_others = 0
         self.descriptor: Descriptor | None = None
 
     def append(self, data: bytes, items: int) -> int:
@@ -75,6 +84,9 @@ class RotatingFile:
         """
         if len(data) > self._total_limit:
             raise Full
+        if self.descriptor is not None and self.descriptor.is_removed:
+            self._removed_by_others += self._files.pop().items
+            self.close()
         current = self._files[-1] if self._files else None
         is_full = current is not None and current.size and current.size + len(data) > self._file_limit
         if current is None or is_full or self._number_now() is None:
@@ -89,6 +101,16 @@ class RotatingFile:
             current = self._begin()
             self._write(current, data)
         current.items += items
+        return removed
+
+    @property
+    def items(self) -> int:
+        """Items in all files."""
+        return sum(file.items for file in self._files)
+
+    def take_removed(self) -> int:
+        """Return how many items somebody has removed with their file since the last call."""
+        removed, self._removed_by_others = self._removed_by_others, 0
         return removed
 
     def _number_now(self) -> int | None:

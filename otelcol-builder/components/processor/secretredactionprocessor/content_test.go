@@ -31,6 +31,7 @@ func TestContentKeysAreKnownInEverySpelling(t *testing.T) {
 		equal(t, key, treatmentOf(key), ordinary)
 	}
 	equal(t, "exception.message", treatmentOf("exception.message"), exceptionMessage)
+	equal(t, "rl.cause.exception.message", treatmentOf("rl.cause.exception.message"), exceptionMessage)
 	equal(t, "exception.stacktrace", treatmentOf("a.exception.stacktrace"), stackTrace)
 }
 

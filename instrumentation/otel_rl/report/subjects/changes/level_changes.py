@@ -38,7 +38,7 @@ class LevelChange:
 
     Attributes:
         ranks: where it rose; ``[None]`` for processes without a rank.
-        unchanged: ranks on which the same thing did not rise.
+        unchanged: ranks on which the same thing went on and did not rise.
         onset: first step, or second since the epoch where ``by_step`` is False.
         last: last step of it.
         lasts: True where it goes on to the end of the run.
@@ -212,7 +212,12 @@ def _change(
         name=first.name,
         place=first.place,
         ranks=ranks,
-        unchanged=[series.rank for series in group if series.rank is not None and series.rank not in ranks],
+        unchanged=[
+            series.rank
+            for series in group
+            # Of a rank that was killed or hangs since then nothing is known.
+            if series.rank is not None and series.rank not in ranks and _goes_on(series, rises)
+        ],
         onset=onsets[len(onsets) // 2],
         last=max(series.line.x[rise.last] for series, rise in rises),
         lasts=any(rise.last == len(series.values) - 1 for series, rise in rises),
@@ -228,6 +233,13 @@ def _change(
         lost = change.extra * (len(rises) if change.in_rollouts else 1)
         change.share = min(lost / spent, 1.0) if spent and _is_long(change, context) else 0.0
     return change
+
+
+def _goes_on(series: StepSeries, rises: list[tuple[StepSeries, change_points.Rise]]) -> bool:
+    """Return whether the series has at least half the points that those that rose have since then."""
+    since = min(risen.line.x[rise.first] for risen, rise in rises)
+    of_risen = max(sum(x >= since for x in risen.line.x) for risen, _ in rises)
+    return 2 * sum(x >= since for x in series.line.x) >= of_risen
 
 
 def _extra(series: StepSeries, rise: change_points.Rise) -> float:

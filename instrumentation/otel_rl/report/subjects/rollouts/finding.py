@@ -1,26 +1,70 @@
-"""Whether rollouts were recorded."""
+"""Whether rollouts were recorded, and whether few of them make the others wait."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.change_points import ENOUGH
-from otel_rl.report.core.finding import Check
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.rollouts.aggregate import GenerationTail, TailTotals
+from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
+_CHECKS = (
+    ("rollouts that become slower", "slower_rollouts"),
+    ("few rollouts that keep a step waiting", "generation_tail"),
+)
 _MOMENTS = "steps or seconds with rollouts"
 
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the durations of rollouts could be compared."""
-    what, codes, rollouts = "rollouts that become slower", ("slower_rollouts",), collected[Calls].rollouts
+    rollouts, tail = collected[Calls].rollouts, tail_of(collected)
     number = rollouts.statistics.number
     if not number:
-        return [Check.not_applicable(what, "no rollout was recorded", codes)]
+        return [Check.not_applicable(what, "no rollout was recorded", (code,)) for what, code in _CHECKS]
+    (slower, slower_code), (waiting, waiting_code) = _CHECKS
     points = max((len(line.x) for line in rollouts.seconds.lines().values()), default=0)
     if points < ENOUGH:
-        return [Check.of(what, points, ENOUGH, "step or second with rollouts", codes, plural=_MOMENTS)]
-    return [Check.of(what, number, 1, "rollout", codes)]
+        change = Check.of(slower, points, ENOUGH, "step or second with rollouts", (slower_code,), plural=_MOMENTS)
+    else:
+        change = Check.of(slower, number, 1, "rollout", (slower_code,))
+    if tail is None:
+        reason = "no step has all its rollouts"
+        return [change, Check.not_recorded(waiting, reason, (waiting_code,))]
+    return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
+
+
+def findings(collected: Collected, _: Known) -> list[Finding]:
+    """Return one notice where a few long rollouts take much of the generation time."""
+    tail, steps = tail_of(collected), collected.steps.lengths.cell
+    if tail is None or tail.steps < thresholds.FEWEST_TAILS or tail.share < thresholds.LONG_TAIL:
+        return []
+    cost = tail.tail / tail.steps / steps.mean if steps.count else None
+    if cost is not None and cost < thresholds.NOTABLE_SHARE:
+        return []
+    found = Finding("generation_tail", Severity.NOTICE, in_words(tail), "rollouts", cost=cost)
+    found.look_at = ["slowest rollouts", "limits of length, turns and time of a rollout", "asynchronous generation"]
+    return [found]
+
+
+def tail_of(collected: Collected) -> TailTotals | None:
+    """Return the tails of the steps; None where there are none, or a sampler has left rollouts out."""
+    tail = collected[GenerationTail]
+    recorded = combined(list(collected.totals.of(metrics.RL_ROLLOUT_DURATION))).cell.count
+    is_complete = tail.rollouts >= thresholds.COMPLETE * recorded
+    return tail.totals if is_complete and tail.totals.steps else None
+
+
+def in_words(tail: TailTotals) -> str:
+    """Return one sentence."""
+    return (
+        f"In {human.percent(tail.share)} of the generation time fewer than a tenth of the step's rollouts are still"
+        f" active ({human.amount(tail.steps, 'step')}; longest {human.duration(tail.longest)},"
+        f" in step {human.number(tail.longest_step)})."
+    )

@@ -9,6 +9,7 @@ from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_char
 from otel_rl.report.subjects.calls import call_tables
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.call_texts import CallTexts
+from otel_rl.report.subjects.rollouts.finding import in_words, tail_of
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -28,6 +29,8 @@ def build(collected: Collected, charts: Charts) -> Section:
     section = Section("rollouts", "Rollouts and agents", filler)
     slow = calls.rollouts.slowest.items()
     if slow:
+        tail = tail_of(collected)
+        section.lead = in_words(tail) if tail is not None else ""
         statistics = call_tables.calls([calls.rollouts.statistics], "Rollouts")
         section.blocks.append(PageBlock(table=statistics))
         section.blocks += _over_time(collected, charts)

@@ -2,7 +2,7 @@
 
 Modules:
     aggregate: the spans of the slowest step.
-    finding: whether a change of the steps could be seen.
+    finding: whether steps were recorded, step numbers that began again, and whether a change could be seen.
     section: the section on step time.
     step_tables: its tables.
 """
@@ -15,6 +15,7 @@ from otel_rl.report.subjects.steps import aggregate, finding, section
 SUBJECT = Subject(
     "steps",
     aggregates=(aggregate.SlowestStep,),
+    findings=finding.findings,
     checks=finding.checks,
     sections={"steps": section.build},
     traces=aggregate.traces,

@@ -1,4 +1,7 @@
-"""Whether a change of the steps could be seen; what it is say :mod:`otel_rl.report.subjects.changes`."""
+"""Whether steps were recorded, whether their numbers began again, and whether a change could be seen.
+
+What a change is say :mod:`otel_rl.report.subjects.changes`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,45 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
 from otel_rl.report.core.change_points import ENOUGH
-from otel_rl.report.core.finding import Check
+from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
 _WHAT = "steps and phases that become slower"
 _CODES = ("slower_phase", "slower_step", "longer_garbage_collection", "P7_slow_step")
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return that no step was recorded, or only a part of the steps is shown."""
+    return [*_no_steps(collected), *_numbers_began_again(collected)]
+
+
+def _no_steps(collected: Collected) -> list[Finding]:
+    """Return a notice where the program has made an optimizer, and no step was recorded to its end."""
+    program = workload.of(collected)
+    manifests = [process.manifest or {} for process in collected.reader.processes]
+    if program.trains or not any(one.get("steps_missing") and one.get("ended_unix_nano") for one in manifests):
+        return []
+    text = (
+        "No step was recorded, although the program made an optimizer: a loop of your own, or of a trainer that otel-rl"
+        " does not know, needs `with otel_rl.step(number):` around each iteration."
+    )
+    return [Finding("no_steps", Severity.NOTICE, text, "steps")]
+
+
+def _numbers_began_again(collected: Collected) -> list[Finding]:
+    """Return that the page shows a part of the steps, where their numbers went back within one attempt."""
+    restarts = collected.loops.shown.restarts
+    if not restarts:
+        return []
+    times = "once" if restarts == 1 else f"{restarts} times"
+    text = (
+        f"The step numbers went back {times}: curves and tables over steps show those since the last time, up to step "
+        f"{collected.steps.last_iteration}. Number steps over all epochs, and the page shows the whole run."
+    )
+    return [Finding("step_numbers", Severity.NOTICE, text, "steps")]
 
 
 def checks(collected: Collected) -> list[Check]:

@@ -71,7 +71,7 @@ def _instrumentors(collected: Collected) -> Table:
             if isinstance(outcome, dict):
                 key = (str(name), str(outcome.get("state", "")), str(outcome.get("reason", "")))
                 outcomes.setdefault(key, []).append(process.label)
-    table = Table(["Instrumentor", "EndState", "Why", "Processes"], shown=40)
+    table = Table(["Instrumentor", "State", "Why", "Processes"], shown=40)
     tones = {"active": "good", "degraded": "bad", "failed": "bad"}
     for (name, state, reason), who in sorted(outcomes.items()):
         shown = ", ".join(who[:4]) + (f" and {len(who) - 4} more" if len(who) > 4 else "")  # noqa: PLR2004

@@ -1,0 +1,238 @@
+"""What the program of this process is: its arguments without secrets, its commit, the versions it has loaded, its age.
+
+Read once, off the program's threads. Nothing is started and nothing of the program is imported for it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import time
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.process import child_processes, lifetime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+REMOVED = "***"
+"""Stands for a secret."""
+
+#: Distributions that shape a run, by the module that says that they are loaded.
+_LIBRARIES = {
+    "accelerate": "accelerate",
+    "datasets": "datasets",
+    "deepspeed": "deepspeed",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "lightning": "lightning",
+    "openai": "openai",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "peft": "peft",
+    "torch": "torch",
+    "transformers": "transformers",
+    "trl": "trl",
+    "vllm": "vllm",
+}
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def loaded_versions() -> dict[str, str]:
+    """Return distribution -> version, of Python and of the libraries that the program has loaded."""
+    versions = {"python": platform.python_version()}
+    for module, distribution in _LIBRARIES.items():
+        loaded = sys.modules.get(module)
+        if loaded is None:
+            continue
+        # Looking into the metadata of a distribution reads its file, and may import what reads it.
+        own = vars(loaded).get("__version__")
+        with suppress(PackageNotFoundError, OSError, ImportError):
+            versions[distribution] = own if type(own) is str else version(distribution)
+    return versions
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+_MOST_ARGUMENTS = 64
+_LONGEST_ARGUMENT = 256
+#: Words in the name of an option whose value is a secret. `tokens` counts tokens, `token` is one or a special one.
+_SECRET_WORDS = {
+    *("apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "dsn", "jwt", "key", "keys"),
+    *("pass", "passphrase", "passwd", "password", "passwords", "pat", "pwd", "secret", "secrets", "session", "sig"),
+    *("signature", "token", "webhook"),
+}
+#: Words that say of which kind a `key` or `token` is, where that is no secret.
+_HARMLESS = re.compile(
+    r"(by|pad|eos|bos|unk|mask|sep|cls|image|stop|end|start|special|new|per|sort|group|column|text|prompt|label|"
+    r"dataset|feature|primary|max|min|num|n)[_-](token|key)s?$|(token|key)[_-](id|ids|length|limit|count|column|name)$"
+)
+_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+#: What may stand before the `=` of an option, as argparse and Hydra have it.
+_OPTION = re.compile(r"[-+~]*[\w.-]+")
+#: No secret, whatever the option is called.
+_PLAIN_VALUE = re.compile(r"(?i)(true|false|none|null|yes|no|auto|-?\d{1,6}(\.\d+)?(e-?\d+)?)?$")
+#: A name in a value that itself has names: JSON, a connection string, a header.
+_NAMED_INSIDE = re.compile(r"""(?P<name>[\w.-]{1,64})(?P<between>["']?\s*[:=]\s*["']?)(?P<value>[^"'\s,;&}]+)""")
+_SCHEME = re.compile(r"(?i)\b(bearer|basic|token|apikey)\s+[^\s\"',;]+")
+#: Credentials and query of an address, and what follows `#`.
+_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*://)[^/@\s]*@")
+_QUERY = re.compile(r"(?P<address>[A-Za-z][\w+.-]*://[^\s?#\"']*)[?#][^\s\"']*")
+#: Keys that have no name beside them: by the prefixes of vendors, as private keys and tokens begin, and long strings
+#: of digits and letters of both cases, or of hexadecimal digits.
+_KEY = re.compile(
+    r"\b(sk|pk|rk|sess|gsk|xai|pplx|fw|csk|nvapi|pcsk|r8|hf|hf_oauth|api_org|tgp_v1|tvly|key|live|test|wandb_v1|local|"
+    r"lsv2_pt|lsv2_sk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|npm|pypi|dckr_pat|xox[abeoprs]|xapp|SG|dop_v1|shpat|ya29)"
+    r"[-_.](?=[\w.-]*\d)[\w.-]{12,}"
+    r"|\b(AKIA|ASIA|AIza)[\w-]{12,}|\beyJ[\w-]{8,}\.[\w.-]+|-----BEGIN.*"
+    r"|(?<![A-Za-z0-9])(?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9]{20,}"
+    r"|(?<![A-Za-z0-9])[0-9a-fA-F]{32,}(?![A-Za-z0-9])",
+    re.DOTALL,
+)
+
+
+def arguments(argv: Sequence[str], redact: Callable[[str], str | None] | None = None) -> list[str]:
+    """Return the program and its arguments, without the interpreter and without what looks like a secret.
+
+    ``redact`` is the user's own function: None for an argument that may not be recorded.
+    """
+    kind, which, rest = child_processes.program(argv)
+    if kind == "none":
+        return []
+    # Code that was given as text may hold anything.
+    program = {"module": ["-m", which], "code": ["-c", REMOVED]}.get(kind, [which])
+    shown = [*program, *_without_secrets(rest[:_MOST_ARGUMENTS])]
+    if redact is not None:
+        shown = [REMOVED if (text := redact(value)) is None else text for value in shown]
+    shown = [
+        value if len(value) <= _LONGEST_ARGUMENT else f"{value[:_LONGEST_ARGUMENT]}\N{HORIZONTAL ELLIPSIS}"
+        for value in shown
+    ]
+    left = len(rest) - _MOST_ARGUMENTS
+    return [*shown, f"\N{HORIZONTAL ELLIPSIS} {left} more"] if left > 0 else shown
+
+
+def _without_secrets(values: Sequence[str]) -> Iterator[str]:
+    is_secret = False
+    for value in values:
+        is_option = value.startswith("--") or (value.startswith("-") and not value[1:2].isdigit())
+        name, separator, assigned = value.partition("=")
+        if is_secret and not value.startswith("--"):
+            yield value if _PLAIN_VALUE.match(value) else REMOVED
+            is_secret = False
+        elif separator and _OPTION.fullmatch(name) and _is_secret_name(name):
+            yield value if _PLAIN_VALUE.match(assigned) else f"{_without_keys(name)}={REMOVED}"
+            is_secret = False
+        else:
+            yield _without_keys(value)
+            is_secret = is_option and not separator and _is_secret_name(value)
+
+
+def _is_secret_name(name: str) -> bool:
+    words = [word.lower() for word in _NAME_PARTS.findall(name)]
+    joined = "_".join(words)
+    if _HARMLESS.search(joined) and "secret" not in words and "api" not in words:
+        return False
+    return not _SECRET_WORDS.isdisjoint(words)
+
+
+def _without_keys(value: str) -> str:
+    value = _USER.sub(rf"\g<scheme>{REMOVED}@", value)
+    value = _QUERY.sub(rf"\g<address>?{REMOVED}", value)
+    value = _SCHEME.sub(rf"\1 {REMOVED}", value)
+    value = _NAMED_INSIDE.sub(_without_named, value)
+    return _KEY.sub(REMOVED, value)
+
+
+def _without_named(match: re.Match[str]) -> str:
+    if not _is_secret_name(match["name"]) or _PLAIN_VALUE.match(match["value"]):
+        return match[0]
+    return f"{match['name']}{match['between']}{REMOVED}"
+
+
+# -- commit ------------------------------------------------------------------------------------------------------------
+
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_LEVELS = 32
+#: Largest file of references that is read, in bytes.
+_LARGEST = 4 << 20
+
+
+def commit(argv: Sequence[str]) -> str | None:
+    """Return the commit that is checked out where the program is; None where that is no checkout of git.
+
+    Of a module, and of a script that a package has installed, where it was started.
+    """
+    # The working directory may be gone, or a folder not ours to read.
+    with suppress(OSError, ValueError):
+        repository = _repository(_folder(argv))
+        return None if repository is None else _head(repository)
+    return None
+
+
+def _folder(argv: Sequence[str]) -> Path:
+    kind, which, _ = child_processes.program(argv)
+    here = Path.cwd()
+    if kind != "script":
+        return here
+    folder = (here / which).parent
+    return here if folder.is_relative_to(sys.prefix) else folder
+
+
+def _repository(folder: Path) -> Path | None:
+    for parent in [folder, *folder.parents][:_LEVELS]:
+        found = parent / ".git"
+        if found.is_dir():
+            return found
+        if found.is_file():
+            # Of a worktree or submodule: https://git-scm.com/docs/gitrepository-layout
+            _, _, target = _text(found).partition("gitdir:")
+            return parent / target.strip() if target else None
+    return None
+
+
+def _head(repository: Path) -> str | None:
+    head = _text(repository / "HEAD").strip()
+    _, is_reference, reference = head.partition("ref:")
+    if not is_reference:
+        return _as_commit(head)
+    name = reference.strip()
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        return None
+    folders = [repository]
+    with suppress(OSError):
+        folders.append(repository / _text(repository / "commondir").strip())
+    for folder in folders:
+        with suppress(OSError):
+            return _as_commit(_text(folder / name).strip())
+    for line in _text(folders[-1] / "packed-refs").splitlines():
+        found, _, packed = line.partition(" ")
+        if packed == name:
+            return _as_commit(found)
+    return None
+
+
+def _as_commit(text: str) -> str | None:
+    return text if _COMMIT.fullmatch(text) else None
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_LARGEST).decode("utf-8", "replace")
+
+
+# -- age ---------------------------------------------------------------------------------------------------------------
+
+
+def created() -> int | None:
+    """Return when the kernel made this process, in ns since the epoch to 10 ms; None where that is not known."""
+    ticks = lifetime.own_start_ticks()
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    if not ticks or clock is None:
+        return None
+    return time.time_ns() - time.clock_gettime_ns(clock) + ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")

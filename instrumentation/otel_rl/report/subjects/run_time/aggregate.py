@@ -1,0 +1,202 @@
+"""The time of the leading process, from its start to its end, by what it was spent on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.report.core import thresholds
+from otel_rl.report.subjects.run_time.intervals import Intervals
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv.attributes import RlRunPartValues as Part
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.store.reader import Log, Process, Span
+
+START, TELEMETRY, IMPORTS = "start", "telemetry", "imports"
+FIRST_STEP, STEPS, FIRST_CALL, CALLS = "first step", "steps", "first call", "calls"
+EVALUATION, SAVING = "evaluation", "saving"
+BEFORE, BETWEEN, END, PROGRAM = "before", "between", "end", "program"
+
+_PARTS = {
+    Part.IMPORT: IMPORTS,
+    Part.RENDEZVOUS: "rendezvous",
+    Part.DATASET: "data set",
+    Part.TOKENIZER: "tokenizer",
+    Part.MODEL: "model",
+    Part.ENGINE: "engine",
+    Part.TRAINER: "trainer",
+}
+#: Parts of loading: the first ones happen inside of the others.
+LOADING_PARTS = ("rendezvous", "data set", "tokenizer", "model", "engine", "trainer")
+_STEP, _CALLS = "step", "call"
+_OF_SPAN = {
+    spans.RL_RANK_STEP.type: _STEP,
+    spans.RL_DATA_WAIT.type: _STEP,
+    spans.RL_EVALUATE.type: EVALUATION,
+    spans.RL_CHECKPOINT.type: SAVING,
+    spans.RL_ROLLOUT.type: _CALLS,
+}
+#: Events that say which program it is.
+FACTS = (events.RL_RUN_PROGRAM.name, events.RL_RUN_END.name)
+#: Processes with steps, calls or parts that are told apart.
+_PROCESSES = 64
+
+
+class Share(NamedTuple):
+    """Seconds of the run for one thing."""
+
+    what: str
+    seconds: float
+
+
+class _ProcessTime:
+    """What one process did; times in ns since the epoch."""
+
+    def __init__(self) -> None:
+        self.intervals: dict[str, Intervals] = defaultdict(Intervals)
+        self.created = 0
+        #: Until when otel-rl started, and how long that took, in ns.
+        self.started = self.telemetry = 0
+        self.ended = 0
+        #: Begin and end of the earliest step.
+        self.first_step: tuple[int, int] | None = None
+        self.steps = 0
+
+    def add_step(self, span: Span) -> None:
+        self.steps += 1
+        if self.first_step is None or span.start < self.first_step[0]:
+            self.first_step = span.start, span.end
+
+
+class RunTime:
+    """Reads the spans of the leading process; memory does not depend on their number."""
+
+    def __init__(self) -> None:
+        self._processes: dict[Process, _ProcessTime] = {}
+
+    def _of(self, process: Process) -> _ProcessTime | None:
+        found = self._processes.get(process)
+        if found is None and len(self._processes) < _PROCESSES and not process.rank:
+            found = self._processes[process] = _ProcessTime()
+        return found
+
+    def add_span(self, span: Span) -> None:
+        """Take in a step, an evaluation, a checkpoint, a call, a part of the run or the run."""
+        kind = _kind(span)
+        time = self._of(span.process) if kind else None
+        if time is None:
+            return
+        if span.name == spans.RL_RUN.type:
+            time.ended = span.end
+            return
+        time.intervals[kind].add(span.start, span.end)
+        if span.name == spans.RL_RANK_STEP.type:
+            time.add_step(span)
+
+    def add_log(self, log: Log) -> None:
+        """Take in which program it is, which has its creation."""
+        if log.event not in FACTS or names.PROCESS_CREATION_TIME not in log.attributes:
+            return
+        time = self._of(log.process)
+        if time is not None:
+            get = log.attributes.get
+            time.created = _nanoseconds(get(names.PROCESS_CREATION_TIME))
+            time.started = time.created + round(_number(get(names.RL_RUN_START_UP_DURATION)) * 1e9)
+            time.telemetry = round(_number(get(names.RL_TELEMETRY_START_UP_DURATION)) * 1e9)
+
+    def shares(self, collected: Collected) -> list[Share]:
+        """Return where the time of the leading process went, in the order in which it happened.
+
+        Together they are the whole time. Empty where its start or its steps were not recorded.
+        """
+        latest = [process for process in self._processes if process.attempt not in collected.superseded]
+        leading = [process for process in latest if self._processes[process].created]
+        if not leading:
+            return []
+        process = max(leading, key=lambda process: (self._processes[process].steps, self._processes[process].created))
+        time = self._processes[process]
+        if time.steps < thresholds.COMPLETE * _counted_steps(collected, process):
+            return []
+        start, end = time.created, max(time.ended, process.last, process.number("ended_unix_nano") or 0)
+        return _divided(time, start, end) if end > start else []
+
+
+def _kind(span: Span) -> str:
+    if span.name == spans.RL_RUN.type:
+        return "run"
+    if span.name == spans.RL_RUN_PART.type:
+        return _PARTS.get(str(span.attributes.get(names.RL_RUN_PART)), "")
+    kind = _OF_SPAN.get(span.name, "")
+    if kind:
+        return kind
+    is_call = names.GEN_AI_OPERATION_NAME in span.attributes or names.MCP_METHOD_NAME in span.attributes
+    return _CALLS if is_call else ""
+
+
+def _nanoseconds(text: object) -> int:
+    try:
+        return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1e9)
+    except ValueError:
+        return 0
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _counted_steps(collected: Collected, process: Process) -> float:
+    """Return how many steps the metrics of the process have, whatever a sampler left of the spans."""
+    numbers = [series.value for series in collected.totals.of(metrics.RL_TRAIN_STEPS) if series.process is process]
+    numbers += [
+        series.spread.cell.count
+        for series in collected.totals.of(metrics.RL_LOOP_DURATION)
+        if series.process is process
+    ]
+    return max(numbers, default=0.0)
+
+
+def _divided(time: _ProcessTime, start: int, end: int) -> list[Share]:
+    """Divide the time between two moments; what happens inside of something else counts as itself."""
+    intervals = time.intervals
+    work = intervals.get(_STEP) or intervals.get(_CALLS) or Intervals()
+    first_name, name = (FIRST_STEP, STEPS) if intervals.get(_STEP) else (FIRST_CALL, CALLS)
+    first_end = time.first_step[1] if time.first_step else next((last for _, last in work.stretches), start)
+    begin, done = (work.stretches[0][0], work.stretches[-1][1]) if work else (end, end)
+    loading = [(part, intervals.get(part, Intervals())) for part in LOADING_PARTS]
+    wanted = [
+        (EVALUATION, intervals.get(EVALUATION, Intervals())),
+        (SAVING, intervals.get(SAVING, Intervals())),
+        (first_name, work.within(start, first_end)),
+        (name, work.within(first_end, end)),
+        (IMPORTS, intervals.get(IMPORTS, Intervals())),
+        *loading,
+        (TELEMETRY, Intervals([(time.started - time.telemetry, time.started)])),
+        (START, Intervals([(start, time.started)])),
+        (BEFORE if work else PROGRAM, Intervals([(start, begin)])),
+        (BETWEEN, Intervals([(begin, done)])),
+        (END, Intervals([(done, end)])),
+    ]
+    taken, seconds = Intervals(), {}
+    for what, covered in wanted:
+        own = covered.within(start, end).without(taken)
+        seconds[what] = own.seconds
+        taken = taken | own
+    order = (
+        START,
+        TELEMETRY,
+        IMPORTS,
+        *LOADING_PARTS,
+        BEFORE,
+        PROGRAM,
+        first_name,
+        name,
+        BETWEEN,
+        EVALUATION,
+        SAVING,
+        END,
+    )
+    return [Share(what, seconds[what]) for what in order if seconds.get(what)]

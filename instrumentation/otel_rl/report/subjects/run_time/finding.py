@@ -1,0 +1,63 @@
+"""Whether most of a long run lies outside of its steps, and the numbers of the card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human, thresholds
+from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.subjects.run_time import aggregate
+from otel_rl.report.subjects.run_time.aggregate import LOADING_PARTS, RunTime
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected, Known
+
+_STEPS = (aggregate.FIRST_STEP, aggregate.STEPS)
+_CALLS = (aggregate.FIRST_CALL, aggregate.CALLS)
+
+
+def findings(collected: Collected, _: Known) -> list[Finding]:
+    """Return one notice where a long run spent little of its time in steps."""
+    groups = grouped(collected)
+    whole = sum(groups.values())
+    steps = groups.get("steps", 0.0)
+    if not steps or whole < thresholds.LONG_RUN_SECONDS or steps >= thresholds.FEW_STEPS_SHARE * whole:
+        return []
+    others = sorted(((seconds, name) for name, seconds in groups.items() if name != "steps"), reverse=True)
+    spent = ", ".join(f"{name} {human.percent(seconds / whole)}" for seconds, name in others[:2])
+    text = f"Steps are {human.percent(steps / whole)} of the run's {human.duration(whole)}: {spent}."
+    return [Finding("time_outside_steps", Severity.NOTICE, text, "run_time")]
+
+
+def grouped(collected: Collected) -> dict[str, float]:
+    """Return seconds of the run by a few words: steps, or calls of a program without steps, and the rest."""
+    groups: dict[str, float] = {}
+    for what, seconds in collected[RunTime].shares(collected):
+        name = _GROUPS.get(what, what)
+        groups[name] = groups.get(name, 0.0) + seconds
+    return groups
+
+
+_GROUPS = {
+    **dict.fromkeys(_STEPS, "steps"),
+    **dict.fromkeys(_CALLS, "calls"),
+    **dict.fromkeys(LOADING_PARTS, "loading"),
+    aggregate.START: "start",
+    aggregate.TELEMETRY: "start",
+    aggregate.BEFORE: "other",
+    aggregate.BETWEEN: "other",
+    aggregate.PROGRAM: "the program",
+}
+
+
+def card(collected: Collected) -> tuple[str, str, str]:
+    """Return (name, value, note) of the card; the value is empty where the parts are not known."""
+    groups = grouped(collected)
+    whole = sum(groups.values())
+    name = next((name for name in ("steps", "calls") if groups.get(name)), "")
+    if not name:
+        return ("", "", "")
+    rest = {other: seconds for other, seconds in groups.items() if other != name}
+    largest = max(rest, key=rest.__getitem__, default="")
+    note = f"of {human.duration(whole)}; {largest} {human.percent(rest[largest] / whole)}" if largest else ""
+    return (f"In {name}", human.percent(groups[name] / whole), note)

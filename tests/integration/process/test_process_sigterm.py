@@ -1,0 +1,352 @@
+"""SIGTERM: what ended before it is delivered within two seconds, and the process ends by it as it would without us."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from loopback_ports import free_ports
+from process_support import ONE_SPAN, SCRIPTS, Programs
+
+LAST_WORK = "import os, signal, time, otel_rl\nwith otel_rl.tool('last'): pass\n"
+KILL = "os.kill(os.getpid(), signal.SIGTERM)\n"
+#: Longest that the end may take, on a loaded machine too.
+SECONDS = 4.0
+ATTRIBUTE = "rl.run.end.signal"
+
+
+def started(programs: Programs, text: str, **environ: str) -> subprocess.Popen[str]:
+    """The program under opentelemetry-instrument; it says ``ready`` when it may be stopped."""
+    return subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("program.py", text)],
+        cwd=programs.directory,
+        env=programs.environ | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def stop(process: subprocess.Popen[str]) -> tuple[int, float, str]:
+    """Send SIGTERM to a program that is ready: status, seconds and standard error."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    begin = time.monotonic()
+    _, err = process.communicate(timeout=60)
+    return process.returncode, time.monotonic() - begin, err
+
+
+def ends(programs: Programs) -> list[dict[str, object]]:
+    return [
+        {attribute["key"]: attribute["value"] for attribute in record["attributes"]}
+        for record in programs.store.events("rl.run.end")
+    ]
+
+
+def test_what_ended_before_is_delivered(programs: Programs) -> None:
+    done = programs.instrumented(LAST_WORK + KILL + "time.sleep(30)\nprint('went on')\n")
+
+    assert (done.code, done.out) == (-signal.SIGTERM, "")
+    assert "execute_tool last" in programs.store.span_names()
+    assert [end[ATTRIBUTE] for end in ends(programs)] == [{"stringValue": "SIGTERM"}]
+    assert done.err.startswith("otel-rl: recorded ")
+
+
+def test_program_that_has_recorded_nothing_ends_at_once(programs: Programs) -> None:
+    done = programs.instrumented("import os, signal\n" + KILL + "print('went on')\n")
+
+    assert (done.code, done.out, done.err) == (-signal.SIGTERM, "", "")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "while True: pass",
+        "import threading; threading.Event().wait()",
+        "import select; select.select([], [], [])",
+        "signal.pause()",
+        # In C code that gives the interpreter's lock back and restarts what a signal interrupts.
+        "import ctypes; ctypes.CDLL(None).sem_wait(ctypes.create_string_buffer(64))",
+        "import torch; a = torch.ones(8000, 8000); torch.set_num_threads(1); print(a @ a @ a @ a @ a)",
+    ],
+)
+def test_main_thread_may_be_anywhere(programs: Programs, work: str) -> None:
+    before = "import torch\n" if "torch" in work else ""
+    process = started(programs, f"{before}{LAST_WORK}time.sleep(0.5)\nprint('ready', flush=True)\n{work}\n")
+    code, seconds, _ = stop(process)
+
+    assert code == -signal.SIGTERM
+    assert seconds < SECONDS
+    assert "execute_tool last" in programs.store.span_names()
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_collector_that_does_not_answer_delays_it_for_two_seconds(programs: Programs, protocol: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        process = started(
+            programs,
+            LAST_WORK + "print('ready', flush=True)\ntime.sleep(60)\n",
+            OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}",
+            OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        )
+        code, seconds, err = stop(process)
+
+    assert code == -signal.SIGTERM
+    assert seconds < SECONDS
+    assert "could not be delivered" in err
+
+
+def test_a_second_signal_does_not_cut_the_delivery_short(programs: Programs) -> None:
+    process = started(programs, LAST_WORK + "print('ready', flush=True)\ntime.sleep(60)\n")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(3):
+        process.terminate()
+        time.sleep(0.005)
+
+    assert process.wait(timeout=60) == -signal.SIGTERM
+    assert "execute_tool last" in programs.store.span_names()
+
+
+def test_during_the_last_delivery(programs: Programs) -> None:
+    text = (
+        LAST_WORK + "from otel_rl.pipeline import last_delivery\n"
+        "wait = last_delivery.LastDelivery.wait\n"
+        "def wait_long(self):\n    wait(self); print('ready', flush=True); time.sleep(30)\n"
+        "last_delivery.LastDelivery.wait = wait_long\n"
+    )
+    code, seconds, _ = stop(started(programs, text))
+
+    assert code == -signal.SIGTERM
+    assert seconds < SECONDS
+
+
+# -- programs that have a handler of their own -------------------------------------------------------------------
+
+
+OWN = {
+    "a handler": "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))\n" + KILL + "print('went on')\n",
+    "an exit": "import sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n" + KILL + "time.sleep(30)\n",
+    "ignored": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + KILL + "print('went on')\n",
+    "the default again": "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + KILL + "print('went on')\n",
+    "an event loop": """
+import asyncio
+async def main():
+    done = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, done.set)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await done.wait()
+    asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+asyncio.run(main())
+print('in order')
+""",
+    "a library that calls the handler of before": """
+previous = signal.getsignal(signal.SIGTERM)
+def handle(number, frame):
+    if callable(previous) and previous != signal.SIG_DFL: previous(number, frame)
+    print('mine', flush=True)
+signal.signal(signal.SIGTERM, handle)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(2.5)
+print('went on')
+""",
+    "a library that calls any handler of before": """
+previous = signal.signal(signal.SIGTERM, lambda number, frame: callable(previous) and previous(number, frame))
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(2.5)
+print('went on')
+""",
+    "sigwait": "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+    + KILL
+    + "print(signal.sigwait({signal.SIGTERM}))\n",
+    "a descriptor for signals": """
+import socket
+reading, writing = socket.socketpair(); writing.setblocking(False)
+print(signal.set_wakeup_fd(writing.fileno()))
+signal.signal(signal.SIGUSR1, lambda *_: None)
+os.kill(os.getpid(), signal.SIGUSR1)
+print(reading.recv(10))
+""",
+    "faulthandler": "import faulthandler\nfaulthandler.register(signal.SIGTERM, chain=True)\n"
+    + KILL
+    + "print('went on')\n",
+    "only where there is none": "print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL,"
+    " signal.getsignal(signal.SIGTERM) in (None, signal.SIG_DFL))\n",
+}
+
+
+@pytest.mark.parametrize("which", OWN)
+def test_programs_own_way_with_the_signal_is_the_same(programs: Programs, which: str) -> None:
+    text = LAST_WORK + "time.sleep(0.3)\n" + OWN[which]
+    without = programs.plain(text)
+    done = programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert (done.code, done.out) == (without.code, without.out)
+    assert "Traceback" not in done.err
+
+
+def test_handler_is_put_back_by_a_library(programs: Programs) -> None:
+    # As uvicorn does after serving, and lightning after fit.
+    done = programs.instrumented(
+        LAST_WORK + "before = signal.signal(signal.SIGTERM, lambda *_: None)\n"
+        "signal.signal(signal.SIGTERM, before)\nsignal.raise_signal(signal.SIGTERM)\nprint('went on')\n"
+    )
+
+    assert (done.code, done.out) == (-signal.SIGTERM, "")
+    assert "execute_tool last" in programs.store.span_names()
+
+
+def test_descriptors_that_the_program_closes_are_the_programs_own(programs: Programs) -> None:
+    text = LAST_WORK + (
+        "time.sleep(1)\nos.closerange(3, 256)\ntime.sleep(0.5)\n"
+        "held = [os.open(f'mine{number}', os.O_RDWR | os.O_CREAT) for number in range(40)]\n"
+        + KILL
+        + "time.sleep(30)\n"
+    )
+    done = programs.instrumented(text)
+
+    assert done.code == -signal.SIGTERM
+    assert done.seconds < 30
+    written = b"".join(path.read_bytes() for path in programs.directory.glob("mine*"))
+    assert b"Stack" not in written
+    assert b"File" not in written
+
+
+# -- servers, launchers and pools --------------------------------------------------------------------------------
+
+
+APPLICATION = """
+import otel_rl
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown": return
+    with otel_rl.tool("served"): pass
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"x"})
+"""
+
+
+def answered(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_uvicorn(programs: Programs, loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    programs.write("app.py", APPLICATION)
+    (port,) = free_ports(1)
+    command = ["uvicorn", "app:app", "--port", str(port), "--log-level", "error", "--loop", loop]
+    process = subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, "-m", *command],
+        cwd=programs.directory,
+        env=programs.environ,
+    )
+    url = f"http://127.0.0.1:{port}/"
+    deadline = time.monotonic() + 60
+    while not answered(url):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    for _ in range(9):
+        assert answered(url)
+    process.terminate()
+
+    assert process.wait(timeout=30) == -signal.SIGTERM
+    assert programs.store.span_names().count("execute_tool served") == 10
+    assert [end[ATTRIBUTE] for end in ends(programs)] == [{"stringValue": "SIGTERM"}]
+
+
+def test_workers_of_a_pool_end_as_before(programs: Programs) -> None:
+    text = (
+        LAST_WORK + "import multiprocessing, sys\n"
+        "def work(_):\n"
+        "    with otel_rl.tool('in worker'): pass\n"
+        "    return signal.getsignal(signal.SIGTERM) is signal.SIG_DFL\n"
+        "if __name__ == '__main__':\n"
+        "    for _ in range(5):\n"
+        "        pool = multiprocessing.get_context('fork').Pool(4)\n"
+        "        workers = list(pool._pool)\n"
+        "        print(all(pool.map(work, range(8))))\n"
+        "        pool.terminate(); pool.join()\n"
+        "        print({worker.exitcode for worker in workers} <= {-15, 0})\n"
+        "    for _ in range(20):\n"
+        "        pool = multiprocessing.get_context('fork').Pool(2); pool.terminate(); pool.join()\n"
+        "    print('went on')\n"
+    )
+    done = programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert done.code == 0, done.err
+    assert done.out == "True\nTrue\n" * 5 + "went on\n"
+
+
+def test_spawned_worker_delivers(programs: Programs) -> None:
+    text = (
+        "import multiprocessing, time, otel_rl\n"
+        "def work(queue):\n"
+        "    with otel_rl.tool('in worker'): pass\n"
+        "    queue.put(1); time.sleep(60)\n"
+        "if __name__ == '__main__':\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    queue = context.Queue()\n"
+        "    worker = context.Process(target=work, args=(queue,)); worker.start(); queue.get()\n"
+        "    begin = time.monotonic(); worker.terminate(); worker.join()\n"
+        "    print(worker.exitcode, time.monotonic() - begin < 4)\n"
+    )
+    done = programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert done.out == "-15 True\n", done.err
+    assert "execute_tool in worker" in programs.store.span_names()
+
+
+def test_child_between_fork_and_python_code_does_not_end_its_parent(programs: Programs) -> None:
+    text = LAST_WORK + (
+        "time.sleep(0.5)\nos.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "for _ in range(20):\n"
+        "    child = os.fork()\n"
+        "    if child == 0: time.sleep(10); os._exit(0)\n"
+        "    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -15\n"
+        "time.sleep(0.5)\nprint('went on')\n"
+    )
+    done = programs.instrumented(text, OTEL_RL_QUIET="1")
+
+    assert (done.code, done.out) == (0, "went on\n"), done.err
+
+
+def test_rank_below_torchrun(programs: Programs) -> None:
+    text = (
+        "import os, sys, time, otel_rl\n"
+        "with otel_rl.tool('of rank ' + os.environ['RANK']): pass\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    time.sleep(3); sys.exit(9)\n"
+        "time.sleep(120)\n"
+    )
+    programs.write("rank.py", text)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "rank.py"]
+    done = programs.run(SCRIPTS / "opentelemetry-instrument", *command, timeout=120)
+
+    assert done.code == 1
+    assert {"execute_tool of rank 0", "execute_tool of rank 1"} <= set(programs.store.span_names())
+    assert {"stringValue": "SIGTERM"} in [end.get(ATTRIBUTE) for end in ends(programs)]
+
+
+def test_children_begin_with_the_default(programs: Programs) -> None:
+    done = programs.instrumented(
+        ONE_SPAN + "import subprocess, sys\n"
+        "child = subprocess.Popen(['sleep', '30']); child.terminate(); print(child.wait())\n"
+    )
+
+    assert done.out == "-15\n"

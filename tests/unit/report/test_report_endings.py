@@ -1,0 +1,126 @@
+"""How a run ended, from what its processes and their parents left."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.made_up_jobs import examined
+from unit.report.synthetic_run import SECOND, ProcessWriter, process
+
+from otel_rl.process import exit_status
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_rl.report.core.finding import Finding
+
+
+def _writer(folder: Path, rank: int | None = None, ago: float = 10.0, **identity: Any) -> ProcessWriter:
+    writer = process(folder / folder.name, rank, started=time.time_ns() - int(ago * SECOND), **identity)
+    writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 7})
+    return writer
+
+
+def _findings(folder: Path, *writers: ProcessWriter, status: bytes | None = None) -> list[Finding]:
+    for writer in writers:
+        writer.write()
+        if status is not None:
+            (writer.folder / exit_status.NAME).write_bytes(status)
+    codes = ("ended", "running", "missing_ranks", "thread_died", "errors")
+    return [one for one in examined(folder / folder.name).findings if one.code in codes]
+
+
+def test_an_end_by_sigterm_in_order_is_a_notice(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    writer.event("rl.run.end", 3, attributes={"rl.run.end.signal": "SIGTERM"})
+    [finding] = _findings(tmp_path, writer)
+    assert (finding.severity, finding.text) == ("notice", "trainer 4000 was stopped by SIGTERM.")
+
+
+def test_a_collectors_files_tell_a_status_too(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    writer.event("rl.run.end", 3, attributes={"process.exit.code": 3})
+    [finding] = _findings(tmp_path, writer)
+    assert (finding.severity, finding.text) == ("critical", "trainer 4000 exited with status 3.")
+
+
+@pytest.mark.parametrize(("ago", "severity"), [(10.0, "warning"), (7200.0, "critical")])
+def test_without_an_end_a_run_of_another_machine_may_run_until_it_was_silent_for_long(
+    tmp_path: Path, ago: float, severity: str
+) -> None:
+    writer = _writer(tmp_path, ago=ago)
+    writer.clean_exit = False
+    [finding] = _findings(tmp_path, writer)
+    assert finding.severity == severity
+    assert finding.text.startswith("trainer 4000 has no end recorded; last sign 20")
+
+
+def test_a_process_that_left_no_status_while_it_shut_down_is_said(tmp_path: Path) -> None:
+    [finding] = _findings(tmp_path, _writer(tmp_path), status=b"")
+    assert finding.severity == "notice"
+    assert "left no exit status" in finding.text
+
+
+def test_the_status_of_the_process_itself_makes_it_failed(tmp_path: Path) -> None:
+    [finding] = _findings(tmp_path, _writer(tmp_path), status=b"\x07")
+    assert (finding.severity, finding.text) == ("critical", "trainer 4000 exited with status 7.")
+
+
+def test_a_thread_that_died_before_the_process_failed_is_the_first_error(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    values = {"exception.type": "KeyError", "exception.message": "'prompt'", "thread.name": "prefetch"}
+    writer.event("rl.process.exception", 3, attributes=values, severity=17)
+    writer.event("rl.process.exception", 5, attributes={"exception.type": "Empty"}, severity=21)
+    writer.ended = writer.at(6)
+    [finding] = _findings(tmp_path, writer)
+    assert finding.text == "thread prefetch of trainer 4000 died of KeyError: 'prompt'; the process went on for 3 s."
+    assert [symptom.text for symptom in finding.symptoms] == ["trainer 4000 failed: Empty, before the first step."]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "said"),
+    [
+        ("torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB", "The memory of the GPU was full."),
+        ("torch.cuda.OutOfMemoryError", "CUDA out of memory.", "The memory of the GPU was full."),
+        ("OSError", "[Errno 28] No space left on device", "a disk or its quota was full"),
+        ("torch.distributed.DistNetworkError", "EADDRINUSE: port 29500", "another process has the port"),
+        ("MemoryError", "", "main memory"),
+        ("torch.distributed.DistBackendError", "Watchdog caught collective operation timeout", "NCCL's watchdog"),
+        ("ModuleNotFoundError", "No module named 'x'", "a module is not installed"),
+        ("json.decoder.JSONDecodeError", "Expecting value", "The data could not be read."),
+    ],
+)
+def test_known_failures_have_words_and_a_next_step(tmp_path: Path, kind: str, message: str, said: str) -> None:
+    writer = _writer(tmp_path)
+    values = {"exception.type": "RuntimeError", "exception.message": "outer", "rl.cause.exception.type": kind}
+    writer.event("rl.process.exception", 3, attributes={**values, "rl.cause.exception.message": message}, severity=21)
+    [finding] = _findings(tmp_path, writer)
+    assert said in finding.evidence[0]
+    assert finding.look_at
+
+
+def test_an_ordinary_exception_is_of_the_programs_own_code_or_of_a_library(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    values = {
+        "exception.type": "ValueError",
+        "exception.message": "bad\n  value " + "x" * 1000,
+        "code.file.path": "trl/trainer/grpo_trainer.py",
+        "code.line.number": 41,
+        "code.function.name": "GRPOTrainer.train",
+        "rl.exception.library": "trl",
+        "rl.exception.program.location": "train.py:12, in main",
+        "rl.exception.in_step": True,
+        "rl.loop.iteration": 7,
+        "rl.phase": "train",
+    }
+    writer.event("rl.process.exception", 3, attributes=values, severity=21)
+    [finding] = _findings(tmp_path, writer)
+    assert finding.evidence == ["Raised in the library trl; the program was at train.py:12, in main."]
+    assert finding.text.startswith("trainer 4000 failed: ValueError: bad value xxx")
+    assert finding.text.endswith(
+        "x… (trl/trainer/grpo_trainer.py:41, in GRPOTrainer.train), during step 7, phase train."
+    )
+    assert len(finding.text) < 400
+    assert finding.onset == 7

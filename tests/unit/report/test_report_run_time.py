@@ -1,0 +1,191 @@
+"""Where the time of the whole run went: parts that add up, of trainers, of programs without steps, and of neither."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.synthetic_run import SECOND, ProcessWriter, process
+from unit.report.test_report_page import _has, _page
+
+from otel_rl.report import subjects
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects.run_time import finding, intervals
+from otel_rl.report.subjects.run_time.aggregate import RunTime
+from otel_rl.report.subjects.run_time.intervals import Intervals
+from otel_rl.store.reader import Reader, find_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STARTED = 1_700_000_000_000_000_000
+START_UP = {"rl.run.start_up.duration": 2.0, "rl.telemetry.start_up.duration": 0.8}
+
+
+def _writer(tmp_path: Path, rank: int | None = 0, **program: Any) -> ProcessWriter:
+    writer = process(tmp_path / "data" / "run", rank, started=STARTED)
+    moment = datetime.fromtimestamp(STARTED / 1e9, timezone.utc).isoformat().replace("+00:00", "Z")
+    writer.event("rl.run.program", 1, attributes={"process.creation.time": moment, **program})
+    return writer
+
+
+def _part(writer: ProcessWriter, part: str, start: float, end: float) -> None:
+    writer.span("rl.run.part", start, end, {"rl.run.part": part})
+
+
+def _step(writer: ProcessWriter, number: int, start: float, end: float) -> None:
+    writer.span("rl.rank.step", start, end, {"rl.loop.iteration": number, "rl.rank": 0})
+
+
+def _collected(tmp_path: Path) -> Collected:
+    return Collected(Reader(find_run(tmp_path / "data", None)), subjects.load()).read(lambda _: None)
+
+
+def _shares(tmp_path: Path) -> dict[str, float]:
+    collected = _collected(tmp_path)
+    return {what: round(seconds, 3) for what, seconds in collected[RunTime].shares(collected)}
+
+
+def _training(writer: ProcessWriter) -> None:
+    """100 s: start 2, imports 20, data set 3, model 10, trainer 5 around 2 of the data set, steps from 60 to 90."""
+    _part(writer, "import", 2, 20)
+    _part(writer, "import", 24, 26)
+    _part(writer, "dataset", 30, 33)
+    _part(writer, "model", 23, 35)
+    _part(writer, "dataset", 41, 43)
+    _part(writer, "trainer", 40, 45)
+    writer.span("rl.data_wait", 60, 61, {"rl.phase": "data_wait"})
+    _step(writer, 1, 61, 70)
+    writer.span("rl.data_wait", 70, 71, {"rl.phase": "data_wait"})
+    writer.span("rl.evaluate", 75, 79, {"rl.phase": "evaluate", "rl.loop.iteration": 2})
+    writer.span("rl.checkpoint", 79, 80, {"rl.phase": "checkpoint", "rl.loop.iteration": 2})
+    _step(writer, 2, 71, 80)
+    _step(writer, 3, 82, 90)
+    writer.span("rl.checkpoint", 95, 96, {"rl.phase": "checkpoint"})
+    writer.span("rl.run", 2, 100)
+
+
+TRAINING = {
+    "start": 1.2,
+    "telemetry": 0.8,
+    "imports": 20.0,
+    "data set": 5.0,
+    "model": 7.0,
+    "trainer": 3.0,
+    "before": 23.0,
+    "first step": 10.0,
+    "steps": 13.0,
+    "between": 2.0,
+    "evaluation": 4.0,
+    "saving": 2.0,
+    "end": 9.0,
+}
+
+
+def test_parts_of_a_training_run_add_up_to_its_time(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, **START_UP)
+    _training(writer)
+    writer.write()
+
+    assert _shares(tmp_path) == TRAINING
+    assert sum(TRAINING.values()) == 100
+
+
+def test_page_has_one_bar_a_card_and_the_program(tmp_path: Path) -> None:
+    facts = {
+        "process.command_args": ["train.py", "--lr", "1e-5", "--token", "***"],
+        "vcs.ref.head.revision": "9d59409acf479dfa0df1aa568182e43e43df8bbe",
+        "rl.run.library.versions": ["python 3.12.3", "torch 2.13.0"],
+        "rl.run.seed": 42,
+        "rl.model.name": "tiny",
+        "rl.dataset.name": "sentences",
+    }
+    writer = _writer(tmp_path, **START_UP, **facts)
+    _training(writer)
+    page = _page(tmp_path, writer.write().parent)
+
+    _has(page.texts["run_time"], "1 min 40 s", "Imports", "20 %")
+    whole = " ".join(page.texts.values())
+    _has(whole, "In steps", "23 %", "of 1 min 40 s; other 25 %")
+    _has(whole, "train.py --lr 1e-5 --token ***", "9d59409acf47", "torch 2.13.0", "sentences")
+
+
+def test_program_without_steps_is_divided_by_its_calls(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, rank=None)
+    _part(writer, "import", 0, 2)
+    for start, end in ((3, 5), (4, 6), (8, 10)):
+        writer.span("chat m", start, end, {"gen_ai.operation.name": "chat"})
+    writer.span("rl.run", 0, 12)
+    writer.write()
+
+    expected = {"imports": 2.0, "before": 1.0, "first call": 3.0, "calls": 2.0, "between": 2.0, "end": 2.0}
+    assert _shares(tmp_path) == expected
+    assert finding.card(_collected(tmp_path))[:2] == ("In calls", "42 %")
+
+
+def test_program_of_which_nothing_else_is_known_says_so(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    _part(writer, "import", 0, 4)
+    _part(writer, "rendezvous", 5, 6)
+    writer.span("rl.run", 0, 10)
+    writer.write()
+
+    assert _shares(tmp_path) == {"imports": 4.0, "rendezvous": 1.0, "program": 5.0}
+    assert finding.card(_collected(tmp_path))[1] == ""
+
+
+def test_run_whose_steps_were_sampled_is_not_divided(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, **START_UP)
+    _training(writer)
+    writer.meter.create_counter("rl.train.steps", "{step}").add(30)
+    writer.write()
+
+    assert _shares(tmp_path) == {}
+
+
+def test_process_that_does_not_lead_counts_for_nothing(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, **START_UP)
+    _training(writer)
+    writer.write()
+    other = process(tmp_path / "data" / "run", 1, started=STARTED)
+    _step(other, 1, 61, 600)
+    other.write()
+
+    assert _shares(tmp_path) == TRAINING
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(1, 0), (10, 1)])
+def test_long_run_with_few_steps_is_a_notice_and_a_short_one_is_none(tmp_path: Path, scale: int, expected: int) -> None:
+    writer = _writer(tmp_path)
+    _part(writer, "import", 0, 30 * scale)
+    _part(writer, "model", 30 * scale, 50 * scale)
+    _step(writer, 1, 50 * scale, 52 * scale)
+    _step(writer, 2, 52 * scale, 54 * scale)
+    writer.span("rl.run", 0, 60 * scale)
+    writer.write()
+
+    found = finding.findings(_collected(tmp_path), {})
+    assert len(found) == expected
+    if found:
+        assert found[0].severity.value == "notice"
+        assert found[0].text == "Steps are 6.7 % of the run's 10 min 00 s: imports 50 %, loading 33 %."
+
+
+def test_intervals_are_a_set_of_moments() -> None:
+    covered = Intervals([(5, 7), (1, 3), (2, 4), (7, 8)])
+
+    assert covered.stretches == [(1, 4), (5, 8)]
+    assert covered.without(Intervals([(0, 2), (3, 6)])).stretches == [(2, 3), (6, 8)]
+    assert covered.without(Intervals()).stretches == covered.stretches
+    assert covered.within(3, 6).stretches == [(3, 4), (5, 6)]
+    assert (covered | Intervals([(4, 5)])).stretches == [(1, 8)]
+
+
+def test_very_many_intervals_take_bounded_memory_and_keep_their_sum() -> None:
+    many = Intervals()
+    for number in range(100_000):
+        many.add(number * 10 * SECOND, number * 10 * SECOND + 9 * SECOND)
+
+    assert len(many.stretches) <= intervals._MOST
+    assert many.seconds == pytest.approx(900_000, rel=0.12)
