@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path, PurePath
