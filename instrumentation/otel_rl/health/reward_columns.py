@@ -64,6 +64,7 @@ class SampleSums:
         self._totals: dict[str, _Mean] = {}
         self._functions: dict[str, _Mean] = {}
         self._metrics: dict[str, _Mean] = {}
+        self._samples = 0
         #: Group -> samples, lowest and highest reward.
         self._groups: dict[str, tuple[int, float, float]] = {}
 
@@ -72,6 +73,7 @@ class SampleSums:
         finished = {place for place, status in _values(body, attributes.RL_ROLLOUT_STATUS) if status == Status.FINISHED}
         evaluated = {place for place, value in _values(body, attributes.RL_ROLLOUT_EVALUATION) if value is True}
         samples = finished - evaluated
+        self._samples += len(samples)
         groups = dict(_values(body, attributes.RL_GROUP_ID))
         for place, reward in _numbers(body.get(attributes.RL_ROLLOUT_REWARD), finished):
             _add_to(self._totals, REWARD if place in samples else EVALUATION, reward)
@@ -99,6 +101,10 @@ class SampleSums:
         for name, metric in self._metrics.items():
             means |= {f"rollout/{name}/mean": metric.mean, f"rollout/{name}/sum": metric.mean * metric.count}
         means |= {key: mean.mean for key, mean in self._totals.items()}
+        success = self._totals.get(SUCCESS)
+        if success is not None and success.mean == 1 and success.count < self._samples:
+            # Said of successes only: their mean is no rate.
+            del means[SUCCESS]
         reward = self._totals.get(REWARD)
         if reward is not None and reward.count >= MINIMUM_SAMPLES:
             means[DEVIATION] = reward.deviation

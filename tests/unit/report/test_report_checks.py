@@ -8,6 +8,7 @@ import pytest
 from unit.report.made_up_jobs import STARTED, Job, examined
 from unit.report.synthetic_run import ProcessWriter, process, write_agent_run
 
+from otel_rl.report import write_report
 from otel_rl.report.core import output
 from otel_rl.report.core.finding import Check, CheckState
 
@@ -84,7 +85,7 @@ def test_a_curve_that_is_missing_is_not_the_same_as_one_that_the_algorithm_does_
     check = _check(examined(tmp_path / tmp_path.name), "KL explosion")
     assert check.state is state
     if state is CheckState.NOT_RECORDED:
-        assert check.detail == "not logged: divergence from the reference per token (kl)"
+        assert check.detail == ("not logged: divergence from the reference per token (kl); otel_rl.metric records it")
 
 
 def test_what_a_killed_process_lost_is_not_said_to_be_nothing(tmp_path: Path) -> None:
@@ -113,3 +114,49 @@ def test_steps_of_one_rank_or_without_collectives_are_not_compared(tmp_path: Pat
     assert (check.state, check.detail) == (CheckState.NOT_APPLICABLE, "the job has one rank")
     few = examined(Job(tmp_path / "few" / "few", _phases, steps=4).write())
     assert _check(few, "late ranks").detail == "needs 5 steps, has 4"
+
+
+def _rollouts(folder: Path, successes: list[bool | None], rewards: list[float | None]) -> ProcessWriter:
+    writer = process(folder, None, started=STARTED)
+    body = {
+        "rl.rollout.id": [f"r-{number}" for number in range(len(successes))],
+        "rl.rollout.status": ["finished"] * len(successes),
+        "rl.rollout.success": successes,
+        "rl.rollout.reward": rewards,
+    }
+    values = {"rl.loop.iteration": 1, "rl.trajectories.source": "rollout", "rl.trajectories.started": len(successes)}
+    writer.event("rl.trajectories", 2, body, values)
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("successes", "said"),
+    [
+        (
+            [True, True, None, None, None],
+            "Success was recorded for 2 of 5, and no failure: of the others it is not known.",
+        ),
+        ([True, False, True, True, True], "4 of 5 succeeded."),
+        ([True, False, None, None, None], "Success or failure was recorded for 2 of 5: 1 succeeded."),
+    ],
+)
+def test_success_that_is_recorded_of_successes_only_is_no_rate(
+    tmp_path: Path, successes: list[bool | None], said: str
+) -> None:
+    writer = _rollouts(tmp_path / "run" / "0", successes, [1.0] * 5)
+    writer.write()
+    assert said in write_report(tmp_path / "run", tmp_path / "p.html").output.read_text()
+
+
+def test_scores_that_came_after_their_rollouts_are_said_to_belong_to_no_sample(tmp_path: Path) -> None:
+    def written(folder: Path, reward: float | None) -> Overview:
+        writer = _rollouts(folder / "0", [None, None], [reward, reward])
+        score = {"gen_ai.evaluation.name": "answer", "gen_ai.evaluation.score.value": 1.0}
+        writer.event("gen_ai.evaluation.result", 3, attributes=score)
+        writer.write()
+        return examined(folder)
+
+    [one] = written(tmp_path / "late", None).findings
+    assert (one.code, one.severity) == ("reward_without_sample", "notice")
+    assert one.text.startswith("2 samples have no reward: answer came outside of a rollout, or after it had ended")
+    assert written(tmp_path / "in_time", 0.5).findings == []

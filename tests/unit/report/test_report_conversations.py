@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
 from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.report import write_report
-from otel_rl.report.subjects.trajectories.conversations import LONGEST, OF_A_KIND, OF_ALL_PARTS, Message, as_text
+from otel_rl.report.core.messages import LONGEST, Message, shortened
+from otel_rl.report.subjects.trajectories.conversations import OF_A_KIND, OF_ALL_PARTS
 
 
 def said(role, content, **further):
@@ -43,8 +45,11 @@ def test_a_sample_of_a_trainer_leads_from_its_row_to_what_was_said(tmp_path):
         writer.event("rl.trajectory.content", 2.0, None, content(7, 0.25))
 
     page = page_of(tmp_path, fill)
-    assert "Said in sample 7-0, rank 0, reward 0.25, lowest reward" in page
-    assert "user\n    1 + 2?\n\nassistant\n    3" in page
+    assert "<summary>Sample 7-0, rank 0, reward 0.25, lowest reward" in page
+    shown = re.sub(r"<[^>]+>", " ", page.partition('id="said-1"')[2].partition("</details>")[0])
+    assert shown.split()[-5:] == ["1", "+", "2?", "assistant", "3"]
+    assert 'class="message user"' in page
+    assert 'class="messages" tabindex="0"' in page
     assert page.count('href="#said-1"') == 1
 
 
@@ -67,9 +72,9 @@ def test_of_a_long_run_the_lowest_the_highest_and_some_of_all_parts_are_kept(tmp
             writer.event("rl.trajectory.content", 2.0, None, content(number, float(number)))
 
     page = page_of(tmp_path, fill)
-    assert OF_A_KIND * 2 < page.count("Said in sample") <= OF_A_KIND * 2 + OF_ALL_PARTS
-    assert "Said in sample 1-0," in page
-    assert "Said in sample 1000-0," in page
+    assert OF_A_KIND * 2 < page.count("<summary>Sample ") <= OF_A_KIND * 2 + OF_ALL_PARTS
+    assert "<summary>Sample 1-0," in page
+    assert "<summary>Sample 1000-0," in page
 
 
 def test_the_calls_of_a_rollout_are_one_conversation(tmp_path):
@@ -94,8 +99,8 @@ def test_the_calls_of_a_rollout_are_one_conversation(tmp_path):
         writer.event("rl.trajectories", 4.0, body, attributes)
 
     page = page_of(tmp_path, fill)
-    shown = page.partition("Said in trace")[2].partition("</details>")[0]
-    assert "user\n    1 + 2?" in shown
+    shown = page.partition("<summary>Trace ")[2].partition("</details>")[0]
+    assert "<b>user</b><p>1 + 2?</p>" in shown
     assert shown.count("[calls add]") == shown.count("three") == shown.count("It is 3.") == 1
     assert shown.index("[calls add]") < shown.index("three") < shown.index("It is 3.")
 
@@ -123,7 +128,7 @@ def test_what_a_rollout_was_given_and_has_returned_stands_around_its_conversatio
         "gen_ai.output.messages": json.dumps([said("assistant", "It is 3.", finish_reason="stop")]),
     }
     page = _rollout_page(tmp_path, values, messages)
-    shown = page.partition("Said in trace")[2].partition("</details>")[0]
+    shown = page.partition("<summary>Trace ")[2].partition("</details>")[0]
     order = ["input of the rollout", "1 + 2?", "What is 1 + 2?", "It is 3.", "output of the rollout", "alert(3)"]
     assert [shown.index(one) for one in order] == sorted(shown.index(one) for one in order)
     assert "&lt;b&gt;three&lt;/b&gt;" in shown
@@ -134,14 +139,14 @@ def test_what_a_rollout_was_given_and_has_returned_stands_around_its_conversatio
 
 @pytest.mark.parametrize("encoded", ["{", "[" * 100_000, '"a"', "7", "null"], ids=["cut", "deep", "text", "7", "null"])
 def test_a_rollout_without_calls_of_a_model_shows_what_it_returned_in_any_form(tmp_path, encoded):
-    shown = _rollout_page(tmp_path, {"rl.rollout.output": encoded}).partition("Said in trace")[2]
+    shown = _rollout_page(tmp_path, {"rl.rollout.output": encoded}).partition("<summary>Trace ")[2]
     assert "output of the rollout" in shown.partition("</details>")[0]
 
 
 def test_a_rollout_without_content_says_nothing(tmp_path):
     page = _rollout_page(tmp_path, {"rl.rollout.input": 7})
     assert "of the rollout\n" not in page
-    assert "Said in trace" not in page
+    assert "<summary>Trace " not in page
 
 
 @pytest.mark.parametrize(
@@ -158,5 +163,6 @@ def test_content_of_another_form_costs_no_report(tmp_path, broken):
 
 
 def test_a_conversation_that_is_too_long_says_how_much_is_missing():
-    shown = as_text([Message("user", "x" * 2 * LONGEST)])
-    assert shown.endswith(f"[{LONGEST + len('user') + 5} more characters]")
+    kept, left_out = shortened([Message("user", "x" * 2 * LONGEST)])
+    assert len(kept.text) == LONGEST
+    assert left_out.text == f"[{LONGEST} more characters]"

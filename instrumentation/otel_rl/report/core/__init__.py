@@ -12,6 +12,7 @@ Modules:
     trajectory_rows: the samples of a record of trajectories, one by one.
     pending_trajectories: copies of rows, for a process that was killed in a step.
     reward_curves: means of the rewards of a loop of the program's own, from its rows.
+    messages: what was said to models and tools.
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
     over_time: many series over the steps.

@@ -10,6 +10,7 @@ from otel_rl.report.core import human
 if TYPE_CHECKING:
     from otel_rl.report.core.cells import Table
     from otel_rl.report.core.charts import Charts, Drawing
+    from otel_rl.report.core.messages import Conversation
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.timeline import Timeline
 
@@ -19,7 +20,7 @@ _FEWEST = 3
 
 @dataclass(slots=True)
 class PageBlock:
-    """A piece of a section: a table, charts (side by side when several), text lines, or preformatted text.
+    """A piece of a section: a table, charts (side by side when several), text lines, preformatted text, conversations.
 
     ``anchor`` is the id that links lead to, of one that is folded.
     """
@@ -29,6 +30,7 @@ class PageBlock:
     table: Table | None = None
     charts: list[Drawing] = field(default_factory=list)
     text: str = ""
+    conversations: list[Conversation] = field(default_factory=list)
     folded: bool = False
     anchor: str = ""
 

@@ -15,6 +15,7 @@ from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
+from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -64,7 +65,8 @@ def of(collected: Collected) -> Workload:
     steps, totals, calls = collected.steps, collected.totals, collected[Calls]
     processes = collected.reader.processes
     trains = bool(steps.ranks or steps.loops or totals.sum(metrics.RL_TRAIN_STEPS) or collected[Scalars].records)
-    ranks = len({process.rank for process in processes if process.rank is not None} | steps.ranks.keys() - {None})
+    sizes = [size for process in processes if (size := int_or_none(process.identity(names.RL_WORLD_SIZE))) is not None]
+    reported = len({process.rank for process in processes if process.rank is not None} | steps.ranks.keys() - {None})
     libraries = {
         name
         for process in processes
@@ -76,10 +78,10 @@ def of(collected: Collected) -> Workload:
     has_rewards = bool(collected[Rewards].seconds or collected[Rewards].scores(totals) or collected[Trajectories].ended)
     return Workload(
         trains=trains,
-        may_train=not trains and (ranks > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
+        may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
         learns_from_samples=trains and has_rewards and algorithm not in _WITHOUT_SAMPLES,
         has_engine=trains and bool(steps.engines.steps() or weight_syncs.stages(totals)),
-        ranks=ranks,
+        ranks=max(reported, *sizes, 0),
     )
 
 

@@ -58,7 +58,10 @@ for (const table of document.querySelectorAll("table.filtered")) {
 // A link to something folded opens it.
 function openTarget() {
   const target = document.getElementById(location.hash.slice(1));
-  if (target instanceof HTMLDetailsElement) target.open = true;
+  for (let part = target; part; part = part.parentElement) {
+    if (part instanceof HTMLDetailsElement) part.open = true;
+  }
+  if (target instanceof HTMLDetailsElement) target.scrollIntoView();
 }
 window.addEventListener("hashchange", openTarget);
 openTarget();

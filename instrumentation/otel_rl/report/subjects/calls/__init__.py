@@ -3,6 +3,7 @@
 Modules:
     aggregate: who took long, what failed, how many tokens.
     calls_over_time: durations, failures and retries over the steps.
+    call_texts: what was said in a few calls.
     slowest_rollouts: the spans of the slowest rollouts.
     finding: tools and model calls that fail or are sent again.
     section: the sections on tools and models.
@@ -15,10 +16,11 @@ from __future__ import annotations
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
 from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
+from otel_rl.report.subjects.calls.call_texts import CallTexts
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(Calls,),
+    aggregates=(Calls, CallTexts),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

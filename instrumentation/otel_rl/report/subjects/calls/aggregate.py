@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
 from otel_rl.report.core.over_time import OverTime
-from otel_rl.report.core.statistics import Largest, Spread
+from otel_rl.report.core.statistics import Cell, Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL, CallsOverTime
 from otel_rl.semconv import attributes as names
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _SLOWEST = 15
 _NAMES = 500
 _CELLS = 20_000
+#: Kind of the calls of tools on their server.
+_SERVED = "served tool"
 
 METRICS = (
     metrics.GEN_AI_CLIENT_OPERATION_DURATION,
@@ -36,12 +38,16 @@ METRICS = (
 
 @dataclass(slots=True)
 class CallStatistics:
-    """Calls of one tool, model or agent; durations in s, tokens by type."""
+    """Calls of one tool, model or agent; durations in s. ``tokens`` by type, of the calls that say how many."""
 
     name: str
     durations: Spread = field(default_factory=Spread)
     first_chunk: Spread = field(default_factory=Spread)
-    tokens: dict[str, float] = field(default_factory=dict)
+    tokens: dict[str, Cell] = field(default_factory=dict)
+    #: Chunks of streamed answers that do not say their tokens: about one token each.
+    estimated: Cell = field(default_factory=Cell)
+    #: Seconds of the calls whose output tokens are said or estimated.
+    spoke: Cell = field(default_factory=Cell)
     errors: dict[str, int] = field(default_factory=dict)
     #: How the failed ones ended, in the words that all kinds of tools share.
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -104,7 +110,7 @@ class Calls:
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
         #: Spans of the slowest rollouts.
         self.slowest_rollouts: list[Timeline] = []
-        self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}}
+        self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}, _SERVED: {}}
 
     def add_span(self, span: Span) -> None:
         """Take in a span; only rollouts and the operations of agents count."""
@@ -114,10 +120,11 @@ class Calls:
             return
         operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
         if operation == Operation.EXECUTE_TOOL:
+            tool = str(span.attributes.get(names.GEN_AI_TOOL_NAME) or span.name)
             if span.is_server:
                 # The server's side of a call (of MCP, say): the caller's side is the one that counts.
+                self._count(_SERVED, tool, span)
                 return
-            tool = str(span.attributes.get(names.GEN_AI_TOOL_NAME) or span.name)
             self._count(TOOL, tool, span)
             self.over_time.add(TOOL, tool, span, error_of(span))
             self.slowest_tools.add(span.seconds, _slow(span, tool))
@@ -152,8 +159,14 @@ class Calls:
         return statistics
 
     def tools(self, totals: MetricTotals) -> list[CallStatistics]:
-        """Return calls per tool, from its spans, or from its histogram where that saw more; most time first."""
-        return self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
+        """Return calls per tool, from its spans, or from its histogram where that saw more; most time first.
+
+        Calls of which only the server's side was recorded count too.
+        """
+        called = self._merged(TOOL, totals, metrics.GEN_AI_EXECUTE_TOOL_DURATION, (names.GEN_AI_TOOL_NAME,))
+        known = {statistics.name for statistics in called}
+        served = [statistics for name, statistics in self._spans[_SERVED].items() if name not in known]
+        return sorted([*called, *served], key=_by_time)
 
     def agents(self, totals: MetricTotals) -> list[CallStatistics]:
         """Return calls per agent."""
@@ -168,13 +181,14 @@ class Calls:
             first_chunk, of_model = combined(series), by_name.get(_name(values))
             if of_model is not None and first_chunk.cell.count > of_model.first_chunk.cell.count:
                 of_model.first_chunk = first_chunk
-        tokens: dict[str, dict[str, float]] = {}
+        tokens: dict[str, dict[str, Cell]] = {}
         for values, series in totals.by(metrics.GEN_AI_CLIENT_TOKEN_USAGE, *key, names.GEN_AI_TOKEN_TYPE).items():
             by_type = tokens.setdefault(_name(values[:2]), {})
-            by_type[str(values[2])] = sum(of_process.value for of_process in series)
+            by_type[str(values[2])] = combined(series).cell
         for name, counted in tokens.items():
-            if name in by_name:
-                by_name[name].tokens = counted
+            for kind, cell in counted.items():
+                if name in by_name and cell.count > by_name[name].tokens.get(kind, Cell()).count:
+                    by_name[name].tokens[kind] = cell
         return merged
 
     def _merged(
@@ -197,10 +211,15 @@ class Calls:
             if known is None or counted.number > known.number:
                 if known is not None:
                     counted.tokens, counted.first_chunk = known.tokens, known.first_chunk
+                    counted.estimated, counted.spoke = known.estimated, known.spoke
                     counted.errors = _larger(counted.errors, known.errors)
                     counted.outcomes = _larger(counted.outcomes, known.outcomes)
                 result[counted.name] = counted
-        return sorted(result.values(), key=lambda statistics: -statistics.durations.cell.total)
+        return sorted(result.values(), key=_by_time)
+
+
+def _by_time(statistics: CallStatistics) -> float:
+    return -statistics.durations.cell.total
 
 
 def _name(values: tuple[object, ...]) -> str:
@@ -233,7 +252,13 @@ def _count_usage(statistics: CallStatistics, span: Span) -> None:
     for attribute, kind in _USAGE:
         value = span.attributes.get(attribute)
         if isinstance(value, (int, float)):
-            statistics.tokens[kind] = statistics.tokens.get(kind, 0.0) + value
+            statistics.tokens.setdefault(kind, Cell()).add(value)
+    estimated = span.attributes.get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)
+    if names.GEN_AI_USAGE_OUTPUT_TOKENS in span.attributes:
+        statistics.spoke.add(span.seconds)
+    elif isinstance(estimated, int):
+        statistics.estimated.add(estimated)
+        statistics.spoke.add(span.seconds)
     first_chunk = span.attributes.get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)
     if isinstance(first_chunk, (int, float)):
         statistics.first_chunk.add(float(first_chunk))
@@ -263,4 +288,7 @@ def _rollout_detail(span: Span) -> str:
 
 def _usage(span: Span) -> str:
     parts = [f"{span.attributes[key]} {kind}" for key, kind in _USAGE if key in span.attributes]
+    estimated = span.attributes.get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)
+    if estimated is not None and names.GEN_AI_USAGE_OUTPUT_TOKENS not in span.attributes:
+        parts.append(f"about {estimated} output")
     return " / ".join(parts) + (" tokens" if parts else "")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core import human
 from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
+from otel_rl.report.core.statistics import Cell
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
     from otel_rl.report.subjects.calls.aggregate import CallStatistics, SlowCall
+    from otel_rl.report.subjects.calls.call_texts import CallText
 
 
 def slow_calls(slow: list[SlowCall], what: str, detail: str = "") -> Table:
@@ -24,6 +27,19 @@ def slow_calls(slow: list[SlowCall], what: str, detail: str = "") -> Table:
         more = [Value(call.detail)] if detail else []
         trace = Value(call.trace_id[:16], tone="muted")
         table.rows.append([Value(call.name), seconds_cell(call.seconds), *places, *more, outcome, trace])
+    return table
+
+
+def texts(calls: list[CallText]) -> Table:
+    """Return calls whose text can be read, each with a link to it."""
+    keep = [any(call.iteration is not None for call in calls), any(call.rank is not None for call in calls)]
+    titles = [title for title, kept in zip((">Step", ">Rank"), keep, strict=True) if kept]
+    table = Table(["Call", ">Took", *titles, "Outcome", "Text"], shown=5)
+    for call in calls:
+        places = [number_cell(value) for value, kept in zip((call.iteration, call.rank), keep, strict=True) if kept]
+        outcome = Value(call.error, tone="bad") if call.error else Value("ok", tone="muted")
+        read = Value("read", link=call.anchor)
+        table.rows.append([Value(call.name), seconds_cell(call.seconds), *places, outcome, read])
     return table
 
 
@@ -55,8 +71,6 @@ def models(statistics: list[CallStatistics]) -> Table:
     titles = ["Model", ">Calls", ">Errors", ">Mean", ">p50", ">p95", ">Longest", ">Total", ">First chunk p50"]
     table = Table([*titles, ">Input tokens", ">Output tokens", ">Output tokens/s"])
     for model in statistics:
-        output = model.tokens.get(TokenType.OUTPUT)
-        spent = model.durations.cell.total
         table.rows.append(
             [
                 Value(model.name),
@@ -64,12 +78,39 @@ def models(statistics: list[CallStatistics]) -> Table:
                 _errors(model),
                 *_durations(model),
                 quantile_cell(model.first_chunk, 0.5),
-                number_cell(model.tokens.get(TokenType.INPUT)),
-                number_cell(output),
-                number_cell(output / spent if output and spent else None),
+                _tokens(model.tokens.get(TokenType.INPUT), Cell(), model.number),
+                _tokens(model.tokens.get(TokenType.OUTPUT), model.estimated, model.number),
+                _speed(model),
             ]
         )
     return table
+
+
+def _tokens(said: Cell | None, estimated: Cell, calls: int) -> Value:
+    """Return a sum of tokens, with how many of the calls it is of where not of all, and what of it is estimated."""
+    said = said or Cell()
+    known = said.count + estimated.count
+    if not known:
+        return number_cell(None)
+    notes = [f"{human.number(estimated.total)} of it estimated"] if estimated.count else []
+    notes += [f"of {human.number(known)} of {human.number(calls)} calls"] if known < calls else []
+    total = said.total + estimated.total
+    return Value(human.number(total) + (f" ({', '.join(notes)})" if notes else ""), total)
+
+
+def _speed(model: CallStatistics) -> Value:
+    """Return output tokens per second of the calls whose tokens are known; ``about`` where some are estimated."""
+    said = model.tokens.get(TokenType.OUTPUT, Cell())
+    tokens, seconds = said.total + model.estimated.total, model.spoke.total
+    if model.spoke.count != said.count + model.estimated.count:
+        # Usage of more calls than have spans: their time is known where it is that of all calls.
+        seconds = model.durations.cell.total if said.count == model.number else 0.0
+        tokens = said.total
+    if not tokens or not seconds:
+        return number_cell(None)
+    speed = tokens / seconds
+    about = "about " if model.estimated.count else ""
+    return Value(f"{about}{human.number(float(f'{speed:.3g}'))}", speed)
 
 
 def _durations(statistics: CallStatistics) -> list[Value]:

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import change_points, human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.errors.aggregate import Problems
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -116,8 +119,18 @@ def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
         chart="tool-failed",
         cost=cost,
         onset=rate.onset,
-        look_at=["The message of the first failed call, in the table of errors."],
+        look_at=[_reason(collected, tool.name)],
     )
+
+
+def _reason(collected: Collected, tool: str) -> str:
+    """Return where the reason of the failures stands, or which variable records it."""
+    if any(group.message for group in collected[Problems].table() if group.where.rpartition(" ")[2] == tool):
+        return "The message of the first failed call, in the table of errors."
+    texts = collected[CallTexts].items(TOOL)
+    if any(text.error and text.name.rpartition(" ")[2] == tool for text in texts):
+        return "What a failed call was given and answered: read, in the table of tool calls."
+    return f"What the tool answered: it is content, which {VARIABLE} records."
 
 
 def _types(errors: dict[str, int]) -> str:

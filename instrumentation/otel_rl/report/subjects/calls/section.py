@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.subjects.calls import call_tables, over_time_charts
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS, CallTexts
+from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -24,6 +28,7 @@ def tools(collected: Collected, charts: Charts) -> Section:
     slow = collected[Calls].slowest_tools.items()
     if slow:
         section.blocks.append(PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
+        section.blocks += _texts(collected, TOOL)
     return section
 
 
@@ -40,4 +45,27 @@ def models(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(
             PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)"))
         )
+        section.blocks += _texts(collected, MODEL)
     return section
+
+
+def _texts(collected: Collected, kind: str) -> list[PageBlock]:
+    """Return the calls whose text can be read, or what would record it."""
+    texts = collected[CallTexts]
+    kept, number = texts.items(kind), texts.number(kind)
+    if not kept:
+        said = f"What was said in a call is not recorded; {VARIABLE} records it."
+        return [] if texts.is_captured else [PageBlock(note=said)]
+    kept.sort(key=lambda call: (not call.error, -(call.seconds or 0.0)))
+    title = f"{human.number(len(kept))} of {human.amount(number, 'call')} to read"
+    note = f"{_KEPT} {human.number(number - len(kept))} are left out." if number > len(kept) else ""
+    return [
+        PageBlock(title, note, call_tables.texts(kept)),
+        PageBlock("What was said", folded=True, conversations=[call.conversation() for call in kept]),
+    ]
+
+
+_KEPT = (
+    f"The latest {OF_A_KIND} that failed, the {OF_A_KIND} slowest, the {OF_A_KIND} latest and up to {OF_ALL_PARTS} from"
+    " all parts of the run."
+)

@@ -1,4 +1,4 @@
-"""The spans of the slowest rollouts, for their timelines."""
+"""The spans of the slowest rollouts, for their timelines, and what was said in them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import timeline
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.call_texts import CallTexts, of_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,5 +29,9 @@ def traces(collected: Collected) -> Iterable[str]:
 
 def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
     """Take in the spans of the slowest rollouts."""
+    collected[CallTexts].drawn = [
+        list(of_spans(sorted(spans.get(rollout.trace_id, []), key=lambda span: span.start)[: timeline.MAX_ROWS]))
+        for rollout in _slowest(collected)
+    ]
     drawn = [timeline.of_rollout(rollout.name, spans.get(rollout.trace_id, [])) for rollout in _slowest(collected)]
     collected[Calls].slowest_rollouts = [bars for bars in drawn if bars is not None]

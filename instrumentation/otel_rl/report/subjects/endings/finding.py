@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import text
 from otel_rl.report.core import human, sentences
-from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end, words
 from otel_rl.report.subjects.endings.process_end import EndState
@@ -27,6 +27,8 @@ _THREAD_BEFORE = 300.0
 #: Seconds for which ranks of a job that runs may still come.
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
+#: Of a process that has not ended yet, as far as is known.
+_OPEN = (EndState.RUNNING, EndState.NOT_KNOWN)
 #: Why a rank may not report although its job is well.
 _WHY_MISSING = (
     "Likely it was started by something that otel-rl does not know as a launcher: OTEL_RL_CHILDREN=all records such"
@@ -59,9 +61,12 @@ class _Stop:
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
     what, codes = "how the processes ended", ("ended", "thread_died", "missing_ranks", "hang")
-    known = sum(1 for process in collected.reader.processes if process.manifest is not None)
-    if not known:
+    if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
+    states = [end.state for end in process_end.ends(collected)]
+    known = len(states) - sum(map(states.count, _OPEN))
+    if states and not known:
+        return [Check(what, CheckState.TOO_LITTLE, "the job is running, or its end is not known", codes)]
     return [Check.of(what, known, 1, "process", codes, human.amount(known, "process", "processes"))]
 
 

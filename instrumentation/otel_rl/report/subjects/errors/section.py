@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
+from otel_rl.report.core.messages import VARIABLE
+from otel_rl.report.core.operations import MODEL_OPERATIONS
+from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.errors.aggregate import ErrorGroup
 
 #: So many exceptions are shown with their stacks.
 _EXCEPTIONS = 20
@@ -44,5 +49,19 @@ def _table(collected: Collected) -> Table:
     for group in collected[Problems].table():
         first = [Value(group.who), number_cell(group.iteration)]
         error = Value(group.kind, tone="bad")
-        table.rows.append([Value(group.where), error, Value(group.message), number_cell(group.number), *first])
+        table.rows.append([Value(group.where), error, _message(group, collected), number_cell(group.number), *first])
     return table
+
+
+def _message(group: ErrorGroup, collected: Collected) -> Value:
+    """Return what an error says; of a call without a message, where its text stands or which variable records it."""
+    if group.message or not group.where.startswith(_CALLS):
+        return Value(group.message)
+    if collected[CallTexts].is_captured:
+        return Value("read what was said, at the calls", link="models" if group.where.startswith(_MODELS) else "tools")
+    return Value(f"content is not recorded ({VARIABLE})", tone="muted")
+
+
+_MODELS = tuple(f"{operation} " for operation in MODEL_OPERATIONS)
+#: How the spans of calls begin.
+_CALLS = (*_MODELS, f"{Operation.EXECUTE_TOOL} ", "tools/call ")

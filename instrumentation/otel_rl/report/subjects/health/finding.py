@@ -59,7 +59,7 @@ def _check(verdict: Verdict, program: Workload) -> Check:
     if verdict.lacking:
         foreign = _foreign(verdict, program)
         make = Check.not_applicable if foreign else Check.not_recorded
-        return make(what, foreign or verdict.evidence, codes)
+        return make(what, foreign or f"{verdict.evidence}; otel_rl.metric records it", codes)
     if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
         return Check.not_recorded(what, verdict.evidence, codes)
     if not verdict.needed:

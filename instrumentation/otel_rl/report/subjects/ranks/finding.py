@@ -48,6 +48,8 @@ def checks(collected: Collected) -> list[Check]:
             Check.not_recorded if program.ranks > 1 and (program.trains or program.may_train) else Check.not_applicable
         )
         return [make(what, program.without_steps or sentences.NO_STEP, codes)]
+    if ranks < 2:  # noqa: PLR2004 - nothing to compare
+        return [Check.not_recorded(what, f"the steps are of one rank of {program.ranks}", codes)]
     if not steps.seen.count:
         return [Check.not_recorded(what, "the collectives of its steps are not seen", codes)]
     if not any(totals.collectives.total for totals in steps.ranks.values()):

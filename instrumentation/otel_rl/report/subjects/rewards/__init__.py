@@ -2,7 +2,7 @@
 
 Modules:
     aggregate: scores and durations by reward function.
-    finding: whether durations of functions were recorded.
+    finding: scores that reached no sample, and whether durations of functions were recorded.
     section: the section on rewards.
 """
 
@@ -16,6 +16,7 @@ SUBJECT = Subject(
     "rewards",
     aggregates=(Rewards,),
     metrics=METRICS,
+    findings=finding.findings,
     checks=finding.checks,
     sections={"rewards": section.build},
 )

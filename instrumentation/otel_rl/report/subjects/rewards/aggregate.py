@@ -34,6 +34,8 @@ class Rewards:
         self._scores: dict[str, Spread] = {}
         self._sequence = BinnedSeries(_CELLS)
         self._count = 0
+        #: Names of the scores that came outside of all rollouts.
+        self.outside: set[str] = set()
 
     def add_span(self, span: Span) -> None:
         """Take in the span of a reward function; others are ignored."""
@@ -56,6 +58,7 @@ class Rewards:
             if score is not None:
                 self._add_score(name, score, log)
                 if name in self._scores:
+                    self.outside.add(name)
                     self._sequence.add(self._count, name, score)
                     self._count += 1
 

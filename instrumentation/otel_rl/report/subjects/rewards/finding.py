@@ -1,4 +1,4 @@
-"""Whether durations of reward functions were recorded."""
+"""Scores that reached no sample, and whether durations of reward functions were recorded."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.change_points import ENOUGH
-from otel_rl.report.core.finding import Check
+from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
 
+_OUTSIDE = "reward_without_sample"
 _NOT_NAMED = "name the functions in OTEL_RL_REWARD_FUNCTIONS, or mark them with otel_rl.reward_function"
+
+
+def findings(collected: Collected, _known: Known) -> list[Finding]:
+    """Return a notice where scores came, and no sample has one: they came after the rollouts had ended."""
+    names, trajectories = sorted(collected[Rewards].outside), collected[Trajectories]
+    if not names or not trajectories.ended or trajectories.rewarded:
+        return []
+    scored = f"{human.amount(trajectories.ended, 'sample')} {'has' if trajectories.ended == 1 else 'have'} no reward"
+    text = f"{scored}: {human.listed(names)} came outside of a rollout, or after it had ended, and belongs to none."
+    advice = "Score before the rollout ends: inside of `with otel_rl.rollout()`, or mark the function around both."
+    return [Finding(_OUTSIDE, Severity.NOTICE, text, "rewards", look_at=[advice])]
 
 
 def checks(collected: Collected) -> list[Check]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts, timeline_block
 from otel_rl.report.subjects.calls import call_tables
 from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.rollouts.finding import in_words, tail_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks += [
             timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[Calls].slowest_rollouts
         ]
+    drawn = [text for texts in collected[CallTexts].drawn for text in texts]
+    if drawn:
+        title = f"What was said in {human.amount(len(drawn), 'call')} of the slowest rollouts"
+        texts = [text.conversation(f"drawn-{text.span_id}") for text in drawn]
+        section.blocks.append(PageBlock(title, folded=True, conversations=texts))
     agents = calls.agents(collected.totals)
     if agents:
         section.blocks.append(PageBlock("Agents", table=call_tables.calls(agents, "Agent")))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
 
 if TYPE_CHECKING:
@@ -46,13 +47,17 @@ def _cut_off(collected: Collected) -> list[Finding]:
         return []
     steps = collected.steps.by_rank
     last = {rank: line[-1][0] + steps.width - 1 for rank, line in steps.lines().items() if line}
+    labels = {process.rank: process.label for process in collected.reader.processes}
     found = []
     for ended in postmortem.ranks:
         rank, step = ended.ring.rank, ended.step
-        if ended.state == GONE and rank in last and step is not None and step - last[rank] > 1:
-            missing = human.amount(step - last[rank] - 1, "whole step")
-            text = f"Rank {rank} was in step {step} and its records end with step {last[rank]}: {missing} are not here."
-            found.append(Finding(_CUT_OFF, Severity.NOTICE, text.replace("step are", "step is"), _SECTION))
+        # Of several processes without a rank it is not known whose steps these are.
+        is_known = rank in last and (rank is not None or len(postmortem.ranks) == 1)
+        if ended.state == GONE and is_known and step is not None and step - last[rank] > 1:
+            who, missing = str(labels.get(rank)), step - last[rank] - 1
+            lost = f"{human.amount(missing, 'whole step')} {'is' if missing == 1 else 'are'} not here"
+            text = f"{who[:1].upper()}{who[1:]} was in step {step} and its records end with step {last[rank]}: {lost}."
+            found.append(Finding(_CUT_OFF, Severity.NOTICE, text, _SECTION))
     return found
 
 
@@ -62,8 +67,10 @@ def checks(collected: Collected) -> list[Check]:
     codes = ("lost_telemetry", _CUT_OFF, "unreadable", "instrumentation_errors")
     if not any(process.manifest is not None for process in processes):
         return [Check.not_recorded(_WHAT, sentences.NO_MANIFEST, codes)]
-    cut = [process.label for process in processes if process.clean_exit is False]
+    ends = process_end.every_end(collected).values()
+    # One that has recorded its end has delivered before, however it ended.
+    cut = [end.process.label for end in ends if end.process.manifest is not None and not end.is_recorded]
     if cut:
-        reason = f"{human.listed(cut)} did not end in order, or is at work: what was not delivered yet is not counted"
+        reason = f"{human.listed(cut)} has not ended in order: what was not delivered is not counted"
         return [Check.not_recorded(_WHAT, reason, codes)]
     return [Check.of(_WHAT, sum(process.records for process in processes), 1, "record", codes)]

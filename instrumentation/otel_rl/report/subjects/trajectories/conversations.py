@@ -9,30 +9,21 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from otel_rl.report.core.messages import Message, messages_of, plain
 from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.core.statistics import EveryNth, Largest
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from otel_rl.store.reader import Log, Span
 
 #: Samples kept of each kind, and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 12, 16
-#: Longest conversation of the page, in characters.
-LONGEST = 32_768
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Who said what."""
-
-    role: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +89,7 @@ def _sample(log: Log) -> Sample:
         log.process.rank,
         reward,
         str(given.get(names.RL_TRAJECTORY_REASON) or ""),
-        tuple(_messages_of(given)),
+        tuple(messages_of(given)),
     )
 
 
@@ -115,7 +106,7 @@ def of_spans(spans: Iterable[Span]) -> tuple[Message, ...]:
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
-        of_call = _messages_of(span.attributes)
+        of_call = messages_of(span.attributes)
         is_longer = of_call[: len(messages)] == messages
         messages += of_call[len(messages) :] if is_longer else [message for message in of_call if message not in known]
         known.update(of_call)
@@ -127,57 +118,6 @@ def _of_rollout(span: Span, name: str, role: str) -> Message | None:
     if not isinstance(encoded, str):
         return None
     try:
-        return Message(role, _plain(json.loads(encoded)))
+        return Message(role, plain(json.loads(encoded)))
     except (ValueError, RecursionError):
         return Message(role, encoded)
-
-
-def _messages_of(given: Mapping[str, Any]) -> list[Message]:
-    return [
-        message
-        for name in (names.GEN_AI_INPUT_MESSAGES, names.GEN_AI_OUTPUT_MESSAGES)
-        for message in _parsed(given.get(name))
-    ]
-
-
-def _parsed(encoded: Any) -> list[Message]:
-    """Return messages from JSON in the form of the GenAI conventions; other forms are left out."""
-    if isinstance(encoded, str):
-        try:
-            encoded = json.loads(encoded)
-        except (ValueError, RecursionError):
-            return []
-    if not isinstance(encoded, list):
-        return []
-    return [
-        Message(str(item.get("role") or "?"), _text(item.get("parts"))) for item in encoded if isinstance(item, dict)
-    ]
-
-
-def _text(parts: Any) -> str:
-    return "\n".join(_part(part) for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ""
-
-
-def _part(part: dict[str, Any]) -> str:
-    kind = str(part.get("type") or "?")
-    if isinstance(part.get("content"), str):
-        return part["content"] if kind == "text" else f"[{kind}] {part['content']}"
-    if kind == "tool_call":
-        return f"[calls {part.get('name')}] {_plain(part.get('arguments'))}"
-    if kind == "tool_call_response":
-        return _plain(part.get("response", part.get("result")))
-    return f"[{kind}] {_plain({key: value for key, value in part.items() if key != 'type'})}"
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def as_text(messages: Iterable[Message]) -> str:
-    """Return a paragraph for each message; a text that is too long is cut, with a line on that."""
-    text = "\n\n".join(f"{message.role}\n{_indented(message.text)}" for message in messages)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[{len(text) - LONGEST} more characters]"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.messages import Conversation, shortened
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.subjects.trajectories import trajectory_tables
 from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
-from otel_rl.report.subjects.trajectories.conversations import Conversations, as_text
+from otel_rl.report.subjects.trajectories.conversations import Conversations
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
@@ -58,14 +59,16 @@ def build(collected: Collected, _charts: Charts) -> Section:
         )
     elif steps:
         section.blocks.append(PageBlock("Groups by step", table=trajectory_tables.groups(steps)))
-    section.blocks += [
-        PageBlock(_title(sample), text=as_text(sample.messages), folded=True, anchor=place)
-        for place, sample in samples.values()
+    conversations = [
+        *(Conversation(_title(sample), place, shortened(sample.messages)) for place, sample in samples.values()),
+        *(
+            Conversation(f"Trace {trace[:16]}", f"said-{trace}", shortened(messages))
+            for trace, messages in said.of_traces.items()
+        ),
     ]
-    section.blocks += [
-        PageBlock(f"Said in trace {trace[:16]}", text=as_text(messages), folded=True, anchor=f"said-{trace}")
-        for trace, messages in said.of_traces.items()
-    ]
+    if conversations:
+        title = human.amount(len(conversations), "conversation")
+        section.blocks.append(PageBlock(title, folded=True, conversations=conversations))
     section.blocks += [
         PageBlock(f"Spans of trace {trace[:16]}", text=_lines(bars), folded=True, anchor=places[trace])
         for trace, bars in spans.items()
@@ -74,7 +77,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
 
 
 def _title(sample: Sample) -> str:
-    parts = [f"Said in sample {sample.name}"]
+    parts = [f"Sample {sample.name}"]
     if sample.rank is not None:
         parts.append(f"rank {sample.rank}")
     if sample.reward is not None:
@@ -99,7 +102,7 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if trajectories.judged:
         said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
     if trajectories.tried:
-        said.append(f"{human.number(trajectories.succeeded)} of {human.number(trajectories.tried)} succeeded.")
+        said.append(_success(trajectories))
     said += _survivors(trajectories)
     groups = trajectories.groups
     if groups.compared:
@@ -114,6 +117,16 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if trajectories.left_out:
         said.append(f"{human.number(trajectories.left_out)} have no row: too many ended at once.")
     return said
+
+
+def _success(trajectories: Trajectories) -> str:
+    """Return how many succeeded, and of how many that is known."""
+    tried, ended = human.number(trajectories.tried), human.number(trajectories.ended)
+    if trajectories.tried == trajectories.ended:
+        return f"{human.number(trajectories.succeeded)} of {tried} succeeded."
+    if trajectories.succeeded == trajectories.tried:
+        return f"Success was recorded for {tried} of {ended}, and no failure: of the others it is not known."
+    return f"Success or failure was recorded for {tried} of {ended}: {human.number(trajectories.succeeded)} succeeded."
 
 
 def _suspicion(trajectories: Trajectories) -> str:

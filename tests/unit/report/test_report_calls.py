@@ -1,0 +1,129 @@
+"""Tables of model and tool calls: tokens that were said or estimated, calls of two sides, and what was said in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.trace import SpanKind
+from unit.report.made_up_jobs import STARTED, examined
+from unit.report.synthetic_run import ProcessWriter, process
+
+from otel_rl.report import write_report
+from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+USAGE = {"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 30}
+TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "refund"}
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> ProcessWriter:
+    return process(tmp_path / tmp_path.name, None, started=STARTED)
+
+
+def _section(writer: ProcessWriter, key: str) -> str:
+    """The section of the page, without its markup."""
+    return re.sub(r"<[^>]+>|\s+", " ", _markup(writer, key)).replace("  ", " ")
+
+
+def _markup(writer: ProcessWriter, key: str) -> str:
+    writer.write()
+    page = write_report(writer.folder.parent, writer.folder.parent / "p.html").output.read_text(encoding="utf-8")
+    return page.partition(f'<section id="{key}">')[2].partition("</section>")[0]
+
+
+def _said(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def test_the_speed_of_a_model_is_of_the_calls_whose_tokens_are_known(writer: ProcessWriter) -> None:
+    for at, values in ((0, USAGE), (1, USAGE), (2, {})):
+        writer.span("chat m", at, at + 0.5, {**CHAT, **values})
+    said = " ".join(_section(writer, "models").split())
+    assert "20 (of 2 of 3 calls) 60 (of 2 of 3 calls) 60 " in said
+
+
+def test_tokens_of_a_stream_without_usage_are_estimated_and_marked(writer: ProcessWriter) -> None:
+    writer.span("chat m", 0, 1, {**CHAT, **USAGE})
+    writer.span("chat m", 1, 2, {**CHAT, "rl.inference.output_tokens.estimated": 10})
+    said = " ".join(_section(writer, "models").split())
+    assert "10 (of 1 of 2 calls) 40 (10 of it estimated) about 20 " in said
+    assert "about 10 output tokens" in said
+
+
+def _failing_tools(writer: ProcessWriter, values: dict[str, Any]) -> None:
+    for at in range(4):
+        writer.span("tools/call refund", at, at + 0.5, {**TOOL, **values}, error="tool_error")
+
+
+def test_without_content_finding_and_table_name_the_variable_that_records_the_reason(writer: ProcessWriter) -> None:
+    _failing_tools(writer, {})
+    errors, tools = _section(writer, "errors"), _section(writer, "tools")
+    [one] = [one for one in examined(writer.folder.parent).findings if one.code == "failing_tool"]
+    assert one.look_at == [f"What the tool answered: it is content, which {VARIABLE} records."]
+    assert f"content is not recorded ({VARIABLE})" in errors
+    assert f"What was said in a call is not recorded; {VARIABLE} records it." in tools
+
+
+def test_with_content_they_lead_to_what_the_tool_was_given_and_answered(writer: ProcessWriter) -> None:
+    answer = {"gen_ai.tool.call.arguments": '{"order": 7}', "gen_ai.tool.call.result": '"no such order"'}
+    _failing_tools(writer, answer)
+    errors, tools = _section(writer, "errors"), _markup(writer, "tools")
+    [one] = [one for one in examined(writer.folder.parent).findings if one.code == "failing_tool"]
+    assert one.look_at == ["What a failed call was given and answered: read, in the table of tool calls."]
+    assert "read what was said, at the calls" in errors
+    assert "<b>arguments</b><p>{&#34;order&#34;: 7}</p>" in tools
+    assert "<b>result</b><p>no such order</p>" in tools
+    assert VARIABLE not in errors + tools
+
+
+def test_each_call_that_is_kept_has_a_link_to_its_text(writer: ProcessWriter) -> None:
+    content = {"gen_ai.input.messages": _said("user", "<b>2+2?"), "gen_ai.output.messages": _said("assistant", "4")}
+    writer.span("chat m", 0, 1, {**CHAT, **content})
+    models = _markup(writer, "models")
+    [link] = re.findall(r'href="#(call-\w+)">read<', models)
+    assert f'id="{link}"' in models
+    assert 'class="messages" tabindex="0" role="region"' in models
+    assert '<div class="message user"><b>user</b><p>&lt;b&gt;2+2?</p>' in models
+    assert "1 of 1 call to read" in models
+
+
+def test_of_many_calls_a_few_are_kept_and_the_rest_is_counted(writer: ProcessWriter) -> None:
+    content = {"gen_ai.input.messages": _said("user", "hi")}
+    for number in range(500):
+        error = "Timeout" if number == 100 else None
+        writer.span("chat m", number, number + 0.5, {**CHAT, **content}, error=error)
+    models = _markup(writer, "models")
+    [(kept, left_out)] = re.findall(r"(\d+) of 500 calls to read.*?(\d+) are left out", models, re.DOTALL)
+    assert int(kept) + int(left_out) == 500
+    assert int(kept) <= 3 * OF_A_KIND + OF_ALL_PARTS
+    assert "chat m, 500 ms, Timeout" in models
+
+
+def test_content_of_events_can_be_read_too(writer: ProcessWriter) -> None:
+    writer.span("chat m", 0, 1, CHAT)
+    event = {**CHAT, "gen_ai.input.messages": _said("user", "from an event")}
+    writer.event("gen_ai.client.inference.operation.details", 1, attributes=event)
+    assert "from an event" in _section(writer, "models")
+
+
+def test_a_call_of_which_only_the_servers_side_was_recorded_counts(writer: ProcessWriter) -> None:
+    for at in range(3):
+        span = writer.tracer.start_span("tools/call refund", kind=SpanKind.SERVER, attributes=TOOL, start_time=at)
+        span.end(at + 500_000_000)
+    assert "refund 3 0" in " ".join(_section(writer, "tools").split())
+
+
+def test_a_call_that_both_sides_recorded_counts_once(writer: ProcessWriter) -> None:
+    for at in range(3):
+        writer.span("tools/call refund", at, at + 0.5, TOOL)
+        span = writer.tracer.start_span("tools/call refund", kind=SpanKind.SERVER, attributes=TOOL, start_time=at)
+        span.end(at + 500_000_000)
+    assert "refund 3 0" in " ".join(_section(writer, "tools").split())
