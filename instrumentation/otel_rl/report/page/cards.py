@@ -136,15 +136,23 @@ def _of_models(models: list[CallStatistics]) -> list[Tile]:
     for model in models:
         durations.merge(model.durations)
         first_chunk.merge(model.first_chunk)
-    used = [sum(model.tokens.get(kind, 0.0) for model in models) for kind in (TokenType.INPUT, TokenType.OUTPUT)]
-    said = f"{human.short_number(used[0])} in, {human.short_number(used[1])} out"
-    return [
-        _latency("Model latency", durations),
-        _latency("First chunk", first_chunk),
-        Tile("Model tokens", human.short_number(sum(used)), f"{said}, where the answers say it")
-        if any(used)
-        else _NONE,
-    ]
+    return [_latency("Model latency", durations), _latency("First chunk", first_chunk), _model_tokens(models)]
+
+
+def _model_tokens(models: list[CallStatistics]) -> Tile:
+    """Return the tokens of all models, with those that were estimated from the chunks of a stream."""
+    used = {
+        kind: sum(model.tokens[kind].total for model in models if kind in model.tokens)
+        for kind in (TokenType.INPUT, TokenType.OUTPUT)
+    }
+    estimated = sum(model.estimated.total for model in models)
+    total = sum(used.values()) + estimated
+    if not total:
+        return _NONE
+    output = human.short_number(used[TokenType.OUTPUT] + estimated)
+    note = f"{human.short_number(used[TokenType.INPUT])} in, {output} out"
+    known = f"{human.short_number(estimated)} of it estimated" if estimated else "where the answers say it"
+    return Tile("Model tokens", human.short_number(total), f"{note}, {known}")
 
 
 def _latency(name: str, spread: Spread) -> Tile:
