@@ -160,3 +160,14 @@ def test_scores_that_came_after_their_rollouts_are_said_to_belong_to_no_sample(t
     assert (one.code, one.severity) == ("reward_without_sample", "notice")
     assert one.text.startswith("2 samples have no reward: answer came outside of a rollout, or after it had ended")
     assert written(tmp_path / "in_time", 0.5).findings == []
+
+
+@pytest.mark.parametrize(("norms", "is_found"), [([0.0] * 12, True), ([0.0] * 11 + [0.1], False), ([0.0] * 9, False)])
+def test_gradients_of_exactly_zero_in_every_log_call_are_a_warning(
+    tmp_path: Path, norms: list[float], *, is_found: bool
+) -> None:
+    logged = [{"loss": 0.0, "grad_norm": norm} for norm in norms]
+    _loop(tmp_path / tmp_path.name / "0", logged, rl__algorithm="sft")
+    overview = examined(tmp_path / tmp_path.name)
+    said = [finding.text for finding in overview.findings if finding.code == "no_gradient"]
+    assert said == ["The gradient norm is exactly 0 in all 12 log calls: nothing is learned."] * is_found

@@ -40,3 +40,5 @@ LONG_TAIL, FEWEST_TAILS = 0.3, 5
 COMPLETE = 0.95
 #: Share of the trained tokens without an advantage from which it is a warning, and groups that it takes to say so.
 IDLE_TOKENS, FEWEST_GROUPS = 0.5, 8
+#: Log calls whose gradient norm is exactly 0 before it is a warning.
+FEWEST_GRADIENTS = 10

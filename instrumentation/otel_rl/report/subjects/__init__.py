@@ -74,6 +74,7 @@ CHECKS = (
     "weight_syncs",
     "telemetry",
     "health",
+    "training",
 )
 
 
