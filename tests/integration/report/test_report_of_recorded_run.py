@@ -61,5 +61,5 @@ def test_an_uncaught_exception_is_on_the_page(tmp_path: Path) -> None:
     done, page = _record(tmp_path, "fail")
     assert done.returncode == 1
     assert "the disk is on fire" in done.stderr
-    assert "died of ValueError" in page
+    assert "failed: ValueError: the disk is on fire" in page
     assert "not cleanly" in page
