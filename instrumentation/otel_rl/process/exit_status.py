@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "exit_status"
+_MODE = 0o600
 
 
 def write_at_exit(directory: Path) -> None:
@@ -24,12 +25,14 @@ def write_at_exit(directory: Path) -> None:
 
     Raises:
         AttributeError: the C library cannot do it.
+        OSError: the file cannot be made.
     """
     library = ctypes.CDLL(None)
-    on_exit, put, open_ = library.on_exit, library.fputc, library.fopen
+    on_exit, put, open_ = library.on_exit, library.fputc, library.fdopen
     open_.restype = ctypes.c_void_p
-    # "e": not for programs that are started meanwhile.
-    stream = open_(os.fsencode(directory / NAME), b"wbe")
+    # Not fopen(3): its files can be read by all.
+    descriptor = os.open(directory / NAME, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+    stream = open_(descriptor, b"wb")
     if stream:
         on_exit(put, ctypes.c_void_p(stream))
 

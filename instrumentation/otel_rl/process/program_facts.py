@@ -61,27 +61,53 @@ def loaded_versions() -> dict[str, str]:
 
 _MOST_ARGUMENTS = 64
 _LONGEST_ARGUMENT = 256
+_LONGEST_LOOKED_AT = 4 * _LONGEST_ARGUMENT
+_QUOTES = "\"'"
 #: Words in the name of an option whose value is a secret. `tokens` counts tokens, `token` is one or a special one.
 _SECRET_WORDS = {
-    *("apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "dsn", "jwt", "key", "keys"),
-    *("pass", "passphrase", "passwd", "password", "passwords", "pat", "pwd", "secret", "secrets", "session", "sig"),
-    *("signature", "token", "webhook"),
+    *(
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "cred",
+        "credential",
+        "credentials",
+        "creds",
+        "dsn",
+        "jwt",
+    ),
+    *("key", "keys", "mnemonic", "pass", "passcode", "passphrase", "passwd", "password", "passwords", "pat", "pw"),
+    *("pwd", "secret", "secrets", "session", "sig", "signature", "tok", "token", "webhook"),
 }
+#: The same as the end of a word, or of several: `authtoken`, `mykey` and `-Dpassword`, not `monkey`.
+_SECRET_END = re.compile(
+    r"(token|secret|passw(or)?d|(access|account|ai|api|auth|encryption|hf|master|my|private|secret|ssh|wandb)_?key)$"
+    r"|(access|api|auth|bearer|hf|hub|refresh|secret)_?tokens$"
+)
+#: Names of secrets that may be numbers.
+_PASSWORD = re.compile(r"(^|_)(pass|pw$|pwd|secret)")
+#: Names of several secrets.
+_SEVERAL = re.compile(r"(keys|tokens|secrets|passwords|credentials|creds)$")
 #: Words that say of which kind a `key` or `token` is, where that is no secret.
 _HARMLESS = re.compile(
-    r"(by|pad|eos|bos|unk|mask|sep|cls|image|stop|end|start|special|new|per|sort|group|column|text|prompt|label|"
-    r"dataset|feature|primary|max|min|num|n)[_-](token|key)s?$|(token|key)[_-](id|ids|length|limit|count|column|name)$"
+    r"(^|_)(by|pad|eos|bos|unk|mask|sep|cls|image|stop|end|start|special|per|sort|group|column|text|prompt|label|"
+    r"dataset|feature|max|min|num|n)_(token|key)s?$|(^|_)(token|key)_(id|ids|length|limit|count|column|name)$"
 )
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 #: What may stand before the `=` of an option, as argparse and Hydra have it.
 _OPTION = re.compile(r"[-+~]*[\w.-]+")
-#: No secret, whatever the option is called.
-_PLAIN_VALUE = re.compile(r"(?i)(true|false|none|null|yes|no|auto|-?\d{1,6}(\.\d+)?(e-?\d+)?)?$")
-#: A name in a value that itself has names: JSON, a connection string, a header.
-_NAMED_INSIDE = re.compile(r"""(?P<name>[\w.-]{1,64})(?P<between>["']?\s*[:=]\s*["']?)(?P<value>[^"'\s,;&}]+)""")
+#: No secret, whatever the option is called; and what is none unless it is called a password.
+_PLAIN_WORD = re.compile(r"(?i)(true|false|none|null|yes|no|auto)?$")
+_PLAIN_NUMBER = re.compile(r"(?i)-?\d{1,6}(\.\d+)?(e-?\d+)?$")
+#: A name in a value that itself has names: JSON, a connection string, a header, a command line.
+_VALUE = r"""(?P<value>\[[^\]]*\]?|\{[^}]*\}?|"[^"]*|'[^']*|[^"'\s,;&}]+)"""
+_NAMED_INSIDE = re.compile(rf"""(?P<name>[\w.-]{{1,64}})(?P<between>["']?\s*[:=]\s*){_VALUE}""")
+_OPTION_INSIDE = re.compile(rf"(?<!\S)(?P<name>--?[\w.-]{{2,64}})(?P<between>\s+)(?!-){_VALUE}")
 _SCHEME = re.compile(r"(?i)\b(bearer|basic|token|apikey)\s+[^\s\"',;]+")
 #: Credentials and query of an address, and what follows `#`.
-_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*://)[^/@\s]*@")
+_USER = re.compile(r"(?P<scheme>([A-Za-z][\w+.-]*:)?//)[^/\s]*@|(?<![\w./])[\w.+-]+:[^/@\s]+@(?=\w)")
 _QUERY = re.compile(r"(?P<address>[A-Za-z][\w+.-]*://[^\s?#\"']*)[?#][^\s\"']*")
 #: Keys that have no name beside them: by the prefixes of vendors, as private keys and tokens begin, and long strings
 #: of digits and letters of both cases, or of hexadecimal digits.
@@ -89,6 +115,8 @@ _KEY = re.compile(
     r"\b(sk|pk|rk|sess|gsk|xai|pplx|fw|csk|nvapi|pcsk|r8|hf|hf_oauth|api_org|tgp_v1|tvly|key|live|test|wandb_v1|local|"
     r"lsv2_pt|lsv2_sk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|npm|pypi|dckr_pat|xox[abeoprs]|xapp|SG|dop_v1|shpat|ya29)"
     r"[-_.](?=[\w.-]*\d)[\w.-]{12,}"
+    # Those of Hugging Face may be letters alone.
+    r"|\bhf_[A-Za-z0-9]{20,}"
     r"|\b(AKIA|ASIA|AIza)[\w-]{12,}|\beyJ[\w-]{8,}\.[\w.-]+|-----BEGIN.*"
     r"|(?<![A-Za-z0-9])(?=[A-Za-z0-9]*\d[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])[A-Za-z0-9]{20,}"
     r"|(?<![A-Za-z0-9])[0-9a-fA-F]{32,}(?![A-Za-z0-9])",
@@ -118,41 +146,62 @@ def arguments(argv: Sequence[str], redact: Callable[[str], str | None] | None = 
 
 
 def _without_secrets(values: Sequence[str]) -> Iterator[str]:
-    is_secret = False
+    secret: str | None = None
     for value in values:
         is_option = value.startswith("--") or (value.startswith("-") and not value[1:2].isdigit())
         name, separator, assigned = value.partition("=")
-        if is_secret and not value.startswith("--"):
-            yield value if _PLAIN_VALUE.match(value) else REMOVED
-            is_secret = False
+        if secret is not None and not value.startswith("--"):
+            yield value if _is_plain(value, secret) else REMOVED
+            secret = secret if _SEVERAL.search(secret) else None
         elif separator and _OPTION.fullmatch(name) and _is_secret_name(name):
-            yield value if _PLAIN_VALUE.match(assigned) else f"{_without_keys(name)}={REMOVED}"
-            is_secret = False
+            yield value if _is_plain(assigned, name) else f"{_without_keys(name)}={REMOVED}"
+            secret = None
         else:
             yield _without_keys(value)
-            is_secret = is_option and not separator and _is_secret_name(value)
+            secret = value if is_option and not separator and _is_secret_name(value) else None
+
+
+def _joined(name: str) -> str:
+    return "_".join(word.lower() for word in _NAME_PARTS.findall(name))
 
 
 def _is_secret_name(name: str) -> bool:
-    words = [word.lower() for word in _NAME_PARTS.findall(name)]
-    joined = "_".join(words)
+    joined = _joined(name)
+    words = joined.split("_")
     if _HARMLESS.search(joined) and "secret" not in words and "api" not in words:
         return False
-    return not _SECRET_WORDS.isdisjoint(words)
+    return not _SECRET_WORDS.isdisjoint(words) or _SECRET_END.search(joined) is not None
+
+
+def _is_plain(value: str, name: str) -> bool:
+    """Return whether the value of an option with the name of a secret is none."""
+    if _PLAIN_WORD.match(value):
+        return True
+    return _PLAIN_NUMBER.match(value) is not None and _PASSWORD.search(_joined(name)) is None
 
 
 def _without_keys(value: str) -> str:
-    value = _USER.sub(rf"\g<scheme>{REMOVED}@", value)
+    # Of a longer one the patterns take minutes, in which the program stands still.
+    value = value[:_LONGEST_LOOKED_AT]
+    value = _USER.sub(lambda match: f"{match['scheme'] or ''}{REMOVED}@", value)
     value = _QUERY.sub(rf"\g<address>?{REMOVED}", value)
     value = _SCHEME.sub(rf"\1 {REMOVED}", value)
-    value = _NAMED_INSIDE.sub(_without_named, value)
+    for pattern in (_NAMED_INSIDE, _OPTION_INSIDE):
+        value = "".join(_without_named(pattern, value))
     return _KEY.sub(REMOVED, value)
 
 
-def _without_named(match: re.Match[str]) -> str:
-    if not _is_secret_name(match["name"]) or _PLAIN_VALUE.match(match["value"]):
-        return match[0]
-    return f"{match['name']}{match['between']}{REMOVED}"
+def _without_named(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    position = 0
+    while match := pattern.search(text, position):
+        value = match["value"]
+        yield text[position : match.start("value")]
+        # What is no secret may hold others.
+        position = match.start("value")
+        if _is_secret_name(match["name"]) and not _is_plain(value.strip(_QUOTES), match["name"]):
+            yield f"{value[0] if value[0] in _QUOTES else ''}{REMOVED}"
+            position = match.end("value")
+    yield text[position:]
 
 
 # -- commit ------------------------------------------------------------------------------------------------------------

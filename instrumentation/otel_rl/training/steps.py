@@ -307,7 +307,7 @@ class Loop:
             self.step = step
             if self not in _open:
                 _open.append(self)
-            lifecycle.before_shutdown(_finish_at_exit)
+            lifecycle.before_shutdown(finish)
             deferral.post(
                 Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
             )
@@ -381,19 +381,15 @@ def begin(iteration: int, scope: Scope, loop: Loop | None = None) -> Step | None
     return loop.begin(iteration, scope)
 
 
-def finish(error: BaseException | str | None = None) -> None:
-    """Close every open step of this process."""
+def finish() -> None:
+    """Close what is open when the process ends: a step that nothing has ended is not completed."""
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
-        _open.pop().finish(error)
-
-
-def _finish_at_exit() -> None:
-    """Close what is open when the process ends: a step that nothing has ended is not completed."""
-    for loop in tuple(_open):
-        if loop.step is not None:
-            loop.step.is_completed = False
-    finish()
+        loop = _open.pop()
+        step = loop.step
+        if step is not None:
+            step.is_completed = False
+        loop.finish()
 
 
 class StepPosition:

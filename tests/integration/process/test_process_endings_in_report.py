@@ -95,6 +95,16 @@ def test_ctrl_c_is_a_notice(programs: Programs) -> None:
     assert "was interrupted by Ctrl-C (SIGINT), during step" in finding["text"]
 
 
+def test_sigterm_within_a_step_says_so(programs: Programs) -> None:
+    with started(programs, FOREVER.replace("time.sleep(0.02)", "time.sleep(0.02 if number < 5 else 60)")) as process:
+        time.sleep(1)
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
+    status, (finding,) = report(programs, "--fail-if", "warning")
+    assert status == 0
+    assert "was stopped by SIGTERM, during step 5 (train)" in finding["text"]
+
+
 def test_a_thread_that_dies_is_not_the_death_of_its_process(programs: Programs) -> None:
     programs.instrumented(
         "import threading\nthreading.Thread(target=lambda: {}['prompt'], name='prefetch').start()\n"
@@ -120,7 +130,8 @@ def test_a_job_that_runs_is_running_and_a_killed_one_is_not(programs: Programs) 
         assert finding["text"].endswith(" ago.")
         process.kill()
         process.wait()
-        status, (finding,) = report(programs, "--fail-if", "critical")
+        # Where steps are missing after its last record, another one says so.
+        status, (finding, *_) = report(programs, "--fail-if", "critical")
     assert status == 3
     assert "ended without a record of its end: killed, or os._exit, " in finding["text"]
     assert "step" in finding["text"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KEYS = (
     "sk-proj-a1b2c3d4e5f6g7h8i9j0",
     "hf_" + "aB3" * 12,
+    "hf_" + "aBc" * 12,
     "ghp_" + "aB3" * 12,
     "AKIA" + "Z2" * 8,
     "0123456789abcdef" * 2 + "01234567",
@@ -45,6 +46,19 @@ def shown(*arguments: str) -> list[str]:
         (["--extra", '{"lr": 1, "api_key": "abc"}'], ["--extra", '{"lr": 1, "api_key": "***"}']),
         (["--url", "https://me:pw@host/v1?key=abc#x"], ["--url", "https://***@host/v1?***"]),
         (["--token", "--verbose"], ["--token", "--verbose"]),
+        (["--session-token", "abc", "--encryption_key=abc"], ["--session-token", "***", "--encryption_key=***"]),
+        (
+            ["--authtoken", "abc", "--mykey=abc", "-Dpassword=abc"],
+            ["--authtoken", "***", "--mykey=***", "-Dpassword=***"],
+        ),
+        (["--api-keys", "abc", "abcd", "--lr", "1"], ["--api-keys", "***", "***", "--lr", "1"]),
+        (["--password", "123456", "--token", "0"], ["--password", "***", "--token", "0"]),
+        (
+            ["--extra", '{"a": {"api_key": "b abc"}, "keys": ["abc", "abc"]}'],
+            ["--extra", '{"a": {"api_key": "***"}, "keys": ***}'],
+        ),
+        (["--command", "serve --api-key abc --lr 1"], ["--command", "serve --api-key *** --lr 1"]),
+        (["--proxy", "me:abc@host:80", "http://me:a@abc@host/"], ["--proxy", "***@host:80", "http://***@host/"]),
     ],
 )
 def test_values_of_options_that_name_a_secret_are_removed(arguments: list[str], expected: list[str]) -> None:
@@ -76,6 +90,13 @@ def test_arguments_are_bounded_and_code_is_left_out() -> None:
     assert program_facts.arguments(["python", "-c", "key = 'abc'", "1"]) == ["-c", "***", "1"]
     assert program_facts.arguments(["python", "-u", "-m", "trl.scripts.sft", "--x"]) == ["-m", "trl.scripts.sft", "--x"]
     assert program_facts.arguments(["python"]) == []
+
+
+def test_long_arguments_do_not_hold_the_program_up() -> None:
+    since = time.monotonic()
+    for piece in ("a:", "--x ", "//", "[", "a", "a1B", '{"a":'):
+        program_facts.arguments(["python", "train.py", *[piece * 50_000] * 8])
+    assert time.monotonic() - since < 5
 
 
 def test_the_users_function_has_the_last_word() -> None:
