@@ -316,7 +316,8 @@ class NoSignal:
         threshold = critical if level == State.CRITICAL else limits["window"]
 
         def describe() -> Evidence:
-            mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and reward.values else ""
+            has_mean = reward is not None and reward is not curve and bool(reward.values)
+            mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and has_mean else ""
             evidence = (
                 f"{curve.key} is {quantity(curve.values[-1])}: {_NO_DIFFERENCE[name]} in "
                 f"{self._dead} log calls in a row, threshold {threshold:g}{mean}"

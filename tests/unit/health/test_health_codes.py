@@ -499,6 +499,13 @@ def one_prompt_a_step(seed, dead=0.6):
     return [{"reward": dice.random(), "frac_reward_zero_std": float(dice.random() < dead)} for _ in range(400)]
 
 
+def test_a_constant_reward_is_said_once():
+    said = verdict(({"reward": 1.0} for _ in range(10)), Code.NO_SIGNAL)
+
+    assert said.is_finding
+    assert said.evidence.count("reward is 1") == 1
+
+
 def test_one_prompt_a_step_has_no_signal_by_chance_many_times_in_a_row():
     severities = [verdict(one_prompt_a_step(seed), Code.NO_SIGNAL).severity for seed in range(12)]
 

@@ -12,6 +12,7 @@ from unit.report.made_up_jobs import STARTED, Job, context, examined, rollout
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
+from otel_rl.report.core import output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.loops import _STRETCHES, Loops
 from otel_rl.report.core.summary import summarise
@@ -81,6 +82,19 @@ def test_what_became_slow_in_an_earlier_attempt_is_said_with_the_attempt(tmp_pat
     assert one.text.startswith("Phase sample takes 1.6 s a step since step 15")
     assert one.text.endswith(" (attempt 0.0.0).")
     assert (one.onset, one.chart) == (15, "")
+
+
+def test_an_attempt_that_failed_before_the_last_one_is_a_notice(tmp_path: Path) -> None:
+    folder = tmp_path / tmp_path.name
+    for attempt, begins, reason in (("0.0.0", 0, "RuntimeError"), ("0.1.0", 100, None)):
+        writer = process(folder, 0, started=STARTED + begins * 1_000_000_000, rl__run__attempt=attempt)
+        writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 1})
+        writer.exit_reason, writer.clean_exit, writer.ended = reason, reason is None, writer.at(3)
+        writer.write()
+    overview = examined(folder)
+    [one] = [found for found in overview.findings if found.code == "earlier_attempt"]
+    assert (one.severity, one.text) == ("notice", "Attempt 0.0.0 ended before this one: rank 0 failed: RuntimeError.")
+    assert "errors (" not in output.checked_without_finding(overview)
 
 
 def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:

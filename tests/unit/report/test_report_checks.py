@@ -88,6 +88,17 @@ def test_a_curve_that_is_missing_is_not_the_same_as_one_that_the_algorithm_does_
         assert check.detail == ("not logged: divergence from the reference per token (kl); otel_rl.metric records it")
 
 
+@pytest.mark.parametrize(("algorithm", "logged"), [(None, {"reward": 0.5}), ("grpo", {"loss": 1.0})])
+def test_a_training_on_rewards_is_one_though_no_sample_was_recorded(
+    tmp_path: Path, algorithm: str | None, logged: dict[str, float]
+) -> None:
+    resource = {"rl__algorithm": algorithm} if algorithm else {}
+    _loop(tmp_path / tmp_path.name / "0", [{**logged, "loss": 1.0}] * 20, **resource)
+    overview = examined(tmp_path / tmp_path.name)
+    assert _check(overview, "KL explosion").state is CheckState.NOT_RECORDED
+    assert all("scores no answers" not in check.detail for check in overview.checks)
+
+
 def test_what_a_killed_process_lost_is_not_said_to_be_nothing(tmp_path: Path) -> None:
     writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20)
     writer.clean_exit, writer.ended = False, None

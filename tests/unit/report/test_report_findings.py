@@ -327,6 +327,18 @@ def test_of_two_tools_the_slower_one_is_no_finding(tmp_path: Path) -> None:
     assert _grave(examined(tmp_path / tmp_path.name)) == []
 
 
+def test_many_short_calls_that_become_slower_are_named_and_not_called_time_outside_of_phases(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    for step in range(1, 41):
+        begin = at = 2.0 * step
+        for number in range(48):
+            at = rollout(writer, step, number, at, [_tool("search", 0.006 if step < 20 else 0.014)])
+        writer.span("rl.rank.step", begin, at, {"rl.loop.iteration": step})
+    writer.write()
+    [found] = _grave(examined(tmp_path / tmp_path.name))
+    assert "Tool search takes 14 ms a call since step 20 (6 ms before)" in found.text
+
+
 def test_servers_of_one_model_are_compared(tmp_path: Path) -> None:
     writer, at = process(tmp_path / tmp_path.name, None, started=STARTED), 0.0
     for step in range(1, 21):

@@ -16,6 +16,7 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.health import aggregate
 from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find_run
 
@@ -348,3 +349,20 @@ def test_what_was_found_live_by_the_same_limits_keeps_what_it_has_cost_by_the_re
     assert found is not None
     assert (found.severity, found.evidence) == (State.CRITICAL, "kl is 7 nat, threshold 3 nat")
     assert found.cost > 0.9
+
+
+def test_what_a_program_logs_itself_wins_though_its_rows_stand_first_in_the_file(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name / "0", None, started=STARTED)
+    for step in range(20):
+        where = {"rl.loop.iteration": step, "rl.trajectories.step": step, "rl.trajectories.source": "rollout"}
+        rows = {"rl.rollout.id": [f"r-{step}"], "rl.rollout.status": ["finished"], "rl.rollout.reward": [1.0]}
+        writer.event("rl.trajectories", step + 0.5, rows, where)
+    for step in range(20):
+        writer.event("rl.step", step + 0.6, {"reward": step / 20}, {"rl.loop.iteration": step})
+    writer.write()
+    collected = Collected(Reader(find_run(tmp_path / tmp_path.name)), load()).read(lambda _: None)
+    [no_signal] = [one for one in collected[HealthReplay].verdicts() if one.code == "no_signal"]
+    assert not no_signal.is_finding
+    reward = collected[Scalars].curve("reward")
+    assert reward is not None
+    assert reward.y == [step / 20 for step in range(20)]

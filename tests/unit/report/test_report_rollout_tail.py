@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from unit.report.synthetic_run import process
 from unit.report.test_report_page import _has, _page
 
@@ -19,16 +20,22 @@ if TYPE_CHECKING:
 STARTED = 1_700_000_000_000_000_000
 
 
-def _run(tmp_path: Path, *, last: float, steps: int = 6, counted: int = 0) -> Path:
-    """Steps of 10 s with 40 rollouts: 39 take 4 s, one takes ``last``; the histogram has ``counted`` more."""
+def _run(
+    tmp_path: Path, *, last: float, steps: int = 6, counted: int = 0, rollouts: int = 40, apart: float = 0.0
+) -> Path:
+    """Steps of 10 s with 40 rollouts: 39 take 4 s, one takes ``last``; the histogram has ``counted`` more.
+
+    Each begins so many s ``apart`` from the one before.
+    """
     writer = process(tmp_path / "data" / "run", 0, world_size=1, started=STARTED)
     duration = writer.meter.create_histogram("rl.rollout.duration", "s")
     for step in range(1, steps + 1):
         at = 10.0 * step
-        for number in range(40):
-            seconds = last if number == 0 else 4.0
+        for number in range(rollouts):
+            seconds = last if number == 0 else min(apart or 4.0, 4.0)
             values = {"rl.loop.iteration": step, "rl.rollout.id": f"{step}-{number}"}
-            writer.span("rl.rollout", at, at + seconds, values)
+            begin = at + number * apart
+            writer.span("rl.rollout", begin, begin + seconds, values)
             duration.record(seconds)
         writer.span("rl.rank.step", at, at + 10, {"rl.loop.iteration": step, "rl.rank": 0})
     for _ in range(counted):
@@ -66,3 +73,17 @@ def test_nothing_is_said_where_a_sampler_has_left_rollouts_out(tmp_path: Path) -
 def test_rollouts_one_after_the_other_have_no_tail() -> None:
     assert tail_seconds([(number, number + 1) for number in range(40)]) is None
     assert tail_seconds([(0, 10**9)] * 20) == 0
+
+
+@pytest.mark.parametrize(
+    ("run", "state", "why"),
+    [
+        ({"rollouts": 8}, "does_not_apply", "no step has 20 rollouts"),
+        ({"last": 0.1, "apart": 0.1}, "does_not_apply", "the rollouts of a step run one after the other"),
+        ({"counted": 100}, "not_recorded", "a sampler has left rollouts out"),
+    ],
+)
+def test_why_there_is_no_tail_to_look_for(tmp_path: Path, run: dict[str, float], state: str, why: str) -> None:
+    _, check = finding.checks(_collected(_run(tmp_path, **{"last": 4.0, **run})))  # type: ignore[arg-type]
+
+    assert (check.state.value, check.detail) == (state, why)

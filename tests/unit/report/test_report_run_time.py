@@ -11,6 +11,8 @@ from unit.report.test_report_page import _has, _page
 
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.page import page_head
 from otel_rl.report.subjects.run_time import finding, intervals
 from otel_rl.report.subjects.run_time.aggregate import RunTime
 from otel_rl.report.subjects.run_time.intervals import Intervals
@@ -90,6 +92,21 @@ def test_parts_of_a_training_run_add_up_to_its_time(tmp_path: Path) -> None:
 
     assert _shares(tmp_path) == TRAINING
     assert sum(TRAINING.values()) == 100
+
+
+def test_the_length_of_the_run_is_that_of_its_parts(tmp_path: Path) -> None:
+    created = datetime.fromtimestamp(STARTED / 1e9 - 5, timezone.utc).isoformat()
+    writer = _writer(tmp_path, **START_UP, **{"process.creation.time": created})
+    _training(writer)
+    writer.write()
+    collected = _collected(tmp_path)
+    summary = summarise(collected)
+    tiles = {tile.name: tile for tile in page_head.tiles(collected, summary)}
+
+    # Telemetry starts five seconds after the creation of the process.
+    assert summary.seconds == 100
+    assert tiles["Length"].value == dict(page_head.facts(collected, summary))["Length"] == "1 min 45 s"
+    assert tiles["In steps"].note.startswith("of 1 min 45 s")
 
 
 def test_page_has_one_bar_a_card_and_the_program(tmp_path: Path) -> None:

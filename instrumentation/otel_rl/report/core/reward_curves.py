@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Of a process without a rank: those with one come first.
 _NO_RANK = 1 << 31
+#: Log calls that wait for the program's own: its rows are written in batches, ahead of the values of the same steps.
+_WAITING = 1000
 
 
 class RewardCurves:
@@ -31,6 +34,8 @@ class RewardCurves:
         #: Process and loop -> samples of its steps, and the latest record.
         self._loops: dict[tuple[str, str], tuple[RewardSteps, Log]] = {}
         self._logged: dict[tuple[str, str], set[str]] = {}
+        #: Log calls whose keys the program may still log itself, with their process and loop.
+        self._waiting: deque[tuple[tuple[str, str], Log]] = deque()
 
     def add_log(self, log: Log) -> Iterator[Log]:
         """Take in a record; yield the log calls of the steps that it shows to be over."""
@@ -52,21 +57,30 @@ class RewardCurves:
         before = latest.attributes[names.RL_TRAJECTORIES_STEP]
         if step != before:
             # A lower number begins the steps again: none of those before goes on.
-            yield from self._end(place, step if step > before else None)
+            self._end(place, step if step > before else None)
         self._loops[place] = steps, log
         steps.add(log.body, int_or_none(log.attributes.get(names.RL_LOOP_ITERATION)), step)
+        yield from self._made(_WAITING)
 
     def close(self) -> Iterator[Log]:
         """Yield the log calls of the steps that came last."""
         for place in self._loops:
-            yield from self._end(place, None)
+            self._end(place, None)
+        yield from self._made(0)
 
-    def _end(self, place: tuple[str, str], before: int | None) -> Iterator[Log]:
+    def _end(self, place: tuple[str, str], before: int | None) -> None:
         """End the steps below ``before``, or all: rollouts may name a step in which none ends."""
         steps, latest = self._loops[place]
-        logged = self._logged.get(place, ())
         for step, means in steps.end_before(before):
-            values = {key: value for key, value in means.items() if key not in logged}
+            attributes: dict[str, Any] = {names.RL_LOOP_ITERATION: step, names.RL_LOOP_NAME: place[1]}
+            call = replace(latest, event=events.RL_STEP.name, body=means, attributes=attributes)
+            self._waiting.append((place, call))
+
+    def _made(self, waiting: int) -> Iterator[Log]:
+        """Yield log calls, the earliest first, until so many wait; without what the program logs itself."""
+        while len(self._waiting) > waiting:
+            place, call = self._waiting.popleft()
+            logged = self._logged.get(place, ())
+            values = {key: value for key, value in call.body.items() if key not in logged}
             if values:
-                attributes: dict[str, Any] = {names.RL_LOOP_ITERATION: step, names.RL_LOOP_NAME: place[1]}
-                yield replace(latest, event=events.RL_STEP.name, body=values, attributes=attributes)
+                yield replace(call, body=values)

@@ -39,13 +39,19 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Launcher", _launcher(processes)),
         ("Job", first_value(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
-        ("Length", human.duration(summary.seconds)),
+        ("Length", human.duration(_length(collected, summary))),
         ("End", _end(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
         *program.facts(),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
+
+
+def _length(collected: Collected, summary: Summary) -> float | None:
+    """Return seconds from the first record to the last; of a process whose creation is known, from there."""
+    whole = sum(run_time.grouped(collected).values())
+    return max(whole, summary.seconds or 0.0) or summary.seconds
 
 
 def _end(collected: Collected) -> str:
@@ -88,7 +94,7 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     """Return the few numbers to see first."""
     steps = collected.steps
     entries: list[Tile | tuple[str, str, str]] = [
-        ("Length", human.duration(summary.seconds), human.moment(summary.start))
+        ("Length", human.duration(_length(collected, summary)), human.moment(summary.start))
     ]
     count = steps.loops or round(collected.totals.sum(metrics.RL_TRAIN_STEPS))
     if count:

@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.core.summary import first_value
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
-from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
-#: Algorithms that learn from given answers, and score none of their own.
-_WITHOUT_SAMPLES = frozenset(
-    {Algorithm.SFT, Algorithm.DPO, Algorithm.KTO, Algorithm.REWARD_MODELING, Algorithm.DISTILLATION}
-)
 #: Libraries that a program without any recorded step may train with.
 _TRAINING_LIBRARIES = frozenset({"torch", "trl", "verl", "transformers"})
 _ACTIVE = frozenset({"active", "degraded"})
@@ -74,12 +69,12 @@ def of(collected: Collected) -> Workload:
         if isinstance(outcome, dict) and outcome.get("state") in _ACTIVE
     }
     has_calls = bool(calls.models(totals) or calls.tools(totals))
-    algorithm = str(first_value(processes, names.RL_ALGORITHM) or "")
     has_rewards = bool(collected[Rewards].seconds or collected[Rewards].scores(totals) or collected[Trajectories].ended)
     return Workload(
         trains=trains,
         may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
-        learns_from_samples=trains and has_rewards and algorithm not in _WITHOUT_SAMPLES,
+        learns_from_samples=trains
+        and program_kinds.scores_answers(collected, collected[Scalars].keys, has_rewards=has_rewards),
         has_engine=trains and bool(steps.engines.steps() or weight_syncs.stages(totals)),
         ranks=max(reported, *sizes, 0),
     )

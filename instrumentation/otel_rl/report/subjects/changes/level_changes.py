@@ -248,10 +248,13 @@ def _extra(series: StepSeries, rise: change_points.Rise) -> float:
 
 
 def _is_long(change: LevelChange, context: _Context) -> bool:
-    """Return whether a step, or a call in a rollout, loses some milliseconds."""
-    if change.in_rollouts or not context.count(change):
-        return change.after - change.before >= thresholds.NOTABLE_CHANGE
-    return change.extra / context.count(change) >= thresholds.NOTABLE_CHANGE
+    """Return whether a step, or a call in a rollout, loses some milliseconds; many short calls lose seconds in all."""
+    steps = context.count(change)
+    if (change.in_rollouts or not steps) and change.after - change.before >= thresholds.NOTABLE_CHANGE:
+        return True
+    if not steps or (change.in_rollouts and change.extra < thresholds.LOST_SECONDS):
+        return False
+    return change.extra / steps >= thresholds.NOTABLE_CHANGE
 
 
 def _gather_models(changes: list[LevelChange]) -> list[LevelChange]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from otel_rl.ranks.postmortem import text
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
+from otel_rl.report.core.loops import written
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end, words
 from otel_rl.report.subjects.endings.process_end import EndState
@@ -27,6 +28,7 @@ _THREAD_BEFORE = 300.0
 #: Seconds for which ranks of a job that runs may still come.
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
+_EARLIER = "earlier_attempt"
 #: Of a process that has not ended yet, as far as is known.
 _OPEN = (EndState.RUNNING, EndState.NOT_KNOWN)
 #: Why a rank may not report although its job is well.
@@ -60,7 +62,7 @@ class _Stop:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    what, codes = "how the processes ended", ("ended", "thread_died", "missing_ranks", "hang")
+    what, codes = "how the processes ended", ("ended", "thread_died", "missing_ranks", "hang", _EARLIER)
     if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
     states = [end.state for end in process_end.ends(collected)]
@@ -81,7 +83,22 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     stops = sorted([*stops, *(_of_thread(exception, collected) for exception in causes)], key=lambda stop: stop.time)
     found = _ended(collected, stops, ends)
     found += [_thread_died(exception, collected) for exception in threads if exception not in causes][:_SHOWN]
-    return [*found, *_missing(collected, summarise(collected), ends)]
+    return [*found, *_earlier_attempts(collected), *_missing(collected, summarise(collected), ends)]
+
+
+def _earlier_attempts(collected: Collected) -> list[Finding]:
+    """Return a notice on the latest attempts that ended badly before one that follows them: what failed first."""
+    first: dict[tuple[int, ...], ProcessEnd] = {}
+    for end in sorted(process_end.every_end(collected).values(), key=lambda end: end.time):
+        if end.is_bad and end.process.attempt in collected.superseded:
+            first.setdefault(end.process.attempt, end)
+    found = []
+    for attempt in sorted(first, reverse=True)[:_STANDINGS]:
+        end = first[attempt]
+        section = "processes" if end.exception is None else "errors"
+        text = f"Attempt {written(attempt)} ended before this one: {end.process.label} {end.words}."
+        found.append(Finding(_EARLIER, Severity.NOTICE, text, section, look_at=_stop(end).look_at))
+    return found
 
 
 # -- stops ---------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 def checks(collected: Collected) -> list[Check]:
     """Return what is always looked for."""
     number = sum(process.spans + process.logs for process in collected.reader.processes)
-    codes = ("errors", "failing_tool", "failing_model", "hang", "ended")
+    codes = ("errors", "failing_tool", "failing_model", "hang", "ended", "earlier_attempt")
     return [Check.of("errors", number, 1, "span or log record", codes, f"{human.number(number)} spans and log records")]
 
 

@@ -46,6 +46,8 @@ class GenerationTail:
         self._open: dict[_Step, list[tuple[int, int]]] = {}
         #: Rollouts that were read, with a step or without one.
         self.rollouts = 0
+        #: The most that one step has.
+        self.most = 0
 
     def add_span(self, span: Span) -> None:
         """Take in a rollout; other spans are ignored."""
@@ -79,6 +81,7 @@ class GenerationTail:
     def _count(self, step: _Step) -> None:
         attempt, iteration = step
         rollouts = self._open.pop(step)
+        self.most = max(self.most, len(rollouts))
         tail = tail_seconds(rollouts) if len(rollouts) >= FEWEST_ROLLOUTS else None
         if tail is None:
             return

@@ -9,7 +9,7 @@ from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls.aggregate import Calls
-from otel_rl.report.subjects.rollouts.aggregate import GenerationTail, TailTotals
+from otel_rl.report.subjects.rollouts.aggregate import FEWEST_ROLLOUTS, GenerationTail, TailTotals
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ def checks(collected: Collected) -> list[Check]:
         change = Check.of(slower, points, ENOUGH, "step or second with rollouts", (slower_code,), plural=_MOMENTS)
     else:
         change = Check.of(slower, number, 1, "rollout", (slower_code,))
-    if tail is None:
-        reason = "no step has all its rollouts"
-        return [change, Check.not_recorded(waiting, reason, (waiting_code,))]
-    return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
+    if tail is not None:
+        return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
+    if not _is_complete(collected):
+        return [change, Check.not_recorded(waiting, "a sampler has left rollouts out", (waiting_code,))]
+    is_small = collected[GenerationTail].most < FEWEST_ROLLOUTS
+    reason = f"no step has {FEWEST_ROLLOUTS} rollouts" if is_small else "the rollouts of a step run one after the other"
+    return [change, Check.not_applicable(waiting, reason, (waiting_code,))]
 
 
 def findings(collected: Collected, _: Known) -> list[Finding]:
@@ -55,10 +58,14 @@ def findings(collected: Collected, _: Known) -> list[Finding]:
 
 def tail_of(collected: Collected) -> TailTotals | None:
     """Return the tails of the steps; None where there are none, or a sampler has left rollouts out."""
-    tail = collected[GenerationTail]
-    recorded = combined(list(collected.totals.of(metrics.RL_ROLLOUT_DURATION))).cell.count
-    is_complete = tail.rollouts >= thresholds.COMPLETE * recorded
-    return tail.totals if is_complete and tail.totals.steps else None
+    totals = collected[GenerationTail].totals
+    return totals if totals.steps and _is_complete(collected) else None
+
+
+def _is_complete(collected: Collected) -> bool:
+    """Return whether nearly all rollouts that were counted came as spans."""
+    counted = combined(list(collected.totals.of(metrics.RL_ROLLOUT_DURATION))).cell.count
+    return collected[GenerationTail].rollouts >= thresholds.COMPLETE * counted
 
 
 def in_words(tail: TailTotals) -> str:

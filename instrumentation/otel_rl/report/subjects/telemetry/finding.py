@@ -56,7 +56,7 @@ def _cut_off(collected: Collected) -> list[Finding]:
         if ended.state == GONE and is_known and step is not None and step - last[rank] > 1:
             who, missing = str(labels.get(rank)), step - last[rank] - 1
             lost = f"{human.amount(missing, 'whole step')} {'is' if missing == 1 else 'are'} not here"
-            text = f"{who[:1].upper()}{who[1:]} was in step {step} and its records end with step {last[rank]}: {lost}."
+            text = f"The records of {who} end with step {last[rank]}, and it was in step {step}: {lost}."
             found.append(Finding(_CUT_OFF, Severity.NOTICE, text, _SECTION))
     return found
 

@@ -7,7 +7,7 @@ logged, else from what it called.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.summary import first_value
@@ -54,6 +54,7 @@ class ProgramKind:
         panels: charts in their order; those of other kinds follow where their keys were logged.
         cards: key figures in their order.
         sections: sections of the page that come first.
+        scores_answers: whether it learns from scores of its own model's answers.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ProgramKind:
     panels: tuple[Panel, ...] = ()
     cards: tuple[Card, ...] = ()
     sections: tuple[str, ...] = ()
+    scores_answers: bool = False
 
 
 _LOSS = (r"(train/)?loss", r"(.*/)?(pg|policy|policy_gradient|actor)_loss", r"(.*/)?(vf|value|critic)_loss")
@@ -173,6 +175,31 @@ OWN_LOOP = ProgramKind(
 )
 AGENT = ProgramKind("agent", sections=("ending", "rollouts", "tools", "models"))
 INFERENCE = ProgramKind("inference only", sections=("ending", "models", "tools"))
+_PREFERENCES = ProgramKind(
+    "preference optimization",
+    algorithms=frozenset({Algorithm.DPO, Algorithm.KTO, "cpo", "orpo", "bco", "tpo"}),
+    keys=(r"rewards/margins?",),
+    panels=(
+        MARGIN,
+        PAIRS,
+        CHOSEN,
+        _loss("should fall while the margin rises"),
+        LOG_PROBABILITIES,
+        KL,
+        GRADIENT,
+        RATE,
+        CONFIDENCE,
+    ),
+    cards=(
+        Card("Margin", MARGIN),
+        Card("Accuracy", PAIRS, is_share=True),
+        Card("Chosen reward", CHOSEN, r"rewards/chosen"),
+        Card("Rejected reward", CHOSEN, r"rewards/rejected"),
+        LOSS_CARD,
+        EVAL_LOSS_CARD,
+    ),
+    sections=("ending", "training"),
+)
 KINDS = (
     ProgramKind(
         "reward model",
@@ -181,30 +208,13 @@ KINDS = (
         cards=(Card("Accuracy", PAIRS, is_share=True), Card("Margin", SCORE_MARGIN), LOSS_CARD, EVAL_LOSS_CARD),
         sections=("ending", "training"),
     ),
-    ProgramKind(
-        "preference optimization",
-        algorithms=frozenset({Algorithm.DPO, Algorithm.KTO, Algorithm.ONLINE_DPO, "cpo", "orpo", "bco", "tpo", "xpo"}),
-        keys=(r"rewards/margins?",),
-        panels=(
-            MARGIN,
-            PAIRS,
-            CHOSEN,
-            _loss("should fall while the margin rises"),
-            LOG_PROBABILITIES,
-            KL,
-            GRADIENT,
-            RATE,
-            CONFIDENCE,
-        ),
-        cards=(
-            Card("Margin", MARGIN),
-            Card("Accuracy", PAIRS, is_share=True),
-            Card("Chosen reward", CHOSEN, r"rewards/chosen"),
-            Card("Rejected reward", CHOSEN, r"rewards/rejected"),
-            LOSS_CARD,
-            EVAL_LOSS_CARD,
-        ),
-        sections=("ending", "training"),
+    _PREFERENCES,
+    replace(
+        _PREFERENCES,
+        name="online preference optimization",
+        algorithms=frozenset({Algorithm.ONLINE_DPO, "xpo", "nash_md"}),
+        keys=(),
+        scores_answers=True,
     ),
     ProgramKind(
         "RL on the policy's samples",
@@ -223,6 +233,7 @@ KINDS = (
             RATE,
         ),
         cards=(*REWARD_CARDS, LOSS_CARD),
+        scores_answers=True,
     ),
     ProgramKind(
         "distillation",
@@ -273,6 +284,13 @@ def kind_of(collected: Collected, keys: Iterable[str]) -> ProgramKind:
         or next((kind for kind in KINDS if system in kind.systems), None)
         or _by_calls(collected, is_loop=bool(logged or collected.steps.ranks))
     )
+
+
+def scores_answers(collected: Collected, keys: Iterable[str], *, has_rewards: bool) -> bool:
+    """Return whether a training learns from answers of its model; a kind by its keys rules out no rewards."""
+    kind = kind_of(collected, keys)
+    is_sure = first_value(collected.reader.processes, names.RL_ALGORITHM) in kind.algorithms
+    return bool(kind.scores_answers) or (has_rewards and not is_sure)
 
 
 def _by_calls(collected: Collected, *, is_loop: bool) -> ProgramKind:
