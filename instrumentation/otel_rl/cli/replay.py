@@ -201,7 +201,7 @@ def _conclude(replay: RunReplay, source: RunSource, where: str, stopped: Stopped
     print(
         f"{where} has acknowledged {sent} of run {source.run_id or source.path.name}"
         if sent
-        else f"{where} has acknowledged nothing more of run {source.run_id or source.path.name}"
+        else f"{where} has acknowledged nothing{'' if stopped else ' more'} of run {source.run_id or source.path.name}"
     )
     notes = []
     if any(replay.repeated.values()):

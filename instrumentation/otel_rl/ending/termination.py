@@ -84,7 +84,7 @@ class TerminationWatch:
 
     def _listen(self) -> None:
         if self._pipe is not None:
-            faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=False, chain=False)
+            faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=True, chain=False)
 
     def _before_fork(self) -> None:
         # A child that the signal ends before it runs Python code would write to the pipe of its parent.

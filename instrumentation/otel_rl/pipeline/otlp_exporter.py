@@ -10,6 +10,7 @@ opentelemetry-exporter-otlp-proto-http and -grpc 1.44 and 1.45. An exporter that
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.pipeline import otlp_answer
@@ -124,9 +125,16 @@ class OtlpExporter:
 
 def _one_attempt(answer: otlp_answer.OtlpAnswer | None) -> Exception:
     """Return an error after which the exporter gives up: it repeats after a ``ConnectionError`` only."""
+    error: Exception = _requests().RequestException(answer.reason if answer is not None else "")
+    return error
+
+
+@cache
+def _requests() -> Any:
+    """Return the module as it was first imported here: the program may have one of that name."""
     import requests  # noqa: PLC0415 - loaded with the exporter
 
-    return requests.RequestException(answer.reason if answer is not None else "")
+    return requests
 
 
 def keep_requests() -> None:
@@ -135,17 +143,19 @@ def keep_requests() -> None:
     opentelemetry-exporter-http-transport 0.66 imports it in ``RequestsHTTPTransport.__init__``, and once more at the
     first failure.
     """
-    import requests  # noqa: PLC0415 - only where an exporter over HTTP is used
-    from opentelemetry.exporter.http.transport import _requests  # noqa: PLC0415 - a rare case, and not in each version
+    requests = _requests()
+    from opentelemetry.exporter.http.transport import (  # noqa: PLC0415 - a rare case, and not in each version
+        _requests as transports,
+    )
 
-    _requests._get_connection_error_types()  # noqa: SLF001
+    transports._get_connection_error_types()  # noqa: SLF001
 
     def use_session(
         transport: Any,
         *,
         verify: bool | str = True,
         cert: Any = None,
-        session: requests.Session | None = None,
+        session: Any = None,
         **_: Any,
     ) -> None:
         transport._session = requests.Session() if session is None else session  # noqa: SLF001
@@ -153,4 +163,4 @@ def keep_requests() -> None:
         if cert is not None:
             transport._session.cert = cert  # noqa: SLF001
 
-    _requests.RequestsHTTPTransport.__init__ = use_session  # type: ignore[assignment, method-assign]
+    transports.RequestsHTTPTransport.__init__ = use_session  # type: ignore[assignment, method-assign]

@@ -83,14 +83,15 @@ def test_a_program_that_replaces_itself_leaves_no_ring_of_those_before(tmp_path,
 
 
 @pytest.mark.parametrize(("how", "left"), [("", 0), ("raises", 1)])
-def test_where_telemetry_goes_to_a_collector_only_a_program_that_failed_leaves_its_ring(tmp_path, rings, how, left):
+def test_a_ring_lies_beside_what_the_collector_did_not_take(tmp_path, rings, how, left):
     done = _run(
         tmp_path, how, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf"
     )
     assert done.stdout == "done\n"
-    # What the collector did not take is kept, without a ring.
-    assert not list(tmp_path.glob("otel-rl/**/*.ring"))
-    assert [read(path).end_reason for path in rings.iterdir()] == ["uncaught ValueError"] * left
+    # Beside what the collector did not take.
+    [copy] = tmp_path.glob("otel-rl/run/*/flight.ring")
+    assert ([read(copy).end_reason] if left else []) == ["uncaught ValueError"] * left
+    assert list(rings.iterdir()) == []
 
 
 def test_a_forked_child_leaves_a_copy_of_its_own(tmp_path, rings):

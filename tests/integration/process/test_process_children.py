@@ -143,7 +143,9 @@ def test_sitecustomize_of_the_user_that_raises_costs_what_it_costs_without_us(pr
     assert programs.store.span_names() == ["work"]
 
 
-@pytest.mark.parametrize("call", ["os.execv(sys.executable, ", "os.execlpe(sys.executable, *", "os.execvp('python', "])
+@pytest.mark.parametrize(
+    "call", ["os.execv(sys.executable, ", "os.execlpe(sys.executable, *", "os.execvp(sys.executable, "]
+)
 def test_program_that_replaces_itself_goes_on_as_a_later_attempt_and_loses_nothing(
     programs: Programs, call: str
 ) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from loopback_ports import free_ports
+from process_support import SCRIPTS
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -80,7 +82,12 @@ def test_a_launcher_with_its_options_in_one_word_is_a_launcher(programs: Program
     pytest.importorskip("torch")
     program = programs.write("ranked.py", "import otel_rl\nwith otel_rl.step(1): pass\n")
     done = programs.run(
-        "opentelemetry-instrument", "python", "-um", "torch.distributed.run", "--nproc-per-node=2", program
+        SCRIPTS / "opentelemetry-instrument",
+        sys.executable,
+        "-um",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        program,
     )
 
     assert done.code == 0, done.err

@@ -61,9 +61,9 @@ def _trained(directory: Path, name: str, *rewards: str) -> KindPage:
 
 def test_of_sft_the_loss_comes_first_and_should_fall(tmp_path: Path) -> None:
     page = _trained(tmp_path, "SFTTrainer")
-    assert page.cards == ["Length", "Steps", "Loss", "Token accuracy", "Gradient norm", "Tokens", "Errors"]
+    assert page.cards == ["Length", "Steps", "Loss", "Token accuracy", "Gradient norm", "Tokens", "In steps", "Errors"]
     assert page.curves[:2] == ["Loss", "Token accuracy"]
-    assert page.sections[:2] == ["training", "steps"]
+    assert page.sections[:3] == ["training", "run_time", "steps"]
     assert "Loss should fall; flat means that nothing is learned" in page.text("training")
     assert WORDS_OF_RL not in page.page.source
     assert re.search(r"Token accuracy [\d.]+ % mean of steps 8 to 12; (no clear change since )?steps 1 to 5: [\d.]+ %",
@@ -77,7 +77,7 @@ def test_of_preferences_margins_come_first(tmp_path: Path, name: str) -> None:
     page = _trained(tmp_path, name)
     pairs = ["Accuracy"] if name == "DPOTrainer" else []
     assert page.cards[2:] == [
-        "Margin", *pairs, "Chosen reward", "Rejected reward", "Loss", "Tokens", "Errors",
+        "Margin", *pairs, "Chosen reward", "Rejected reward", "Loss", "Tokens", "In steps", "Errors",
     ]  # fmt: skip
     assert page.curves[0] == "Margin"
     assert page.curves.index("Rewards of chosen and rejected") < page.curves.index("Loss")
@@ -97,7 +97,7 @@ def test_of_rl_the_reward_comes_first_and_tokens_that_taught_nothing_are_on_top(
     assert page.cards[2:4] == ["Tokens that taught something", "Reward"]
     assert {"Entropy", "Loss"} <= set(page.cards)
     assert page.curves[0] == "Reward"
-    assert page.sections[:2] == ["steps", "training"]
+    assert page.sections[:3] == ["run_time", "steps", "training"]
     assert WORDS_OF_RL in page.text("training")
     [idle] = [one for one in page.report.overview.findings if one.code == "idle_tokens"]
     assert re.fullmatch(
@@ -116,7 +116,7 @@ def test_a_trainer_without_an_algorithm_is_supervised(tmp_path: Path) -> None:
 def test_an_own_loop_that_logs_a_loss_is_not_told_what_the_loss_should_do(tmp_path: Path) -> None:
     program = "import otel_rl\nfor step in range(1, 13):\n  with otel_rl.step(step): otel_rl.metric('loss', 1 / step)\n"
     page = KindPage(_record(tmp_path, "-c", program))
-    assert page.cards == ["Length", "Steps", "Loss", "Errors"]
+    assert page.cards == ["Length", "Steps", "Loss", "In steps", "Errors"]
     assert "Loss what it should do depends on the algorithm" in page.text("training")
 
 
@@ -129,8 +129,8 @@ for _ in range(3):
 """
     with FakeOpenAI() as server:
         page = KindPage(_record(tmp_path, "-c", program, server.base_url))
-    assert page.cards == ["Length", "Model calls", "Model latency", "Model tokens", "Errors"]
-    assert page.sections == ["models", "rest"]
+    assert page.cards == ["Length", "Model calls", "Model latency", "Model tokens", "In calls", "Errors"]
+    assert page.sections == ["models", "run_time", "rest"]
     assert page.folded == ["pressure", "processes", "telemetry", "not-in-this-run"]
     summary: Any = re.search(r"<b>Not in this run</b>: ([^<]*)", page.page.source)
     assert "training curves" in summary[1]

@@ -161,6 +161,9 @@ def large(tmp_path, monkeypatch):
     (tmp_path / name / "fails.py").write_text(f"{sleep}raise RuntimeError('no')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(import_hooks, "_LARGE", {name})
+    # Those of the whole process, where a test has put them there, would measure some of the imports themselves.
+    others = [finder for finder in sys.meta_path if not isinstance(finder, import_hooks.ImportHooks)]
+    monkeypatch.setattr(sys, "meta_path", others)
     yield name
     for module in [module for module in sys.modules if module.partition(".")[0] == name]:
         del sys.modules[module]

@@ -235,16 +235,15 @@ def _by(source: str, postmortem: Postmortem, lines: list[str]) -> list[str]:
 
 def _of_origin(postmortem: Postmortem, state: RankState) -> str:
     collective = postmortem.waits.on(state)[0].collective
-    where = (
-        "before its first step"
-        if state.step is None
-        else f"{'in' if state.step_was_open else 'after'} step {state.step}"
-    )
+    where = f" {'in' if state.step_was_open else 'after'} step {state.step}"
+    if state.step is None:
+        # A loop whose steps nobody marks has none.
+        where = " before its first step" if any(rank.step is not None for rank in postmortem.ranks) else ""
     inside = f" ({' > '.join(state.inside)})" if state.inside else ""
     seconds = _seconds(postmortem, state.ring.wall(state.last))
     when = "ago" if postmortem.is_running else "before the last sign of the run"
     return (
-        f"{state.label} {_FIRST[state.state]} {where}{inside} and did not enter {collective.words}; its last record was"
+        f"{state.label} {_FIRST[state.state]}{where}{inside} and did not enter {collective.words}; its last record was"
         f" {seconds} s {when}{_own_wait(state)}; {state.cause}"
     )
 

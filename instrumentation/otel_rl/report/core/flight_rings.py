@@ -58,7 +58,13 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
 def _is_stuck(postmortem: Postmortem) -> bool:
     """Return whether ranks have waited for long; in a healthy job they wait for each other, too."""
     waited_for = (*postmortem.waits.origins, *postmortem.waits.circle)
-    return any((postmortem.at - rank.ring.wall(rank.last)) / 1e9 > STUCK for rank in waited_for)
+    if any((postmortem.at - rank.ring.wall(rank.last)) / 1e9 > STUCK for rank in waited_for):
+        return True
+    # The record of a rank's end is newer than what it did before: the wait of the others has lasted as long.
+    begun = [
+        wait.waiting.ring.wall(wait.collective.moment) for wait in postmortem.waits.waits if wait.missing.ring.ended
+    ]
+    return any((postmortem.at - moment) / 1e9 > STUCK for moment in begun)
 
 
 def _is_stuck_by_dumps(comparison: DumpComparison) -> bool:

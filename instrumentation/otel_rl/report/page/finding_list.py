@@ -81,5 +81,5 @@ def _entry(finding: Finding, sections: set[str], figures: dict[str, str]) -> Fin
         chart=f"#chart-{figures[finding.chart]}" if finding.chart in figures else "",
         evidence=finding.evidence,
         symptoms=symptoms,
-        look_at="; ".join(finding.look_at),
+        look_at="; ".join(step.rstrip(".") for step in finding.look_at),
     )

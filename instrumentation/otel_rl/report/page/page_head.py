@@ -101,10 +101,10 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
         length = steps.lengths
         shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"
         entries.append(("Steps", human.number(count), shown if length.cell.count else ""))
-    entries.append(run_time.card(collected))
     entries += cards.of_training(collected)
     entries.append(cards.tokens(collected, summary.seconds))
     entries += cards.of_calls(collected)
+    entries.append(run_time.card(collected))
     errors = collected[Problems].number
     entries.append(("Errors", human.short_number(errors), _errors(collected, errors)))
     return [Tile(*tile) for tile in entries if tile[1]]

@@ -23,9 +23,9 @@ _NAMES_SHOWN = 5
 
 EXPECTED = (
     "expected a folder written by otel-rl (default ./otel-rl), one run in it, "
-    "or a collector's traces.jsonl, metrics.jsonl, logs.jsonl. A program that recorded nothing leaves no folder, and "
-    "its last line says why. Record one with: opentelemetry-instrument python train.py; "
-    "`otel-rl doctor -- python train.py` says what will be recorded"
+    "or a collector's traces.jsonl, metrics.jsonl, logs.jsonl. A program has no folder before its first record; one "
+    "that recorded nothing leaves none, and its last line says why. Record one with: opentelemetry-instrument python "
+    "train.py; `otel-rl doctor -- python train.py` says what will be recorded"
 )
 
 

@@ -187,6 +187,9 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
     if not stops:
         if rings is not None and (rings.ranks or _tells_who_waits(collected)):
             rings.symptoms += _without_failure(ends)
+            if any(end.state is EndState.STOPPED for end in ends):
+                # Somebody ended the job; the others may have waited for an evaluation, too.
+                rings.severity, rings.cost = Severity.WARNING, None
             return [rings]
         return _without_failure(ends)
     first = stops[0]

@@ -130,7 +130,7 @@ class _Ends:
     def _of_exception(
         self, process: Process, exception: UncaughtException, seen: Exit | None, *, is_recorded: bool
     ) -> ProcessEnd:
-        is_trainer = self._trains or process.rank is not None or process.identity(names.RL_ROLE) == "trainer"
+        is_trainer = self._trains or process.identity(names.RL_ROLE) == "trainer"
         state = EndState.STOPPED if exception.is_interrupt else EndState.FAILED
         said = words.interrupted(exception) if exception.is_interrupt else words.failed(exception, is_trainer)
         return ProcessEnd(

@@ -37,7 +37,7 @@ KNOWN_FAILURES = (
     _known(
         r"collective operation timeout|Watchdog caught|NCCL watchdog",
         "NCCL's watchdog gave up a collective: another rank was late, stuck or gone.",
-        "Look at the rank that did not enter it: `otel-rl postmortem`, with TORCH_FR_BUFFER_SIZE and"
+        "Find the rank that did not enter it: `otel-rl postmortem`, with TORCH_FR_BUFFER_SIZE and"
         " TORCH_NCCL_DUMP_ON_TIMEOUT=1 for PyTorch's own dumps.",
     ),
     _known(
@@ -53,7 +53,7 @@ KNOWN_FAILURES = (
     _known(
         r"^MemoryError|DefaultCPUAllocator: |\[Errno 12\]|Cannot allocate memory",
         "The machine: its main memory, or the limit of the process, was exhausted.",
-        "Look at the memory of the processes in the section on memory; lower what is loaded at once.",
+        "Compare the processes in the section on memory; lower what is loaded at once.",
     ),
     _known(
         r"^(\w+\.)*ConnectionRefusedError|\[Errno 111\]",
@@ -79,7 +79,7 @@ KNOWN_FAILURES = (
     _known(
         r"^(\w+\.)*(JSONDecodeError|UnicodeDecodeError|DatasetGenerationError|ArrowInvalid|DataFilesNotFoundError)",
         "The data could not be read.",
-        "Look at the record or file that was read then.",
+        "Check the record or file that was read then.",
     ),
 )
 
