@@ -22,7 +22,10 @@ for number in range(1, {steps}):
     with otel_rl.step(number), otel_rl.phase("train"):
         time.sleep(0.02)
 """
-FOREVER = STEPS.format(steps=100_000).replace("time.sleep(0.02)", "time.sleep(0.02); number == 3 and print(flush=True)")
+#: A signal after the line comes within step 3.
+FOREVER = STEPS.format(steps=100_000).replace(
+    "time.sleep(0.02)", "number == 3 and (print(flush=True), time.sleep(0.5)); time.sleep(0.02)"
+)
 
 
 def report(programs: Programs, *options: str) -> tuple[int, list[dict[str, Any]]]:
@@ -97,7 +100,7 @@ def test_ctrl_c_is_a_notice(programs: Programs) -> None:
 
 def test_sigterm_within_a_step_says_so(programs: Programs) -> None:
     with started(programs, FOREVER.replace("time.sleep(0.02)", "time.sleep(0.02 if number < 5 else 60)")) as process:
-        time.sleep(1)
+        time.sleep(2)
         process.terminate()
         assert process.wait(30) == -signal.SIGTERM
     status, (finding,) = report(programs, "--fail-if", "warning")

@@ -130,7 +130,8 @@ class _Ends:
     def _of_exception(
         self, process: Process, exception: UncaughtException, seen: Exit | None, *, is_recorded: bool
     ) -> ProcessEnd:
-        is_trainer = self._trains or process.identity(names.RL_ROLE) == "trainer"
+        # Only a known trainer has steps that nobody marks.
+        is_trainer = self._trains or process.identity(names.RL_SYSTEM) is not None
         state = EndState.STOPPED if exception.is_interrupt else EndState.FAILED
         said = words.interrupted(exception) if exception.is_interrupt else words.failed(exception, is_trainer)
         return ProcessEnd(
