@@ -148,3 +148,13 @@ def test_a_crash_of_a_loop_whose_steps_nobody_marks_is_not_before_the_first_step
     [ended] = [finding for finding in _findings(tmp_path, writer) if finding.code == "ended"]
     assert "failed: ValueError: boom" in ended.text
     assert "step" not in ended.text
+
+
+def test_a_message_in_the_colours_of_a_terminal_is_said_without_them(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    message = "\x1b[0;31mZeroDivisionError\x1b[0m: division by zero"
+    writer.event(
+        "rl.process.exception", 5.0, attributes={"exception.type": "CellExecutionError", "exception.message": message}
+    )
+    [ended] = [finding for finding in _findings(tmp_path, writer) if finding.code == "ended"]
+    assert "CellExecutionError: ZeroDivisionError: division by zero" in ended.text

@@ -22,6 +22,10 @@ class KnownFailure(NamedTuple):
     next_step: str
 
 
+#: Escape sequences of a terminal: nbclient quotes the traceback of a cell in colours.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
 def _known(pattern: str, name: str, next_step: str) -> KnownFailure:
     return KnownFailure(re.compile(pattern, re.IGNORECASE), name, next_step)
 
@@ -112,7 +116,7 @@ def _function(exception: UncaughtException) -> str:
 
 def _said(kind: str, message: str) -> str:
     """Return the exception in one line of bounded length."""
-    line = " ".join(message.split())
+    line = " ".join(_COLOURS.sub("", message).split())
     line = line if len(line) <= _MESSAGE else f"{line[:_MESSAGE].rstrip()}…"
     return f"{kind}: {line}" if line else kind
 
