@@ -56,7 +56,7 @@ def test_what_raises_is_marked(recorded, flight):
     steps.begin(3, _scope)
     with pytest.raises(ExpectedError), Phase(spans.RL_TRAIN, _scope), ToolCall(_scope, "search"):
         raise ExpectedError
-    steps.finish("ExpectedError")
+    steps.where().loop.finish("ExpectedError")
     assert {outcome for _, outcome in _over(flight)} == {layout.FAILED}
 
 

@@ -171,7 +171,7 @@ def test_a_rank_whose_turn_it_is_not_keeps_the_programs_spans_and_what_fails(rec
         propagate.inject(carrier)
     with pytest.raises(RuntimeError), Phase(spans.RL_REWARD, _scope):
         raise RuntimeError
-    steps.finish(RuntimeError())
+    steps.where().loop.finish(RuntimeError())
     names = {span.name: span for span in recorded.spans}
     assert set(names) == {"own", "rl.reward", "rl.rank.step"}
     assert carrier["traceparent"].endswith(("-01", "-03"))
