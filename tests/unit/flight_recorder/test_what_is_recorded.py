@@ -47,7 +47,7 @@ def test_steps_phases_parts_and_tools_are_open_while_they_run(recorded, flight):
         with ToolCall(_scope, "search"):
             assert _open(flight) == ["3", "train", "backward", "search"]
         part.close()
-    steps.finish()
+    steps.where().loop.finish()
     assert _open(flight) == []
     assert _over(flight) == [(name, layout.DONE) for name in ("search", "backward", "train", "3")]
 
