@@ -80,9 +80,10 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
         stops = sorted(_with_followers(stops, ends), key=lambda stop: stop.time)
     threads = [exception for exception in collected[Problems].exceptions if exception.thread]
     causes = [exception for exception in threads if stops and _may_have_ended(exception, stops[0])]
-    stops = sorted([*stops, *(_of_thread(exception, collected) for exception in causes)], key=lambda stop: stop.time)
+    stops = sorted([*stops, *(_of_thread(exception, ends) for exception in causes)], key=lambda stop: stop.time)
     found = _ended(collected, stops, ends)
-    found += [_thread_died(exception, collected) for exception in threads if exception not in causes][:_SHOWN]
+    others = [exception for exception in threads if exception not in causes]
+    found += [_thread_died(exception, ends) for exception in others[:_SHOWN]]
     return [*found, *_earlier_attempts(collected), *_missing(collected, summarise(collected), ends)]
 
 
@@ -151,28 +152,26 @@ def _may_have_ended(exception: UncaughtException, first: _Stop) -> bool:
     return 0 <= (first.time - exception.time) / 1e9 <= _THREAD_BEFORE
 
 
-def _of_thread(exception: UncaughtException, collected: Collected) -> _Stop:
-    who, said = _thread_words(exception, collected)
+def _of_thread(exception: UncaughtException, ends: list[ProcessEnd]) -> _Stop:
+    who, said = _thread_words(exception, ends)
     return _Stop(
         who, said, exception.time, exception.process.rank, "errors", exception.iteration,
         evidence=words.evidence(exception), look_at=words.next_steps(exception),
     )  # fmt: skip
 
 
-def _thread_words(exception: UncaughtException, collected: Collected) -> tuple[str, str]:
+def _thread_words(exception: UncaughtException, ends: list[ProcessEnd]) -> tuple[str, str]:
     process = exception.process
     ended = process.number("ended_unix_nano") or process.last
     went_on = human.duration(max(ended - exception.time, 0) / 1e9)
     at = f", in step {exception.iteration}" if exception.iteration is not None and exception.in_step else ""
-    is_running = any(
-        end.state is EndState.RUNNING for end in process_end.ends(collected) if end.process.key == process.key
-    )
+    is_running = any(end.state is EndState.RUNNING for end in ends if end.process.key == process.key)
     after = "the process runs on" if is_running else f"the process went on for {went_on}"
     return f"thread {exception.thread} of {exception.who}", f"died of {words.what(exception)}{at}; {after}"
 
 
-def _thread_died(exception: UncaughtException, collected: Collected) -> Finding:
-    stop = _of_thread(exception, collected)
+def _thread_died(exception: UncaughtException, ends: list[ProcessEnd]) -> Finding:
+    stop = _of_thread(exception, ends)
     finding = _finding(stop)
     finding.code, finding.severity, finding.cost = "thread_died", Severity.WARNING, None
     return finding

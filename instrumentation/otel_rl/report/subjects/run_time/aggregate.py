@@ -11,6 +11,7 @@ from otel_rl.report.subjects.run_time.intervals import Intervals
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlRunPartValues as Part
+from otel_rl.store.reader.otlp_values import float_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -77,6 +78,8 @@ class RunTime:
 
     def __init__(self) -> None:
         self._processes: dict[Process, _ProcessTime] = {}
+        #: From the first question for them to the next record.
+        self._shares: list[Share] | None = None
 
     def _of(self, process: Process) -> _ProcessTime | None:
         found = self._processes.get(process)
@@ -90,6 +93,7 @@ class RunTime:
         time = self._of(span.process) if kind else None
         if time is None:
             return
+        self._shares = None
         if span.name == spans.RL_RUN.type:
             time.ended = span.end
             return
@@ -103,16 +107,22 @@ class RunTime:
             return
         time = self._of(log.process)
         if time is not None:
+            self._shares = None
             get = log.attributes.get
             time.created = _nanoseconds(get(names.PROCESS_CREATION_TIME))
-            time.started = time.created + round(_number(get(names.RL_RUN_START_UP_DURATION)) * 1e9)
-            time.telemetry = round(_number(get(names.RL_TELEMETRY_START_UP_DURATION)) * 1e9)
+            time.started = time.created + round((float_or_none(get(names.RL_RUN_START_UP_DURATION)) or 0.0) * 1e9)
+            time.telemetry = round((float_or_none(get(names.RL_TELEMETRY_START_UP_DURATION)) or 0.0) * 1e9)
 
     def shares(self, collected: Collected) -> list[Share]:
         """Return where the time of the leading process went, in the order in which it happened.
 
         Together they are the whole time. Empty where its start or its steps were not recorded.
         """
+        if self._shares is None:
+            self._shares = self._divided(collected)
+        return self._shares
+
+    def _divided(self, collected: Collected) -> list[Share]:
         latest = [process for process in self._processes if process.attempt not in collected.superseded]
         leading = [process for process in latest if self._processes[process].created]
         if not leading:
@@ -142,10 +152,6 @@ def _nanoseconds(text: object) -> int:
         return round(datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp() * 1e9)
     except ValueError:
         return 0
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _counted_steps(collected: Collected, process: Process) -> float:

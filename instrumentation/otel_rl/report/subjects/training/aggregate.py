@@ -65,6 +65,8 @@ class Scalars:
         self.not_finite: dict[str, int] = {}
         self.keys_left_out: set[str] = set()
         self._gauges = BinnedSeries(_GAUGE_CELLS)
+        #: Curves of what was logged, from the first question for them to the next record.
+        self._curves: dict[str, Curve] | None = None
         #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
         self._loops: dict[str, int] = {}
         self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
@@ -76,6 +78,7 @@ class Scalars:
         if log.event != events.RL_STEP.name or not isinstance(log.body, dict) or not isinstance(iteration, int):
             return
         self.records += 1
+        self._curves = None
         loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
         if loop in self._loops or len(self._loops) < _CURVES:
             self._loops[loop] = self._loops.get(loop, 0) + 1
@@ -166,6 +169,11 @@ class Scalars:
 
     def _logged(self) -> dict[str, Curve]:
         """Return the curves of the last attempt, and of steps that restarted those since then."""
+        if self._curves is None:
+            self._curves = self._drawn()
+        return self._curves
+
+    def _drawn(self) -> dict[str, Curve]:
         lines = self.logged.lines()
         last = max((attempt for (attempt, _), _, _ in lines), default=())
         newest: dict[tuple[str, str], int] = {}
