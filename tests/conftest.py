@@ -136,3 +136,15 @@ def io_thread(recorded) -> Iterator[IoThread]:
     deferral.drain_all()
     LastDelivery(thread, time.monotonic() + 10).wait()
     assert not thread.started
+
+
+@pytest.fixture
+def no_drops_or_outages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Begin and end without counted drops; an outage of an earlier test was never reported."""
+    from otel_rl.pipeline import outage
+    from otel_rl.telemetry import drops
+
+    monkeypatch.setattr(outage, "_told", {})
+    drops.reset()
+    yield
+    drops.reset()

@@ -12,7 +12,7 @@ from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
-from otel_rl.pipeline import exporter_selection, outage, providers, sdk_logging
+from otel_rl.pipeline import exporter_selection, providers, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
@@ -24,6 +24,8 @@ from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import drops
 from otel_rl.telemetry.attribute_values import PlainBody
+
+pytestmark = pytest.mark.usefixtures("no_drops_or_outages")
 
 
 class Result:
@@ -53,14 +55,6 @@ class Exporter:
 
     def shutdown(self):
         self.closed = True
-
-
-@pytest.fixture(autouse=True)
-def nothing_dropped_or_told(monkeypatch):
-    monkeypatch.setattr(outage, "_told", {})
-    drops.reset()
-    yield
-    drops.reset()
 
 
 class Line:

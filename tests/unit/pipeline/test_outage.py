@@ -24,6 +24,8 @@ OUTAGE = OtlpAnswer(Outcome.RETRY, reason="code: 503")
 REFUSED = OtlpAnswer(Outcome.REFUSED, reason="code: 404")
 SILENCE = OtlpAnswer(Outcome.UNANSWERED, reason="timed out")
 
+pytestmark = pytest.mark.usefixtures("no_drops_or_outages")
+
 
 class Result:
     name = "SUCCESS"
@@ -67,14 +69,6 @@ class Kept:
     @property
     def items(self):
         return [item for batch in self.batches for item in batch]
-
-
-@pytest.fixture(autouse=True)
-def nothing_dropped_or_told(monkeypatch):
-    monkeypatch.setattr(outage, "_told", {})
-    drops.reset()
-    yield
-    drops.reset()
 
 
 @pytest.fixture
