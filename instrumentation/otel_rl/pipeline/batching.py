@@ -69,8 +69,8 @@ class BatchQueue(Generic[Item]):
         self._prepare = prepare
         # Items that this one counts as in a batch.
         self._weigh = weigh
-        # During an outage the oldest of more than these leave the queue, so that it has room for new ones.
-        self._crowd = max(limits.queue - limits.queue // 4, 1)
+        # During an outage the oldest items above this number leave the queue, so that new ones have room.
+        self._high_water_mark = max(limits.queue - limits.queue // 4, 1)
         # Before the metric readers, which report what became of the queues.
         thread.tasks.insert(0, self)
         self._reset()
@@ -99,7 +99,7 @@ class BatchQueue(Generic[Item]):
         self._queue.append(item)
         if not self._thread.started:
             self._thread.start()
-        elif len(self._queue) >= (self._crowd if self._outages else self.limits.batch):
+        elif len(self._queue) >= (self._high_water_mark if self._outages else self.limits.batch):
             self._thread.wake()
 
     def _begin(self) -> None:
@@ -144,7 +144,7 @@ class BatchQueue(Generic[Item]):
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full, or during an outage the queue."""
         if self._outages:
-            return 0.0 if len(self._queue) > self._crowd else self._next
+            return 0.0 if len(self._queue) > self._high_water_mark else self._next
         return 0.0 if len(self._queue) >= self.limits.batch and self._ready() else self._next
 
     def _ready(self) -> bool:
@@ -217,7 +217,7 @@ class BatchQueue(Generic[Item]):
 
     def _make_room(self) -> None:
         """Take the oldest out of a queue that fills up during an outage: into files, or they are lost."""
-        while len(self._queue) > self._crowd:
+        while len(self._queue) > self._high_water_mark:
             batch = self._take(self.limits.batch)
             if self.sink.let_go() and not self.sink.put_aside(batch):
                 self.sink.lose("queue_full", len(batch))

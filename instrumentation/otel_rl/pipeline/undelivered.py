@@ -26,7 +26,7 @@ _LONG = 3600.0
 class Undelivered:
     """A task of the files' thread that writes what :meth:`keep` was given."""
 
-    #: Log records leave too often to ask for what was posted, and so does this.
+    #: As with log records, its next run does not decide when the thread takes what was posted.
     signal = "logs"
     failing = False
     busy = False

@@ -82,8 +82,7 @@ class OtlpSettings:
     @property
     def address(self) -> str:
         """The address of the signal; over HTTP with its path."""
-        own = self._environ.get(f"OTEL_EXPORTER_OTLP_{self._signal.upper()}_ENDPOINT", "").strip()
-        return own or exporter_selection.endpoint(self._environ, self._signal) or ""
+        return exporter_selection.endpoint(self._environ, self._signal) or ""
 
     @property
     def url(self) -> str:

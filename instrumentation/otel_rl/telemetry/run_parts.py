@@ -1,7 +1,7 @@
 """What the leading process does outside of steps, as spans below ``rl.run``, and which program it runs, as an event.
 
-Nothing is recorded for their sake alone: they wait for the first record of something else. A part of the same kind
-inside of one counts as the outer one's.
+A process that records nothing else records none of this: parts wait for the first other record. A part inside of one of
+the same kind belongs to that.
 """
 
 from __future__ import annotations

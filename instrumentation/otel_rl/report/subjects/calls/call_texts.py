@@ -1,7 +1,7 @@
-"""What was said in a few calls of models and tools, where the user captured content.
+"""Content of a few calls of models and tools, where the user captured it.
 
-A run may have recorded the content of millions: kept are the slowest, the latest that failed, the latest, and some from
-all parts of the run; besides the calls of the rollouts that are drawn.
+A run may have the content of millions of calls. The page keeps the slowest, the latest failed, the latest, and a sample
+of the whole run, besides the calls of the rollouts that it draws.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Kept:
 
 
 class CallTexts:
-    """Those that are kept, of models and of tools."""
+    """The calls of models and tools whose content the page shows."""
 
     def __init__(self) -> None:
         self._kept = {MODEL: _Kept(), TOOL: _Kept()}

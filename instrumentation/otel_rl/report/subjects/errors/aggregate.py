@@ -208,7 +208,7 @@ class Problems:
             self._further_left_out += 1
 
     def _settle(self) -> tuple[list[ErrorGroup], int]:
-        """Return the groups of errors of which no other record tells, and how many more there are."""
+        """Return the groups of errors, each error counted once, and the number of those in no group."""
         if self._settled is None:
             groups = {key: replace(group) for key, group in self._further.items()}
             left_out = self._further_left_out
@@ -235,7 +235,7 @@ def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) ->
 
 
 def _each_once(failures: list[_Failure], exceptions: list[UncaughtException]) -> Iterator[_Failure]:
-    """Leave out what an uncaught exception explains, and of spans of one failure all but the innermost."""
+    """Yield each error once: none that an uncaught exception explains, and of nested spans the innermost."""
     uncaught: dict[str, list[UncaughtException]] = {}
     for exception in exceptions:
         uncaught.setdefault(exception.process.key, []).append(exception)
@@ -267,12 +267,12 @@ def _is_passed_on(inner: _Failure, outer: _Failure | None) -> bool:
 
 
 def _is_of(record: _Failure, span: _Failure | None) -> bool:
-    """Return whether the log record tells of the failure of the span that it was made in."""
+    """Return whether the log record reports the failure of its own span."""
     return span is not None and record.kind == span.kind
 
 
 def _went_through(exception: UncaughtException, failure: _Failure) -> bool:
-    """Return whether the uncaught exception ended the span, or is what the log record tells of."""
+    """Return whether the uncaught exception ended the span, or the log record reports it."""
     seconds = (exception.time - failure.end) / 1e9
     return failure.kind in exception.kinds and -_AFTER <= seconds <= _BEFORE
 

@@ -1,4 +1,4 @@
-"""The time of the leading process, from its start to its end, by what it was spent on."""
+"""How the leading process spent its time, from its start to its end."""
 
 from __future__ import annotations
 

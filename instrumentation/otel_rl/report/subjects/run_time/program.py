@@ -1,4 +1,4 @@
-"""Which program it was: what the leading process has recorded of it."""
+"""The program of the run, as the leading process recorded it."""
 
 from __future__ import annotations
 
