@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -183,3 +184,19 @@ def test_the_first_error_in_time_over_all_ranks_is_the_headline(programs: Progra
     [finding] = [one for one in findings if one["severity"] != "notice"]
     assert finding["text"].startswith(first)
     assert all(symptom["text"].startswith("rank 0 ") for symptom in finding["symptoms"])
+
+
+def test_a_rank_that_fails_once_another_one_is_gone_is_no_finding_of_its_own(programs: Programs) -> None:
+    """torchrun may end it before its exception is uncaught; here it always does, since the program waits for that."""
+    pytest.importorskip("torch")
+    begin, loop, body = RANKS.replace("{how}", "os.kill(os.getpid(), signal.SIGKILL)").partition("for number")
+    steps = textwrap.indent(loop + body, "    ")
+    programs.write("train.py", f"{begin}try:\n{steps}except RuntimeError:\n    signal.pause()\n")
+    programs.run(
+        SCRIPTS / "opentelemetry-instrument", "torchrun", "--nproc-per-node=2", "--standalone", "train.py",
+        PATH=f"{SCRIPTS}:{programs.environ['PATH']}",
+    )  # fmt: skip
+    _, findings = report(programs)
+    [finding] = [one for one in findings if one["severity"] != "notice"]
+    assert finding["text"].startswith("Rank 1 stopped first in step 3")
+    assert {symptom["code"] for symptom in finding["symptoms"]} == {"ended", "errors"}

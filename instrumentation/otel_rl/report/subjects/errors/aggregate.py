@@ -40,7 +40,7 @@ _CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exc
 
 @dataclass(slots=True)
 class ErrorGroup:
-    """Errors that look alike; ``first`` in ns since the epoch."""
+    """Errors that look alike; ``first`` in ns since the epoch, place and rank are those of the first one."""
 
     where: str
     kind: str
@@ -49,6 +49,7 @@ class ErrorGroup:
     first: int
     who: str
     iteration: int | None
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,8 @@ def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) ->
         return True
     if len(groups) >= _GROUPS:
         return False
-    groups[key] = ErrorGroup(*key, 1, failure.start, failure.process.label, failure.iteration)
+    process = failure.process
+    groups[key] = ErrorGroup(*key, 1, failure.start, process.label, failure.iteration, process.rank)
     return True
 
 

@@ -80,12 +80,24 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     return []
 
 
+def _is_of_waiting_rank(group: ErrorGroup, ended: Finding) -> bool:
+    """Return whether a rank failed once another one had stopped, and was ended before its exception was uncaught.
+
+    A collective with a peer that is gone raises; torchrun sends SIGTERM to the ranks that are left at the same time.
+    """
+    if group.rank is None or group.iteration is None or ended.onset is None:
+        return False
+    ranks = {rank for symptom in ended.symptoms for rank in symptom.ranks}
+    return group.rank in ranks and group.iteration >= ended.onset
+
+
 def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
     """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
     number = sum(group.number for group in groups)
     if finding.code == "ended":
         kinds = {kind for exception in collected[Problems].exceptions for kind in exception.kinds}
-        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
+        explained = (group for group in groups if group.kind in kinds or _is_of_waiting_rank(group, finding))
+        return 2 * sum(group.number for group in explained) > number
     if finding.code not in ("failing_tool", "failing_model"):
         return False
     return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number
