@@ -96,7 +96,9 @@ class _Ends:
         self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
         self._exceptions: dict[str, UncaughtException] = {}
         for exception in collected[Problems].exceptions:
-            if not exception.thread:
+            if exception.cell is not None:
+                self._add_cell(exception)
+            elif not exception.thread:
                 self._exceptions.setdefault(exception.process.key, exception)
         postmortem = collected.rings.postmortem
         states = postmortem.ranks if postmortem is not None else []
@@ -107,6 +109,12 @@ class _Ends:
         for end in sorted(collected.rings.exits, key=lambda end: end.at_unix_nano):
             self._by_pid.setdefault((end.host, end.lifetime.pid), []).append(end)
         self._trains = collected.steps.loops > 0
+
+    def _add_cell(self, exception: UncaughtException) -> None:
+        """Take the last failure of a notebook's cell for its end, where its kernel has said that no cell came after."""
+        end = self._recorded.get(exception.process.key)
+        if end is not None and end.error == exception.kind:
+            self._exceptions[exception.process.key] = exception
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
         return [self._of(process) for process in processes]

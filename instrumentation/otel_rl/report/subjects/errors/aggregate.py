@@ -53,7 +53,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, slots=True)
 class UncaughtException:
-    """An uncaught exception that ended a process, or one of its threads; ``time`` in ns since the epoch."""
+    """An uncaught exception that ended a process, a thread or a notebook's cell; ``time`` in ns since the epoch."""
 
     kind: str
     message: str
@@ -75,6 +75,8 @@ class UncaughtException:
     thread: str = ""
     #: Whether the iteration was not completed; None: not known.
     in_step: bool | None = None
+    #: Number of the notebook's cell that it ended; None outside of notebooks.
+    cell: int | None = None
     phase: str = ""
 
     @property
@@ -296,7 +298,8 @@ def _exception(log: Log) -> UncaughtException:
         time=log.time,
         cause_kind=text(names.RL_CAUSE_EXCEPTION_TYPE),
         cause_message=text(names.RL_CAUSE_EXCEPTION_MESSAGE),
-        location=f"{file}:{line}" if file else "",
+        # As IPython's own tracebacks say it.
+        location=f"{file}, line {line}" if file.startswith("Cell In[") else f"{file}:{line}" if file else "",
         function=text(names.CODE_FUNCTION_NAME),
         library=text(names.RL_EXCEPTION_LIBRARY),
         program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),
@@ -305,6 +308,7 @@ def _exception(log: Log) -> UncaughtException:
         phase=text(names.RL_PHASE),
     )
 
+        cell=int_or_none(log.attributes.get(names.RL_EXCEPTION_CELL)),
 
 def _iteration(values: dict[str, Any]) -> int | None:
     value = values.get(names.RL_LOOP_ITERATION)
