@@ -183,3 +183,24 @@ def test_an_interrupted_cell_is_no_failure(tmp_path: Path) -> None:
     writer.event("rl.run.end", 5)
     writer.ended = writer.at(6)
     assert _findings(tmp_path, writer, status=b"\x00") == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "records", "said"),
+    [
+        (["bad"], 0, "1 failed span: ValueError in call bad."),
+        (["bad", "bad"], 0, "2 failed spans, all of them ValueError in call bad."),
+        (["bad", "bad", "worse"], 0, "3 failed spans, most often ValueError in call bad."),
+        ([], 1, "1 error record: ValueError in log otel_rl.trl."),
+        (["bad", "bad"], 1, "3 failed spans and error records, most often ValueError in call bad."),
+    ],
+)
+def test_errors_are_counted_by_what_they_are(tmp_path: Path, errors: list[str], records: int, said: str) -> None:
+    writer = _writer(tmp_path)
+    for place, name in enumerate(errors):
+        writer.span(f"call {name}", place, place + 0.5, error="ValueError")
+    for place in range(records):
+        writer.event("", place, attributes={"exception.type": "ValueError"}, severity=17)
+    writer.ended = writer.at(6)
+    [finding] = [one for one in _findings(tmp_path, writer, status=b"\x00") if one.code == "errors"]
+    assert finding.text == said

@@ -49,6 +49,8 @@ class ErrorGroup:
     first: int
     who: str
     iteration: int | None
+    #: How many of them are failed spans; the others are log records.
+    spans: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,10 @@ class UncaughtException:
     program_location: str = ""
     #: The thread that it ended; empty for the main thread.
     thread: str = ""
-    #: Whether the iteration was not completed; None: not known.
-    in_step: bool | None = None
     #: Number of the notebook's cell that it ended; None outside of notebooks.
     cell: int | None = None
+    #: Whether the iteration was not completed; None: not known.
+    in_step: bool | None = None
     phase: str = ""
 
     @property
@@ -229,10 +231,12 @@ def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) ->
     group = groups.get(key)
     if group is not None:
         group.number += 1
+        group.spans += failure.is_span
         return True
     if len(groups) >= _GROUPS:
         return False
-    groups[key] = ErrorGroup(*key, 1, failure.start, failure.process.label, failure.iteration)
+    who, spans = failure.process.label, int(failure.is_span)
+    groups[key] = ErrorGroup(*key, 1, failure.start, who, failure.iteration, spans)
     return True
 
 
@@ -304,11 +308,11 @@ def _exception(log: Log) -> UncaughtException:
         library=text(names.RL_EXCEPTION_LIBRARY),
         program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),
         thread=text(names.THREAD_NAME),
+        cell=int_or_none(log.attributes.get(names.RL_EXCEPTION_CELL)),
         in_step=in_step if isinstance(in_step, bool) else None,
         phase=text(names.RL_PHASE),
     )
 
-        cell=int_or_none(log.attributes.get(names.RL_EXCEPTION_CELL)),
 
 def _iteration(values: dict[str, Any]) -> int | None:
     value = values.get(names.RL_LOOP_ITERATION)
