@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +139,18 @@ def test_a_job_that_runs_is_running_and_a_killed_one_is_not(programs: Programs) 
     assert status == 3
     assert "ended without a record of its end: killed, or os._exit, " in finding["text"]
     assert "step" in finding["text"]
+
+
+def test_a_job_that_runs_and_makes_no_progress_says_for_how_long(programs: Programs) -> None:
+    text = STEPS.format(steps=100) + "print(flush=True)\ntime.sleep(600)\n"
+    with started(programs, text):
+        said = ""
+        deadline = time.monotonic() + 60
+        while "progress" not in said and time.monotonic() < deadline:
+            _, (finding, *_) = report(programs)
+            said = finding["text"]
+    assert finding["severity"] == "notice"
+    assert re.search(r", after step 99, last sign .* ago; no progress for .* s, [\d,]+ times its usual step\.$", said)
 
 
 def test_a_rank_that_does_not_report_is_no_failure_of_a_job_that_ended_well(programs: Programs) -> None:
