@@ -244,6 +244,16 @@ def test_markup_in_the_data_stays_text(tmp_path: Path, evil_run: Path) -> None:
     assert len(scripts) == page.source.count("</script>") == 4
 
 
+def test_what_stands_between_backticks_is_code_and_stays_text(tmp_path: Path) -> None:
+    writer = process(tmp_path / "data" / "run", 0, started=1_700_000_000_000_000_000)
+    message = "give `<img src=x>` to `Trainer(\n)`"
+    writer.event("rl.process.exception", 2, attributes={"exception.type": "E", "exception.message": message})
+    writer.write()
+    page = _page(tmp_path, tmp_path / "data" / "run")
+    assert "give <code>&lt;img src=x&gt;</code> to <code>Trainer( )</code>" in page.source
+    assert "img" not in page.tags
+
+
 @pytest.mark.parametrize("missing", ["missing/page.html", "data/evil/x/y/page.html"])
 def test_a_page_that_cannot_be_written_leaves_a_clear_word(tmp_path: Path, evil_run: Path, missing: str) -> None:
     from otel_rl.store.reader import UnusableInput
