@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 
 from otel_rl.core.guard import guard
+from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import progress, run_span
@@ -24,16 +25,20 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from types import CodeType
+    from collections.abc import Callable
+    from types import CodeType, ModuleType
 
 _scope = Scope("process")
 
 #: Name of the exception that ends the process, for the manifest.
 ending: str | None = None
+#: In a notebook: whether the last cell failed with this exception.
+is_of_last_cell: Callable[[BaseException], bool] | None = None
 
 
 def watch() -> None:
-    """Put our part in front of ``threading.excepthook``."""
+    """Put our part in front of ``threading.excepthook``, and listen to the shell of IPython that may come."""
+    hooks.after_import("IPython.core.interactiveshell", _follow_shells)
     original = threading.excepthook
 
     def thread_excepthook(arguments: threading.ExceptHookArgs) -> Any:
@@ -42,6 +47,12 @@ def watch() -> None:
         return original(arguments)
 
     threading.excepthook = thread_excepthook
+
+
+def _follow_shells(module: ModuleType) -> None:
+    from otel_rl.ending import notebook_cells  # noqa: PLC0415 - few processes are notebooks
+
+    notebook_cells.follow(module)
 
 
 def _name_of(thread: threading.Thread | None) -> str | None:
@@ -59,6 +70,10 @@ def record_ending() -> None:
         ending = f"uncaught {error_type(error)}"
         run_span.fail(error)
         record(error)
+    elif is_of_last_cell is not None and (error := getattr(sys, "last_value", None)) and is_of_last_cell(error):
+        # Recorded when the cell ended; the kernel ends with status 0 all the same.
+        ending = f"uncaught {error_type(error)} in the last cell"
+        run_span.fail(error, status=None)
 
 
 def _uncaught() -> BaseException | None:

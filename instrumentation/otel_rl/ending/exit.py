@@ -18,7 +18,7 @@ from otel_rl import event_loops
 from otel_rl.core import instrumentor_status, settings, threads
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import Wakeup
-from otel_rl.ending import exceptions, notebook_cells, summary
+from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
@@ -88,7 +88,6 @@ def register(telemetry: Telemetry) -> None:
     _telemetry = telemetry
     _stand_for_default_action()
     exceptions.watch()
-    notebook_cells.watch()
     flight.arm()
     watchdog.arm()
     event_loops.arm()
@@ -175,7 +174,6 @@ def _at_exit() -> None:
     _exiting = True
     with guard("exit.exception"):
         exceptions.record_ending()
-        notebook_cells.record_ending()
     if _telemetry is not None:
         _telemetry.store.leaves_status = True
     # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.

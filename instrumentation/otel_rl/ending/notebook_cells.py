@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
-from otel_rl.core.import_hooks import hooks
 from otel_rl.ending import exceptions
-from otel_rl.telemetry import exception_text, run_span
-from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry import exception_text
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -19,12 +16,9 @@ if TYPE_CHECKING:
 _last: int | None = None
 
 
-def watch() -> None:
-    """Listen to the shell of IPython that this process has, or will have."""
-    hooks.after_import("IPython.core.interactiveshell", _follow_shells)
-
-
-def _follow_shells(module: ModuleType) -> None:
+def follow(module: ModuleType) -> None:
+    """Listen to the shell of IPython that this process has, or will have; ``module`` is that of its class."""
+    exceptions.is_of_last_cell = _is_last
     shells = module.InteractiveShell
     if shells.initialized():
         _listen(shells.instance())
@@ -60,16 +54,12 @@ def _cell_ended(result: Any) -> None:
     with guard("notebook_cells.ended"):
         # What a front end runs for itself is not in the history, and has no number.
         if result.execution_count is not None:
-            error = result.error_before_exec or result.error_in_exec
+            error = result.error_in_exec if result.error_before_exec is None else result.error_before_exec
             _last = None if error is None else id(error)
             if error is not None:
                 exceptions.record(error, cell=result.execution_count)
 
 
-def record_ending() -> None:
-    """Note at exit that the last cell failed: nbconvert and papermill end the kernel then."""
-    error = getattr(sys, "last_value", None)
-    if error is not None and id(error) == _last and not isinstance(error, KeyboardInterrupt):
-        exceptions.ending = f"uncaught {error_type(error)} in the last cell"
-        # A kernel ends with status 0 all the same.
-        run_span.fail(error, status=None)
+def _is_last(error: BaseException) -> bool:
+    """Return whether the last cell raised it, as where nbconvert or papermill ends the kernel then; not for Ctrl-C."""
+    return id(error) == _last and not isinstance(error, KeyboardInterrupt)

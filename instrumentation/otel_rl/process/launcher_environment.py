@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import settings
-from otel_rl.process import child_processes, launch, launchers, notebooks, process_identity
+from otel_rl.process import child_processes, launch, launchers, process_identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,6 +134,8 @@ def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
         return ancestor[1]
     kind, which, _ = child_processes.program(argv)
     if child_processes.is_notebook_kernel(argv):
+        from otel_rl.process import notebooks  # noqa: PLC0415 - few processes are kernels
+
         return notebooks.name(environ)
     if kind == "script":
         return os.path.splitext(os.path.basename(which.rstrip("/")))[0] or "python"
