@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import SeverityNumber
 
 from otel_rl.core.guard import guard
-from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import progress, run_span
@@ -26,7 +25,7 @@ from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, ModuleType
+    from types import CodeType
 
 _scope = Scope("process")
 
@@ -37,8 +36,7 @@ is_of_last_cell: Callable[[BaseException], bool] | None = None
 
 
 def watch() -> None:
-    """Put our part in front of ``threading.excepthook``, and listen to the shell of IPython that may come."""
-    hooks.after_import("IPython.core.interactiveshell", _follow_shells)
+    """Put our part in front of ``threading.excepthook``."""
     original = threading.excepthook
 
     def thread_excepthook(arguments: threading.ExceptHookArgs) -> Any:
@@ -47,12 +45,6 @@ def watch() -> None:
         return original(arguments)
 
     threading.excepthook = thread_excepthook
-
-
-def _follow_shells(module: ModuleType) -> None:
-    from otel_rl.ending import notebook_cells  # noqa: PLC0415 - few processes are notebooks
-
-    notebook_cells.follow(module)
 
 
 def _name_of(thread: threading.Thread | None) -> str | None:
