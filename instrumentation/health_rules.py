@@ -24,6 +24,11 @@ BEGIN = "<!-- generated; edit instrumentation/otel_rl/health/rules.yaml and run 
 END = "<!-- end of the generated tables -->"
 #: Limits that every rule has.
 _STEPS = {"raise_after", "clear_after"}
+#: Those by which a state rises and falls, which the page explains once.
+_DEBOUNCE = ("raise_after", "clear_after", "clear_share")
+#: Brief of a limit that is of the same as the one before it.
+_AS_BEFORE = "the same"
+_SOURCE = "P1 to P9 are those of Model Studio's diagnosis tree."
 
 Item = dict[str, Any]
 
@@ -125,14 +130,10 @@ def _tables(rules: Item) -> str:
     for code, rule in rules["rules"].items():
         needs = ", or ".join(" and ".join(f"`{name}`" for name in needed) for needed in rule["needs"])
         lines.append(f"| [`{code}`](#{code.lower()}) | {rule['means']} | {needs} |")
-    lines += ["", "## Thresholds", ""]
+    lines += ["", "## Thresholds", "", _SOURCE, ""]
     for code, rule in rules["rules"].items():
         lines += [f"### {code}", "", f"Source: {rule['source']}. {_debounce(rule['limits'])}", ""]
-        lines += [
-            f"- `{name}` {_quantity(limit)}: {limit['brief']}"
-            for name, limit in rule["limits"].items()
-            if name not in _STEPS
-        ]
+        lines += [f"- {', '.join(names)}: {brief}" for brief, names in _briefs(rule["limits"])]
         lines.append("")
     lines += ["## Inputs", "", "Keys of each input, the most trusted first.", ""]
     for name, item in rules["inputs"].items():
@@ -142,6 +143,18 @@ def _tables(rules: Item) -> str:
             listed += f"; not beside {', '.join(f'`{key}`' for key in item['not_beside'])}"
         lines.append(f"- **`{name}`**{_unit(item['unit'])}, {item['brief']}: {listed}")
     return "\n".join(lines)
+
+
+def _briefs(limits: Item) -> list[tuple[str, list[str]]]:
+    """Return what limits are, each with its names and defaults; ``the same`` goes with the one before it."""
+    found: list[tuple[str, list[str]]] = []
+    for name, limit in limits.items():
+        if name in _DEBOUNCE:
+            continue
+        if limit["brief"] != _AS_BEFORE:
+            found.append((limit["brief"], []))
+        found[-1][1].append(f"`{name}` {_quantity(limit)}")
+    return found
 
 
 def _quantity(limit: Item) -> str:
@@ -155,7 +168,7 @@ def _unit(unit: str) -> str:
 
 def _debounce(limits: Item) -> str:
     """Return the sentence about the debounce, which every rule has."""
-    return f"`raise_after`: {limits['raise_after']['value']}, `clear_after`: {limits['clear_after']['value']}."
+    return ", ".join(f"`{name}`: {limits[name]['value']}" for name in _DEBOUNCE if name in limits) + "."
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

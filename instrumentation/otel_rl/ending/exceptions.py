@@ -24,12 +24,15 @@ from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 _scope = Scope("process")
 
 #: Name of the exception that ends the process, for the manifest.
 ending: str | None = None
+#: In a notebook: whether the last cell failed with this exception.
+is_of_last_cell: Callable[[BaseException], bool] | None = None
 
 
 def watch() -> None:
@@ -59,6 +62,10 @@ def record_ending() -> None:
         ending = f"uncaught {error_type(error)}"
         run_span.fail(error)
         record(error)
+    elif is_of_last_cell is not None and (error := getattr(sys, "last_value", None)) and is_of_last_cell(error):
+        # Recorded when the cell ended; the kernel ends with status 0 all the same.
+        ending = f"uncaught {error_type(error)} in the last cell"
+        run_span.fail(error, status=None)
 
 
 def _uncaught() -> BaseException | None:
@@ -93,8 +100,14 @@ def keep_interrupt_exit_code() -> None:
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 
 
-def record(error: BaseException, thread: str | None = None) -> None:
-    """Emit ``rl.process.exception``; ``thread`` is the one that it ended, where that is not the main thread."""
+def record(error: BaseException, thread: str | None = None, cell: int | None = None) -> None:
+    """Emit ``rl.process.exception``.
+
+    Args:
+        error: What nothing caught.
+        thread: The thread that it ended, where that is not the main thread.
+        cell: Number of the notebook's cell that it ended, where the process goes on.
+    """
     with guard("exceptions.record"):
         who, step = process_identity.current(), steps.where().step
         failed = None if step is not None else steps.failed_part(causes(error))
@@ -103,12 +116,13 @@ def record(error: BaseException, thread: str | None = None) -> None:
         in_phase = next(reversed(progress.open_phases()), None) if step is not None and thread is None else None
         _scope.event(
             events.RL_PROCESS_EXCEPTION,
-            severity=_severity(error, thread),
+            severity=_severity(error, thread, cell),
             context=step.context if step is not None else None,
             attributes={
                 **exception_attributes(error),
                 **origin_attributes(error),
                 attributes.THREAD_NAME: thread,
+                attributes.RL_EXCEPTION_CELL: cell,
                 attributes.RL_RANK: who.rank,
                 attributes.RL_LOOP_ITERATION: steps.last_iteration() if iteration is None else iteration,
                 attributes.RL_EXCEPTION_IN_STEP: None if steps.last_iteration() is None else iteration is not None,
@@ -117,7 +131,9 @@ def record(error: BaseException, thread: str | None = None) -> None:
         )
 
 
-def _severity(error: BaseException, thread: str | None) -> SeverityNumber:
+def _severity(error: BaseException, thread: str | None, cell: int | None) -> SeverityNumber:
     if thread is not None:
         return SeverityNumber.ERROR
-    return SeverityNumber.WARN if isinstance(error, KeyboardInterrupt) else SeverityNumber.FATAL
+    if isinstance(error, KeyboardInterrupt):
+        return SeverityNumber.WARN
+    return SeverityNumber.FATAL if cell is None else SeverityNumber.ERROR

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from otel_rl import event_loops
 from otel_rl.core import instrumentor_status, settings, threads
 from otel_rl.core.guard import guard
+from otel_rl.core.import_hooks import hooks
 from otel_rl.core.threads import Wakeup
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
@@ -27,7 +28,7 @@ from otel_rl.ranks import watchdog
 from otel_rl.telemetry import lifecycle, run_span
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, ModuleType
 
     from otel_rl.ending.termination import TerminationWatch
     from otel_rl.pipeline.io_thread import IoRequest
@@ -88,10 +89,17 @@ def register(telemetry: Telemetry) -> None:
     _telemetry = telemetry
     _stand_for_default_action()
     exceptions.watch()
+    hooks.after_import("IPython.core.interactiveshell", _follow_notebook)
     flight.arm()
     watchdog.arm()
     event_loops.arm()
     atexit.register(_at_exit)
+
+
+def _follow_notebook(module: ModuleType) -> None:
+    from otel_rl.ending import notebook_cells  # noqa: PLC0415 - few processes are notebooks
+
+    notebook_cells.follow(module)
 
 
 def _stand_for_default_action() -> None:

@@ -283,7 +283,9 @@ class NoSignal:
             return TOO_FEW
         reward = curves.get("reward")
         if curve.number != self._counted:
-            self._count(_is_dead(name, curve, reward, limits), curve)
+            # Of a mean that stays the same, its first value is the beginning.
+            begin = curve.firsts[-2 if name == "reward" and len(curve.firsts) > 1 else -1]
+            self._count(_is_dead(name, curve, reward, limits), curve, begin)
         if curve.number < limits["window"]:
             return TOO_FEW
         if is_solved(reward):
@@ -292,10 +294,10 @@ class NoSignal:
             return self._of_run(name, curve, reward, limits)
         return _few(curve, limits, state) if name == "zero_variance" else HEALTHY
 
-    def _count(self, is_dead: bool, curve: InputWindow) -> None:
+    def _count(self, is_dead: bool, curve: InputWindow, begin: int) -> None:
         self._counted = curve.number
         if is_dead:
-            self._since = self._since if self._dead else curve.firsts[-1]
+            self._since = self._since if self._dead else begin
             self._dead += 1
         else:
             self._dead_before += self._dead

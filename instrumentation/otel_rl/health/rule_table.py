@@ -259,7 +259,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "gradient_norm",
             ),
         ),
-        source="Model Studio's diagnosis tree P1: plateau of the reward with ppo_kl near 0 and a tiny gradient norm",
+        source="plateau of the reward with ppo_kl near 0 and a tiny gradient norm",
         limits={
             "window": Limit(50, "{step}", "steps whose first and second half are compared"),
             "rise": Limit(0.1, "1", "least change between the halves, as a share of the level of the reward"),
@@ -283,7 +283,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "clip_ratio",
             ),
         ),
-        source="Model Studio's diagnosis tree P2: pg_clipfrac above 5 %; spread of the reward against its mean",
+        source="pg_clipfrac above 5 %; spread of the reward against its mean",
         limits={
             "window": Limit(20, "{step}", "steps that are looked at"),
             "swing": Limit(
@@ -308,7 +308,7 @@ RULES: Final[Mapping[str, Rule]] = {
             ("kl_update",),
             ("kl_sequence",),
         ),
-        source="Model Studio's diagnosis tree P3: ppo_kl 0.01 to 0.05 is healthy, above 0.1 for many steps is not",
+        source="ppo_kl 0.01 to 0.05 is healthy, above 0.1 for many steps is not",
         limits={
             "kl_warning": Limit(1.0, "{nat}", "divergence from the reference per token"),
             "kl_critical": Limit(3.0, "{nat}", "the same"),
@@ -339,7 +339,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "reward",
             ),
         ),
-        source="Model Studio's diagnosis tree P4: entropy near 0, or below a tenth of what it was, in tens of steps",
+        source="entropy near 0, or below a tenth of what it was, in tens of steps",
         limits={
             "baseline": Limit(5, "{step}", "first steps whose median is the level to compare with"),
             "warning": Limit(0.1, "{nat}", "entropy below which it is a warning"),
@@ -373,7 +373,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "truncated",
             ),
         ),
-        source="Model Studio's diagnosis tree P5: training reward rises, validation falls, answers get longer",
+        source="training reward rises, validation falls, answers get longer",
         limits={
             "baseline": Limit(5, "{step}", "first steps whose median is the level to compare with"),
             "rise": Limit(0.2, "1", "rise of the one, as a share of its level"),
@@ -396,7 +396,7 @@ RULES: Final[Mapping[str, Rule]] = {
         title="Validation collapse",
         means="The reward of the evaluation has fallen well below its best value.",
         needs=(("evaluation_reward",),),
-        source="Model Studio's diagnosis tree P6: validation below its best while training rises",
+        source="validation below its best while training rises",
         limits={
             "fall": Limit(0.3, "1", "fall below the best value, as a share of it"),
             "gone": Limit(0.6, "1", "fall from which it is critical"),
@@ -415,7 +415,7 @@ RULES: Final[Mapping[str, Rule]] = {
         title="Slow steps",
         means="Steps take much longer than the steps before, and longer answers do not explain it.",
         needs=(("step_time",),),
-        source="Model Studio's diagnosis tree P7: more than 1.5 times the median of the last 50 steps",
+        source="more than 1.5 times the median of the last 50 steps",
         limits={
             "warm_up": Limit(3, "{step}", "first steps that are left out; they import and compile"),
             "reference": Limit(8, "{step}", "fewest steps to compare with"),
@@ -448,7 +448,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "truncated",
             ),
         ),
-        source="Model Studio's diagnosis tree P8; slime's rollout/repetition_frac and verl's response/aborted_ratio",
+        source="slime's rollout/repetition_frac and verl's response/aborted_ratio",
         limits={
             "baseline": Limit(5, "{step}", "first steps whose median is the level to compare with"),
             "short_share": Limit(
@@ -474,7 +474,7 @@ RULES: Final[Mapping[str, Rule]] = {
         title="Truncation",
         means="Answers are cut at the length limit, so their end is never scored.",
         needs=(("truncated",),),
-        source="Model Studio's diagnosis tree P9: a healthy clip ratio is near 0",
+        source="a healthy clip ratio is near 0",
         limits={
             "window": Limit(5, "{step}", "latest steps whose median is judged"),
             "warning": Limit(0.5, "1", "share of truncated answers"),

@@ -134,8 +134,9 @@ def service_name(environ: Mapping[str, str], argv: Sequence[str]) -> str:
         return ancestor[1]
     kind, which, _ = child_processes.program(argv)
     if child_processes.is_notebook_kernel(argv):
-        # Set by the servers of notebooks (jupyter_server 2, notebook 7), not by nbconvert.
-        kind, which = "script", environ.get("JPY_SESSION_NAME") or "notebook"
+        from otel_rl.process import notebooks  # noqa: PLC0415 - few processes are kernels
+
+        return notebooks.name(environ)
     if kind == "script":
         return os.path.splitext(os.path.basename(which.rstrip("/")))[0] or "python"
     return which if kind == "module" and which else "python"

@@ -324,6 +324,9 @@ RL_EVENT_LOOP_ROLLOUTS: Final = "rl.event_loop.rollouts"
 RL_EVENT_LOOP_TASK: Final = "rl.event_loop.task"
 """Name of the asyncio task that blocked the event loop."""
 
+RL_EXCEPTION_CELL: Final = "rl.exception.cell"
+"""Execution count of the notebook's cell that raised it."""
+
 RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
 """True where the iteration was open and was not completed."""
 

@@ -157,7 +157,7 @@ RL_HEALTH_FINAL: Final = definitions.EventDefinition(
 )
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
-    description="An uncaught exception ended the process (FATAL; Ctrl-C WARN) or a thread of it (ERROR)",
+    description="An uncaught exception ended the process (FATAL; Ctrl-C WARN), or a thread or cell of it (ERROR)",
     attributes=(
         attributes.EXCEPTION_TYPE,
         attributes.EXCEPTION_MESSAGE,
@@ -170,6 +170,7 @@ RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
         attributes.RL_EXCEPTION_LIBRARY,
         attributes.RL_EXCEPTION_PROGRAM_LOCATION,
         attributes.THREAD_NAME,
+        attributes.RL_EXCEPTION_CELL,
         attributes.RL_RANK,
         attributes.RL_LOOP_ITERATION,
         attributes.RL_EXCEPTION_IN_STEP,

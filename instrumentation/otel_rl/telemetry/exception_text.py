@@ -12,7 +12,7 @@ from otel_rl.telemetry import redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, error_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
 #: Most exceptions of a chain, and frames of a traceback, that are looked at.
@@ -23,6 +23,9 @@ _STANDARD_LIBRARY = f"{Path(os.__file__).parent}{os.sep}"
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 #: Files of the import system, and code of ``exec``, which have no file.
 _WITHOUT_FILE = "<"
+
+#: Returns how tracebacks name code whose file does not exist, as ``Cell In[3]`` of a notebook; None for other files.
+name_of_code: Callable[[str], str | None] | None = None
 
 
 class _Place(NamedTuple):
@@ -53,14 +56,21 @@ class _Place(NamedTuple):
         for site in _SITES:
             if site in self.file:
                 return self.file.rpartition(site)[2]
-        if self.file.startswith(_WITHOUT_FILE):
-            return self.file
+        name = None if name_of_code is None else name_of_code(self.file)
+        if name is not None or self.file.startswith(_WITHOUT_FILE):
+            return name or self.file
         if self.file.startswith(_STANDARD_LIBRARY):
             return self.file.removeprefix(_STANDARD_LIBRARY)
         try:
             return self.file.removeprefix(f"{os.getcwd()}{os.sep}")  # noqa: PTH109 - may be gone
         except OSError:
             return self.file
+
+    @property
+    def position(self) -> str:
+        """File and line; of a notebook's cell as IPython says it."""
+        path = self.path
+        return f"{path}, line {self.line}" if path.startswith("Cell In[") else f"{path}:{self.line}"
 
 
 def exception_attributes(error: BaseException) -> dict[str, Any]:
@@ -78,7 +88,7 @@ def origin_attributes(error: BaseException) -> dict[str, Any]:
     """Return the root cause of ``error``, where it was raised, and where the program was then."""
     chain = causes(error)
     root = chain[-1]
-    places = list(_places(root.__traceback__))
+    places = [*_syntax_place(root), *_places(root.__traceback__)]
     raised = next((place for place in places if not place.is_of_python), places[0] if places else None)
     values: dict[str, Any] = {}
     if root is not error:
@@ -91,7 +101,7 @@ def origin_attributes(error: BaseException) -> dict[str, Any]:
         values[attributes.RL_EXCEPTION_LIBRARY] = raised.library
         own = _of_program(chain)
         if own is not None and own != raised:
-            values[attributes.RL_EXCEPTION_PROGRAM_LOCATION] = f"{own.path}:{own.line}, in {own.function}"
+            values[attributes.RL_EXCEPTION_PROGRAM_LOCATION] = f"{own.position}, in {own.function}"
     return values
 
 
@@ -117,11 +127,18 @@ def _cause(error: BaseException) -> BaseException | None:
     return None if error.__suppress_context__ else error.__context__
 
 
+def _syntax_place(error: BaseException) -> list[_Place]:
+    """Return the line that cannot be compiled: the traceback of a SyntaxError ends where that was tried."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return [_Place(error.filename, error.lineno, "<module>")]
+    return []
+
+
 def _of_program(chain: list[BaseException]) -> _Place | None:
     """Return the innermost line of the program's own files, looked for from the root cause outwards."""
     for error in reversed(chain):
         for place in _places(error.__traceback__):
-            if not (place.is_of_python or place.library or place.file.startswith(_WITHOUT_FILE)):
+            if not (place.is_of_python or place.library or place.path.startswith(_WITHOUT_FILE)):
                 return place
     return None
 

@@ -50,6 +50,8 @@ _announced = False
 _ended = False
 _listening = False
 _error: BaseException | None = None
+#: Exit status after it.
+_status: int | None = None
 #: Name of the signal that ends the process.
 _signal: str | None = None
 #: Rank and world size that belong to the process above this one.
@@ -62,10 +64,10 @@ def set_parent(context: Context) -> None:
     _parent = context
 
 
-def fail(error: BaseException) -> None:
-    """Note that the program is ending with this uncaught exception."""
-    global _error
-    _error = error
+def fail(error: BaseException, status: int | None = _FAILED) -> None:
+    """Note that the program is ending with this uncaught exception, and its exit status where that is known."""
+    global _error, _status
+    _error, _status = error, status
 
 
 def stopped_by(signal: str) -> None:
@@ -164,7 +166,7 @@ def close() -> None:
     # Ctrl-C is how a server is stopped, and ends by its signal.
     is_interrupted = isinstance(_error, KeyboardInterrupt)
     if _error is not None and not is_interrupted:
-        outcome[attributes.PROCESS_EXIT_CODE] = _FAILED
+        outcome[attributes.PROCESS_EXIT_CODE] = _status
     if not identity.leads:
         emit(events.RL_RUN_END, clock.now(), outcome)
         return

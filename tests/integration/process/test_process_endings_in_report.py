@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -141,6 +142,18 @@ def test_a_job_that_runs_is_running_and_a_killed_one_is_not(programs: Programs) 
     assert "step" in finding["text"]
 
 
+def test_a_job_that_runs_and_makes_no_progress_says_for_how_long(programs: Programs) -> None:
+    text = STEPS.format(steps=100) + "print(flush=True)\ntime.sleep(600)\n"
+    with started(programs, text):
+        said = ""
+        deadline = time.monotonic() + 60
+        while "progress" not in said and time.monotonic() < deadline:
+            _, (finding, *_) = report(programs)
+            said = finding["text"]
+    assert finding["severity"] == "notice"
+    assert re.search(r", after step 99, last sign .* ago; no progress for .* s, [\d,]+ times its usual step\.$", said)
+
+
 def test_a_rank_that_does_not_report_is_no_failure_of_a_job_that_ended_well(programs: Programs) -> None:
     place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
     programs.instrumented(STEPS.format(steps=4), **place)
@@ -187,7 +200,7 @@ def test_the_first_error_in_time_over_all_ranks_is_the_headline(programs: Progra
 
 
 def test_a_rank_that_fails_once_another_one_is_gone_is_no_finding_of_its_own(programs: Programs) -> None:
-    """torchrun may end it before its exception is uncaught; here it always does, since the program waits for that."""
+    """Torchrun may end it before its exception is uncaught; here it always does, since the program waits for that."""
     pytest.importorskip("torch")
     begin, loop, body = RANKS.replace("{how}", "os.kill(os.getpid(), signal.SIGKILL)").partition("for number")
     steps = textwrap.indent(loop + body, "    ")

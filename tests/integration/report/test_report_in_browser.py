@@ -157,6 +157,15 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_shows_that_it_scrolls(tmp_p
         assert narrow.evaluate("document.documentElement.scrollWidth") <= 800
 
 
+def test_the_navigation_of_a_wide_page_shows_all_sections_without_scrolling(tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile", width=1280) as wide:
+        _open(wide, GrpoRun(tmp_path / "data").write())
+        nav = "document.querySelector('nav')"
+        # As many sections as a run of everything has.
+        assert wide.evaluate(f"({nav}.innerHTML += {nav}.innerHTML, {nav}.children.length)") >= 16
+        assert wide.evaluate(f"{nav}.scrollWidth <= {nav}.clientWidth && {nav}.scrollHeight <= {nav}.clientHeight")
+
+
 def test_a_link_to_something_folded_opens_it(tmp_path: Path, browser: Browser) -> None:
     _open(browser, write_agent_run(tmp_path / "data"))
     assert browser.evaluate("document.getElementById('processes').open") is False

@@ -275,6 +275,22 @@ def test_default_service_name(argv, expected):
     assert launcher_environment.service_name({child_processes.MARKER: "1|driver|"}, argv) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["python", "/bin/jupyter-nbconvert", "--execute", "my book.ipynb", "--to", "html"], "my book"),
+        (["python", "/bin/jupyter-execute", "books/grpo.ipynb"], "grpo"),
+        (["python", "/bin/papermill", "in.ipynb", "out/done.ipynb"], "in"),
+        (["python", "/bin/jupyter-nbconvert", "--execute", "a.ipynb", "b.ipynb"], "notebook"),
+        (["python", "/bin/jupyter-lab"], "notebook"),
+        ([], "notebook"),
+    ],
+)
+def test_a_kernel_is_named_after_the_notebook_that_its_command_executes(monkeypatch, command, expected):
+    monkeypatch.setattr(child_processes, "command_line", lambda pid: command)
+    assert launcher_environment.service_name({}, ["python", "-m", "ipykernel_launcher", "-f", "x"]) == expected
+
+
 def test_command_never_shows_arguments():
     assert launcher_environment.command(["python", "/x/train.py", "--api-key", "secret"]) == "train.py"
     assert launcher_environment.command(["python", "-c", "secret"]) == "python"

@@ -504,6 +504,8 @@ def test_a_constant_reward_is_said_once():
 
     assert said.is_finding
     assert said.evidence.count("reward is 1") == 1
+    # The first of the equal values, though only the second one shows that they are.
+    assert said.onset == 1
 
 
 def test_one_prompt_a_step_has_no_signal_by_chance_many_times_in_a_row():

@@ -30,7 +30,7 @@ def _findings(folder: Path, *writers: ProcessWriter, status: bytes | None = None
         writer.write()
         if status is not None:
             (writer.folder / exit_status.NAME).write_bytes(status)
-    codes = ("ended", "running", "missing_ranks", "thread_died", "errors")
+    codes = ("ended", "running", "missing_ranks", "thread_died", "cell_failed", "errors")
     return [one for one in examined(folder / folder.name).findings if one.code in codes]
 
 
@@ -150,11 +150,57 @@ def test_a_crash_of_a_loop_whose_steps_nobody_marks_is_not_before_the_first_step
     assert "step" not in ended.text
 
 
-def test_a_message_in_the_colours_of_a_terminal_is_said_without_them(tmp_path: Path) -> None:
+def test_of_the_traceback_that_nbclient_quotes_the_last_line_is_said_without_colours(tmp_path: Path) -> None:
     writer = _writer(tmp_path)
-    message = "\x1b[0;31mZeroDivisionError\x1b[0m: division by zero"
+    message = "An error occurred:\n------\n1/0\n\x1b[0;31mZeroDivisionError\x1b[0m: division by zero\n"
     writer.event(
         "rl.process.exception", 5.0, attributes={"exception.type": "CellExecutionError", "exception.message": message}
     )
     [ended] = [finding for finding in _findings(tmp_path, writer) if finding.code == "ended"]
     assert "CellExecutionError: ZeroDivisionError: division by zero" in ended.text
+
+
+def _cell(writer: ProcessWriter, at: float, cell: int, kind: str) -> None:
+    values = {"exception.type": kind, "exception.message": f"of {cell}", "rl.exception.cell": cell}
+    writer.event("rl.process.exception", at, attributes=values, severity=17)
+
+
+def test_cells_before_the_one_that_ended_a_notebook_are_a_warning_beside_it(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, service__name="grpo")
+    _cell(writer, 3, 4, "KeyError")
+    _cell(writer, 4, 6, "ValueError")
+    writer.event("rl.run.end", 5, attributes={"error.type": "ValueError"})
+    writer.ended, writer.exit_reason, writer.clean_exit = writer.at(6), "uncaught ValueError in the last cell", False
+    ended, failed = _findings(tmp_path, writer)
+    assert (ended.severity, failed.severity) == ("critical", "warning")
+    assert "failed in cell 6, its last: ValueError: of 6" in ended.text
+    assert failed.text.endswith(": cell 4 failed: KeyError: of 4; the notebook went on.")
+
+
+def test_an_interrupted_cell_is_no_failure(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    _cell(writer, 3, 4, "KeyboardInterrupt")
+    writer.event("rl.run.end", 5)
+    writer.ended = writer.at(6)
+    assert _findings(tmp_path, writer, status=b"\x00") == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "records", "said"),
+    [
+        (["bad"], 0, "1 failed span: ValueError in call bad."),
+        (["bad", "bad"], 0, "2 failed spans, all of them ValueError in call bad."),
+        (["bad", "bad", "worse"], 0, "3 failed spans, most often ValueError in call bad."),
+        ([], 1, "1 error record: ValueError in log otel_rl.trl."),
+        (["bad", "bad"], 1, "3 failed spans and error records, most often ValueError in call bad."),
+    ],
+)
+def test_errors_are_counted_by_what_they_are(tmp_path: Path, errors: list[str], records: int, said: str) -> None:
+    writer = _writer(tmp_path)
+    for place, name in enumerate(errors):
+        writer.span(f"call {name}", place, place + 0.5, error="ValueError")
+    for place in range(records):
+        writer.event("", place, attributes={"exception.type": "ValueError"}, severity=17)
+    writer.ended = writer.at(6)
+    [finding] = [one for one in _findings(tmp_path, writer, status=b"\x00") if one.code == "errors"]
+    assert finding.text == said

@@ -85,7 +85,7 @@ def test_what_deserves_a_look_is_said_in_words(grpo: Page) -> None:
     _has(
         grpo.texts["findings"],
         "rank 1 failed: torch.OutOfMemoryError: out of memory while saving <the> checkpoint; the last step begun was",
-        "4 failed spans and error records besides 1 uncaught exception, most often ValueError in execute_tool calc",
+        "4 failed spans, all of them ValueError in execute_tool calculator, besides 1 uncaught exception.",
         "Rank 1 makes the others wait: most work of its own in 20 of 20 steps",
         "18 items of telemetry dropped: ",
     )
@@ -242,6 +242,16 @@ def test_markup_in_the_data_stays_text(tmp_path: Path, evil_run: Path) -> None:
     assert all("nonce=" in script for script in scripts)
     # As many openings as endings: none of them comes from the data.
     assert len(scripts) == page.source.count("</script>") == 4
+
+
+def test_what_stands_between_backticks_is_code_and_stays_text(tmp_path: Path) -> None:
+    writer = process(tmp_path / "data" / "run", 0, started=1_700_000_000_000_000_000)
+    message = "give `<img src=x>` to `Trainer(\n)`"
+    writer.event("rl.process.exception", 2, attributes={"exception.type": "E", "exception.message": message})
+    writer.write()
+    page = _page(tmp_path, tmp_path / "data" / "run")
+    assert "give <code>&lt;img src=x&gt;</code> to <code>Trainer( )</code>" in page.source
+    assert "img" not in page.tags
 
 
 @pytest.mark.parametrize("missing", ["missing/page.html", "data/evil/x/y/page.html"])

@@ -130,6 +130,11 @@ class RankState:
         return self.ring.path.name == COPY and not self.ring.ended
 
     @property
+    def seconds_without_progress(self) -> float:
+        """Time since the program last began or ended a step, phase, collective, tool or model call; it runs here."""
+        return (time.monotonic_ns() - self.last) / 1e9
+
+    @property
     def label(self) -> str:
         """Its name in sentences."""
         return f"rank {self.ring.rank}" if self.ring.rank is not None else f"process {self.ring.lifetime.pid}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "warn", Severity.NOTICE: "notice"}
 _SYMPTOMS = 6
+#: An English word that begins a sentence, which the name of a function or library is not.
+_FIRST_WORD = re.compile(r"[A-Z]?[a-z]*[ ,]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +84,11 @@ def _entry(finding: Finding, sections: set[str], figures: dict[str, str]) -> Fin
         chart=f"#chart-{figures[finding.chart]}" if finding.chart in figures else "",
         evidence=finding.evidence,
         symptoms=symptoms,
-        look_at="; ".join(step.rstrip(".") for step in finding.look_at),
+        look_at="; ".join(_in_list(step) for step in finding.look_at),
     )
+
+
+def _in_list(step: str) -> str:
+    """Return a sentence as a part of a list: ``The stack.`` as ``the stack``; names keep their capitals."""
+    is_word = _FIRST_WORD.match(step) is not None
+    return (step[:1].lower() + step[1:] if is_word else step).rstrip(".")

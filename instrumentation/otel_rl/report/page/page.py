@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # What could end a script element early; in code this never occurs, in its strings the escape means the same.
 _ENDS_SCRIPT = re.compile(r"<(?=!--|/?script)", re.IGNORECASE)
+_CODE = re.compile(r"`([^`\n]+)`")
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _TEXT, _GRID = "#5b6472", "#e3e6ea"
 _THEME = Theme(
@@ -77,6 +78,7 @@ def render(collected: Collected, overview: Overview) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = _with_code
     return environment.get_template("report.html.j2").render(
         head=head,
         facts=page_head.facts(collected, head),
@@ -97,6 +99,12 @@ def render(collected: Collected, overview: Overview) -> str:
         nonce=secrets.token_urlsafe(16),
         version=__version__,
     )
+
+
+def _with_code(text: str) -> Markup:
+    """Return the text as HTML, with what stands between backticks as code."""
+    parts = _CODE.split(text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def _in_one_document(models: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ class RunEnd:
     time: int
     signal: str
     status: int | None
+    #: Type of the exception that nothing caught.
+    error: str = ""
 
 
 class RunEnds:
@@ -40,4 +42,5 @@ class RunEnds:
         elif log.event == events.RL_RUN_END.name and len(self.by_process) < _PROCESSES:
             get = log.attributes.get
             signal, status = get(names.RL_RUN_END_SIGNAL), int_or_none(get(names.PROCESS_EXIT_CODE))
-            self.by_process[log.process.key] = RunEnd(log.time, str(signal or ""), status)
+            error = str(get(names.ERROR_TYPE) or "")
+            self.by_process[log.process.key] = RunEnd(log.time, str(signal or ""), status, error)

@@ -28,7 +28,7 @@ _THREAD_BEFORE = 300.0
 #: Seconds for which ranks of a job that runs may still come.
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
-_EARLIER = "earlier_attempt"
+_EARLIER, _CELL = "earlier_attempt", "cell_failed"
 #: Of a process that has not ended yet, as far as is known.
 _OPEN = (EndState.RUNNING, EndState.NOT_KNOWN)
 #: Why a rank may not report although its job is well.
@@ -62,7 +62,7 @@ class _Stop:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    what, codes = "how the processes ended", ("ended", "thread_died", "missing_ranks", "hang", _EARLIER)
+    what, codes = "how the processes ended", ("ended", "thread_died", _CELL, "missing_ranks", "hang", _EARLIER)
     if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
     states = [end.state for end in process_end.ends(collected)]
@@ -84,6 +84,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     found = _ended(collected, stops, ends)
     others = [exception for exception in threads if exception not in causes]
     found += [_thread_died(exception, ends) for exception in others[:_SHOWN]]
+    found += _cells_failed(collected, ends)
     return [*found, *_earlier_attempts(collected), *_missing(collected, summarise(collected), ends)]
 
 
@@ -175,6 +176,28 @@ def _thread_died(exception: UncaughtException, ends: list[ProcessEnd]) -> Findin
     finding = _finding(stop)
     finding.code, finding.severity, finding.cost = "thread_died", Severity.WARNING, None
     return finding
+
+
+def _cells_failed(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]:
+    """Return a warning for each notebook that went on after cells that failed; what ended one is no part of it."""
+    final = [end.exception for end in ends]
+    by_kernel: dict[str, list[UncaughtException]] = {}
+    for exception in collected[Problems].exceptions:
+        if exception.cell is not None and not exception.is_interrupt and exception not in final:
+            by_kernel.setdefault(exception.process.key, []).append(exception)
+    running = {end.process.key for end in ends if end.state is EndState.RUNNING}
+    found = []
+    for kernel, failed in list(by_kernel.items())[:_SHOWN]:
+        last, after = failed[-1], "the kernel runs on" if kernel in running else "the notebook went on"
+        many = f"{len(failed)} cells failed, the last of them " if len(failed) > 1 else ""
+        said = "" if many else " failed"
+        text = f"{last.who}: {many}cell {last.cell}{said}: {words.what(last)}; {after}."
+        onset = last.iteration if last.in_step else None
+        steps = words.next_steps(last)
+        found.append(
+            Finding(_CELL, Severity.WARNING, text, "errors", onset=onset, evidence=words.evidence(last), look_at=steps)
+        )
+    return found
 
 
 # -- findings ------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
 SILENT = 600.0
+#: Steps of which the median is the usual length, and without progress for so many of them, and seconds, it is said.
+_ENOUGH_STEPS, _STALLED_STEPS, _STALLED = 5, 5, 2.0
 _SIGTERM, _SIGINT = "SIGTERM", "SIGINT"
 
 
@@ -96,7 +98,9 @@ class _Ends:
         self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
         self._exceptions: dict[str, UncaughtException] = {}
         for exception in collected[Problems].exceptions:
-            if not exception.thread:
+            if exception.cell is not None:
+                self._add_cell(exception)
+            elif not exception.thread:
                 self._exceptions.setdefault(exception.process.key, exception)
         postmortem = collected.rings.postmortem
         states = postmortem.ranks if postmortem is not None else []
@@ -107,6 +111,14 @@ class _Ends:
         for end in sorted(collected.rings.exits, key=lambda end: end.at_unix_nano):
             self._by_pid.setdefault((end.host, end.lifetime.pid), []).append(end)
         self._trains = collected.steps.loops > 0
+        lengths = collected.steps.lengths
+        self._usual_step = lengths.quantile(0.5) if lengths.cell.count >= _ENOUGH_STEPS else None
+
+    def _add_cell(self, exception: UncaughtException) -> None:
+        """Take the last failure of a notebook's cell for its end, where its kernel has said that no cell came after."""
+        end = self._recorded.get(exception.process.key)
+        if end is not None and end.error == exception.kind:
+            self._exceptions[exception.process.key] = exception
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
         return [self._of(process) for process in processes]
@@ -121,7 +133,7 @@ class _Ends:
             return _of_recorded(process, recorded, seen, ring)
         if process.manifest is None and ring is None and seen is None and process.key not in self._begun:
             return ProcessEnd(process, EndState.NOT_RECORDED, "did not record whether it ended", process.last)
-        return _without_end(process, ring, seen)
+        return _without_end(process, ring, seen, self._usual_step)
 
     def _has_end(self, process: Process) -> bool:
         has_ended = process.number("ended_unix_nano") is not None or bool(process.clean_exit)
@@ -186,8 +198,8 @@ def _of_recorded(process: Process, end: RunEnd | None, seen: Exit | None, ring: 
     return ended(EndState.IN_ORDER, "ended in order; its exit status is not known")
 
 
-def _without_end(process: Process, ring: RankState | None, seen: Exit | None) -> ProcessEnd:
-    """Describe a process that has recorded no end: it was killed, or runs."""
+def _without_end(process: Process, ring: RankState | None, seen: Exit | None, usual_step: float | None) -> ProcessEnd:
+    """Describe a process that has recorded no end: it was killed, or runs; ``usual_step`` in seconds."""
     last = max(process.last, process.number("started_unix_nano") or 0, ring.ring.last_sign if ring is not None else 0)
     step, iteration = words.step(ring), ring.step if ring is not None else None
 
@@ -205,11 +217,21 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None) ->
     is_alive = _is_alive(process, ring)
     ago = human.duration(max(time.time_ns() - last, 0) / 1e9) if last else human.UNKNOWN
     if is_alive:
-        silent = ring.cause.removeprefix("running") if ring is not None and ring.state == RUNNING else ""
+        silent = ""
+        if ring is not None and ring.state == RUNNING:
+            silent = _without_progress(ring, usual_step) + ring.cause.removeprefix("running")
         return found(EndState.RUNNING, f"is running{step}, last sign {ago} ago{silent}")
     if is_alive is None:
         return found(EndState.NOT_KNOWN, f"has no end recorded; last sign {human.moment(last)}, {ago} ago{step}")
     return found(EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}")
+
+
+def _without_progress(ring: RankState, usual_step: float | None) -> str:
+    """Return for how long the program has begun and ended nothing, where its steps are much shorter than that."""
+    seconds = ring.seconds_without_progress
+    if not usual_step or ring.step is None or seconds < max(_STALLED, _STALLED_STEPS * usual_step):
+        return ""
+    return f"; no progress for {human.duration(seconds)}, {seconds / usual_step:,.0f} times its usual step"
 
 
 def _is_alive(process: Process, ring: RankState | None) -> bool | None:

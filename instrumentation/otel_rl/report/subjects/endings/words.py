@@ -24,6 +24,8 @@ class KnownFailure(NamedTuple):
 
 #: Escape sequences of a terminal: nbclient quotes the traceback of a cell in colours.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+#: What nbclient and papermill raise where a cell fails: the last line of the traceback that they quote names it.
+_OF_CELL = ("CellExecutionError", "PapermillExecutionError")
 
 
 def _known(pattern: str, name: str, next_step: str) -> KnownFailure:
@@ -90,7 +92,8 @@ KNOWN_FAILURES = (
 
 def failed(exception: UncaughtException, is_training: bool) -> str:
     """Return ``failed: KeyError: 'reward' (train.py:12, in score), during step 4, phase train``."""
-    return f"failed: {what(exception)}{_when(exception, is_training)}"
+    where = "" if exception.cell is None else f" in cell {exception.cell}, its last"
+    return f"failed{where}: {what(exception)}{_when(exception, is_training)}"
 
 
 def interrupted(exception: UncaughtException) -> str:
@@ -116,7 +119,8 @@ def _function(exception: UncaughtException) -> str:
 
 def _said(kind: str, message: str) -> str:
     """Return the exception in one line of bounded length."""
-    line = " ".join(_COLOURS.sub("", message).split())
+    text = _COLOURS.sub("", message).strip()
+    line = " ".join((text.rpartition("\n")[2] if kind.endswith(_OF_CELL) else text).split())
     line = line if len(line) <= _MESSAGE else f"{line[:_MESSAGE].rstrip()}…"
     return f"{kind}: {line}" if line else kind
 

@@ -49,12 +49,14 @@ class ErrorGroup:
     first: int
     who: str
     iteration: int | None
-    rank: int | None = None
+    rank: int | None
+    #: How many of them are failed spans; the others are log records.
+    spans: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class UncaughtException:
-    """An uncaught exception that ended a process, or one of its threads; ``time`` in ns since the epoch."""
+    """An uncaught exception that ended a process, a thread or a notebook's cell; ``time`` in ns since the epoch."""
 
     kind: str
     message: str
@@ -74,6 +76,8 @@ class UncaughtException:
     program_location: str = ""
     #: The thread that it ended; empty for the main thread.
     thread: str = ""
+    #: Number of the notebook's cell that it ended; None outside of notebooks.
+    cell: int | None = None
     #: Whether the iteration was not completed; None: not known.
     in_step: bool | None = None
     phase: str = ""
@@ -228,11 +232,12 @@ def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) ->
     group = groups.get(key)
     if group is not None:
         group.number += 1
+        group.spans += failure.is_span
         return True
     if len(groups) >= _GROUPS:
         return False
-    process = failure.process
-    groups[key] = ErrorGroup(*key, 1, failure.start, process.label, failure.iteration, process.rank)
+    process, spans = failure.process, int(failure.is_span)
+    groups[key] = ErrorGroup(*key, 1, failure.start, process.label, failure.iteration, process.rank, spans)
     return True
 
 
@@ -298,11 +303,13 @@ def _exception(log: Log) -> UncaughtException:
         time=log.time,
         cause_kind=text(names.RL_CAUSE_EXCEPTION_TYPE),
         cause_message=text(names.RL_CAUSE_EXCEPTION_MESSAGE),
-        location=f"{file}:{line}" if file else "",
+        # As IPython's own tracebacks say it.
+        location=f"{file}, line {line}" if file.startswith("Cell In[") else f"{file}:{line}" if file else "",
         function=text(names.CODE_FUNCTION_NAME),
         library=text(names.RL_EXCEPTION_LIBRARY),
         program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),
         thread=text(names.THREAD_NAME),
+        cell=int_or_none(log.attributes.get(names.RL_EXCEPTION_CELL)),
         in_step=in_step if isinstance(in_step, bool) else None,
         phase=text(names.RL_PHASE),
     )

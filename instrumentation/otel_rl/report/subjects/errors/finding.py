@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 #: So many reports of hangs are said.
 _HANGS, _LINE = 4, "\n"
+_BOTH = "failed spans and error records"
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -64,15 +65,10 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     number = sum(group.number for group in groups)
     besides = sum(not exception.is_interrupt for exception in problems.exceptions)
     first = groups[0]
-    more = f" besides {human.amount(besides, 'uncaught exception')}" if besides else ""
-    text = f"{human.amount(number, 'failed span or error record', 'failed spans and error records')}{more}"
-    finding = Finding(
-        "errors",
-        Severity.WARNING,
-        f"{text}, most often {first.kind} in {first.where}.",
-        "errors",
-        onset=first.iteration,
-    )
+    more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
+    most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
+    text = f"{_failures(number, sum(group.spans for group in groups))}{most} {first.kind} in {first.where}{more}."
+    finding = Finding("errors", Severity.WARNING, text, "errors", onset=first.iteration)
     cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
     if cause is None:
         return [finding]
@@ -89,6 +85,13 @@ def _is_of_waiting_rank(group: ErrorGroup, ended: Finding) -> bool:
         return False
     ranks = {rank for symptom in ended.symptoms for rank in symptom.ranks}
     return group.rank in ranks and group.iteration >= ended.onset
+
+
+def _failures(number: int, spans: int) -> str:
+    """Return how many spans failed, and how many log records report an error, in words."""
+    if spans == number:
+        return human.amount(number, "failed span")
+    return human.amount(number, "failed span or error record" if spans else "error record", _BOTH if spans else None)
 
 
 def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:

@@ -30,6 +30,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
     for place, exception in enumerate(shown):
         at = f", step {exception.iteration}" if exception.iteration is not None else ""
         who = f"Thread {exception.thread} of {exception.who}" if exception.thread else exception.who
+        who = who if exception.cell is None else f"Cell {exception.cell} of {who}"
         title = f"{who}: {words.what(exception)}{at}"
         # The first one in time is that of the headline.
         section.blocks.append(
