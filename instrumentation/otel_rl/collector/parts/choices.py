@@ -78,7 +78,7 @@ OPTIONS = {
         (GATEWAY,),
         "an agent always queues on disk, and the files of role local are on disk already",
     ),
-    "replay": Choice("dead letters and recorded files are read and sent on", (LOCAL, AGENT, GATEWAY)),
+    "replay": Choice("dead letters and recorded files are read, redacted and sent on", (LOCAL, AGENT, GATEWAY)),
     "strict": Choice(
         "samples span by span by the trace id and the hint, holds nothing in memory",
         (GATEWAY,),
@@ -88,7 +88,11 @@ OPTIONS = {
         "no second redaction: all senders are agents of this project",
         (GATEWAY,),
         "the first hop always redacts",
-        {"content": "without redaction at this gateway, content passes or not as the agents decide: give it to them"},
+        {
+            "content": "without redaction at this gateway, content passes or not as the agents decide: give it to them",
+            "replay": "recorded files come from no agent, so they are redacted; replay without trusted-senders, and "
+            "with content where the agents let it pass",
+        },
     ),
     "receiver-tls": Choice(
         "the agent's own receivers speak TLS too",
