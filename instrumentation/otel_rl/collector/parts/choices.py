@@ -201,16 +201,19 @@ def sources(selection: Selection) -> list[ConfigurationPart]:
     Raises:
         Refused: a site's own file cannot be read or is no part of a configuration.
     """
-    from otel_rl.collector.parts import credentials, own_files  # noqa: PLC0415 - needs the extra
+    from otel_rl.collector.parts import credentials, only_sink, own_files  # noqa: PLC0415 - needs the extra
 
     generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
-    parts = [
+    shipped_first = [
         *(shipped(name) for name in base_files(selection.role)),
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
+    ]
+    chosen_then = [
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
         *(part for file in selection.files for part in own_files.own(file, selection.gateways or 1)),
     ]
+    parts = [*shipped_first, *only_sink.generated([*shipped_first, *chosen_then]), *chosen_then]
     return [*parts, *credentials.generated(parts)]
 
 
