@@ -35,7 +35,8 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
         composed.validate(configuration.text, environ)  # it reads certificates, which Python's standard library cannot
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
-    for line in _first_lines(selection, configuration.values, file):
+    warnings = [f"warning: {warning}" for warning in configuration.warnings]
+    for line in [*warnings, *_first_lines(selection, configuration.values, file)]:
         print(f"otel-rl collector: {line}", file=sys.stderr)  # noqa: T201 - belongs to the foreground command
     sys.stderr.flush()
     command = [str(program), "--config", str(file)]

@@ -21,7 +21,7 @@ def plaintext(actual: Mapping[str, Any], *, encrypted: bool) -> Iterator[str]:
 
     ``actual`` contains no variables. The loopback interface is no wire.
     """
-    for receiver, endpoint, authenticated in _plain_receivers(actual):
+    for receiver, endpoint, authenticated in plain_receivers(actual):
         if authenticated:
             yield (
                 f"{receiver} asks for credentials on {endpoint} without TLS, where everybody on the way reads them; "
@@ -50,7 +50,8 @@ def inline_secrets(configuration: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-def _plain_receivers(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+def plain_receivers(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Yield each receiver that other machines reach without TLS: its name, its address, whether it asks who sends."""
     for receiver, given in identifiers(actual, "receivers").items():
         protocols = given.get("protocols") if isinstance(given, dict) else None
         for protocol, server in (protocols or {}).items():
