@@ -38,9 +38,10 @@ def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], enviro
     """
     variables = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
     values = [*settings.left_open(configuration), *settings.memory(actual), *settings.fingerprints(actual)]
+    values += settings.waits(actual)
     listens = listens_on(actual)
     sent = [*destinations.to_itself(actual, listens), *destinations.one_for_two(actual)]
-    folders = [*_folders(actual), *_loops(actual)]
+    folders = [*_folders(actual), *_loops(actual), *_queue_beside(actual)]
     return [*variables, *values, *_files(actual), *folders, *listeners.on_one_port(listens), *sent]
 
 
@@ -120,6 +121,18 @@ def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
                     f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
                     f"move the files to a folder of their own and name that in receivers.{receiver}.include"
                 )
+
+
+def _queue_beside(actual: Mapping[str, Any]) -> Iterator[str]:
+    """Report a queue in a folder that something else is written to: its lock would keep the collector from starting."""
+    written = {folder.resolve(): (exporter, variable) for exporter, folder, variable in _written(actual)}
+    for extension, folder in _queues(actual):
+        if (real := folder.resolve()) in written:
+            exporter, variable = written[real]
+            yield (
+                f"{extension} locks {folder}, where {exporter} writes too, so the collector could not start; set "
+                f"OTEL_RL_COLLECTOR_QUEUE_DIR and {variable} to different folders"
+            )
 
 
 def _queues(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
