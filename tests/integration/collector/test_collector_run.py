@@ -69,7 +69,8 @@ def test_it_listens_on_ipv6(run, address: str, tmp_path: Path):
     for path in ("ready", "status"):
         assert got(f"{collector.health_url}{path}").startswith('{\n  "status": "ok"')
     assert "otelcol_process_uptime" in got(f"http://[::1]:{collector.metrics_port}/metrics")
-    said = problems_of_doctor(f"http://[::1]:{collector.http_port}", tmp_path)
+    grpc_port = collector.environment["OTEL_RL_COLLECTOR_GRPC_PORT"]
+    said = problems_of_doctor(f"http://[::1]:{grpc_port}", tmp_path)
     assert [problem for problem in said if "::1" in problem] == []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bad_input import by_command
 from collector_process import CollectorProcess, wait_for
+from otlp import log_resource, value
 
 PROMPT = "Tell me about the tallest volcano"
 SECRETS = ("kD83hfQ0zLmW4cXp7TnY2bRs", "Vq7rTz9Lm2", "mara.lind@northlab.io")
@@ -23,6 +24,7 @@ with trace.get_tracer("program").start_as_current_span("noted") as span:
     span.set_attribute("note", "password={SECRETS[1]} mail {SECRETS[2]}")
 otel_rl.event("recorded", {{"note": "password={SECRETS[1]} mail {SECRETS[2]}"}})
 """
+LINE = "the loss of a record without an event name"
 REPLAY = ["--role", "gateway", "--sink", "file", "--with", "replay"]
 
 
@@ -39,11 +41,14 @@ def record(folder: Path) -> Path:
     replayed.mkdir(parents=True)
     for file in (folder / "runs").rglob("*-*.jsonl"):
         file.rename(replayed / file.name)
+    line = {"resourceLogs": [log_resource([{"body": value(LINE)}])]}
+    (replayed / "another.jsonl").write_text(f"{json.dumps(line)}\n")
     return replayed
 
 
 def spans_and_records(collector: CollectorProcess) -> bool:
-    return "noted" in collector.text("traces") and "recorded" in collector.text("logs")
+    logs = collector.text("logs")
+    return "noted" in collector.text("traces") and "recorded" in logs and LINE in logs
 
 
 def test_what_a_run_recorded_by_itself_is_redacted_when_it_is_replayed(otelcol_rl: Path, tmp_path: Path):
@@ -67,6 +72,7 @@ def test_a_second_pass_changes_nothing_in_what_was_redacted(otelcol_rl: Path, tm
     with by_command(otelcol_rl, tmp_path, REPLAY) as second:
         wait_for(lambda: spans_and_records(second), "what was written, once more")
     for name, written in once.items():
+        assert written
         assert [row for row in written if row not in rows(second.data / f"{name}.jsonl")] == []
 
 

@@ -35,6 +35,8 @@ def variables() -> dict[str, str]:
         "OTEL_RL_COLLECTOR_PROMETHEUS_URL": f"http://{nowhere}/p?token={TOKEN}",
         "OTEL_RL_COLLECTOR_TEMPO_URL": f"http://{nowhere}/key/{TOKEN}",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "1s",
+        "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100",
+        shipped_settings.SPAN_METRICS_INTERVAL: "1s",
         shipped_settings.LOG_LEVEL: "debug",
         **shipped_settings.flush_timeout("50ms"),
         **shipped_settings.of_exporters("unhealthy_after", "100ms"),

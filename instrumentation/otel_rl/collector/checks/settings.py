@@ -55,7 +55,7 @@ def waits(actual: Mapping[str, Any]) -> Iterator[str]:
         if name.partition("/")[0] == "tail_sampling" and isinstance(settings, dict):
             decision, root = (str(settings.get(key, "")) for key in _WAITS)
             longest, after_root = nanoseconds(decision), nanoseconds(root)
-            if longest is not None and after_root is not None and after_root > longest:
+            if longest and after_root is not None and after_root > longest:
                 yield (
                     f"OTEL_RL_COLLECTOR_ROOT_WAIT ({root}) is longer than OTEL_RL_COLLECTOR_DECISION_WAIT ({decision}),"
                     " which a trace without a root waits; lower the first or raise the second"
