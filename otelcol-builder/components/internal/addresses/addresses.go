@@ -3,7 +3,6 @@
 package addresses
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 )
@@ -60,9 +59,8 @@ func Shown(err error) error {
 	if err == nil {
 		return nil
 	}
-	var known shownError
 	text := err.Error()
-	if without := WithoutSecrets(text); without != text && !errors.As(err, &known) {
+	if without := WithoutSecrets(text); without != text {
 		return shownError{err, without}
 	}
 	return err

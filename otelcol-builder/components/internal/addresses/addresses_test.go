@@ -32,6 +32,9 @@ func TestAShownErrorIsTheErrorInEveryOtherRespect(t *testing.T) {
 	if strings.Contains(err.Error(), "S3cr3t") || !strings.Contains(err.Error(), "http://host") {
 		t.Error(err)
 	}
+	if around := Shown(fmt.Errorf("Post http://team:S3cr3t@proxy: %w", err)); strings.Contains(around.Error(), "S3cr3t") {
+		t.Error(around)
+	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) || !errors.Is(err, inside) {
 		t.Errorf("%v is no longer what it was", err)
 	}
