@@ -501,12 +501,15 @@ require (
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260330154417-16be699c7b31 // indirect
 	k8s.io/utils v0.0.0-20260319190234-28399d86e0b5 // indirect
+	otel-rl.example/otelcol-rl/internal/addresses v0.1.0 // indirect
 	sigs.k8s.io/controller-runtime v0.23.3 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
+
+replace otel-rl.example/otelcol-rl/internal/addresses v0.1.0 => ../components/internal/addresses
 
 replace otel-rl.example/otelcol-rl/extension/tracebudgetextension v0.1.0 => ../components/extension/tracebudgetextension
 

@@ -80,10 +80,12 @@ def _compose(arguments: argparse.Namespace) -> int:
     from otel_rl.collector import composed  # noqa: PLC0415 - needs the extra
 
     environ = None if arguments.no_validate else os.environ
-    text = composed.compose(selection, environ).text
+    configuration = composed.compose(selection, environ)
+    text = configuration.text
     note = "" if environ is None else composed.validate(text, environ)
-    if note:
-        print(f"otel-rl collector config: {note}", file=sys.stderr)
+    warnings = [f"warning: {warning}" for warning in configuration.warnings]
+    for line in [*warnings, *([note] if note else [])]:
+        print(f"otel-rl collector config: {line}", file=sys.stderr)
     if arguments.output is None:
         print(text, end="")
     else:

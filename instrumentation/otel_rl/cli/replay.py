@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from otel_rl.cli import complain, run_directory
+from otel_rl.core import addresses
 from otel_rl.pipeline import exporter_selection
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -101,7 +102,7 @@ def _environ(arguments: argparse.Namespace) -> dict[str, str]:
                 f"no destination; give --endpoint, for example http://localhost:4318, or set {_ENDPOINT}"
             )
         if reason := _unusable(address, is_general=address == environ.get(_ENDPOINT, "").strip()):
-            raise UnusableInput(f"{exporter_selection.without_credentials(address)} {reason}")
+            raise UnusableInput(f"{addresses.without_secrets(address)} {reason}")
         environ[f"OTEL_{signal.upper()}_EXPORTER"] = "otlp"
     return environ
 
@@ -162,7 +163,7 @@ def _open(
 
 def _address(environ: Mapping[str, str], signal: str) -> str:
     """Return the address that names the ledger, without a path of the signal, credentials or a slash at its end."""
-    address = exporter_selection.without_credentials(exporter_selection.endpoint(environ, signal) or "").rstrip("/")
+    address = addresses.without_credentials(exporter_selection.endpoint(environ, signal) or "").rstrip("/")
     return address.removesuffix(f"/v1/{signal}").rstrip("/")
 
 

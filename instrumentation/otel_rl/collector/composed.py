@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector import binary
-from otel_rl.collector.checks import components, host, structure, wire
+from otel_rl.collector.checks import components, host, listeners, structure, wire
 from otel_rl.collector.errors import Refused
-from otel_rl.collector.parts import merge
+from otel_rl.collector.parts import listen_address, merge
 from otel_rl.collector.parts.choices import sources
 from otel_rl.collector.parts.files import ConfigurationPart
 from otel_rl.collector.parts.variables import put_in
@@ -35,10 +35,12 @@ class Composed:
     Attributes:
         text: one YAML document; the collector puts the variables in when it starts.
         values: the same as plain values, with the variables of this machine put in; for another machine they stay.
+        warnings: what works and may not be meant; for another machine nothing.
     """
 
     text: str
     values: Mapping[str, Any]
+    warnings: Sequence[str] = ()
 
 
 def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed:
@@ -51,7 +53,7 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
     Raises:
         Refused: it cannot work; one line for each reason.
     """
-    parts = sources(selection)
+    parts = listen_address.written_in(sources(selection), environ)
     configuration = merge.merge(parts)
     values = configuration if environ is None else put_in(configuration, environ)
     problems = [*structure.problems(configuration), *wire.inline_secrets(configuration)]
@@ -62,7 +64,7 @@ def compose(selection: Selection, environ: Mapping[str, str] | None) -> Composed
     flat = merge.flatten(parts)
     refuse(_lost_in_text(selection, flat, configuration))
     text = "\n".join([*_header(selection, parts), "", flat])
-    return Composed(text, values)
+    return Composed(text, values, [] if environ is None else listeners.open_to_all(values))
 
 
 def _lost_in_text(selection: Selection, flat: str, configuration: Mapping[str, Any]) -> list[str]:

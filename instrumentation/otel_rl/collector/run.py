@@ -12,6 +12,7 @@ from otel_rl.collector import binary, composed
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import credentials
+from otel_rl.core import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,9 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
         composed.validate(configuration.text, environ)  # it reads certificates, which Python's standard library cannot
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
-    for line in _first_lines(selection, configuration.values, file):
-        print(f"otel-rl collector: {line}", file=sys.stderr)  # noqa: T201 - belongs to the foreground command
+    warnings = [f"warning: {warning}" for warning in configuration.warnings]
+    for line in [*warnings, *_first_lines(selection, configuration.values, file)]:
+        print(f"otel-rl collector: {addresses.without_secrets(line)}", file=sys.stderr)  # noqa: T201 - a foreground command
     sys.stderr.flush()
     command = [str(program), "--config", str(file)]
     os.umask(0o077)  # the collector's files hold what it is there to protect: for this user only

@@ -17,10 +17,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-from otel_rl.core import settings
+from otel_rl.core import addresses, settings
 from otel_rl.core.guard import guard
 from otel_rl.pipeline import (
-    exporter_selection,
     exporters,
     private_random,
     program_log,
@@ -113,7 +112,7 @@ class _Exporter:
         """Return the exporter with its account."""
         name, part = self.kind()
         address = getattr(part, "endpoint", None) or getattr(part, "output_stream", None)
-        words = exporter_selection.without_credentials(address) if address else name
+        words = addresses.without_credentials(address) if address else name
         count = count_points if self.signal == "metrics" else len
         return Sink(self.signal, Destination(name, words, is_file=name == _FILE), self.open, count)
 

@@ -8,11 +8,11 @@ An explicit ``OTEL_<SIGNAL>_EXPORTER`` wins; else an ``OTEL_EXPORTER_OTLP_*ENDPO
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from otel_rl.core import addresses
 from otel_rl.process import launch
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ _HTTP_JSON = "http/json"
 _BY_PROTOCOL = {"grpc": OTLP_GRPC, "http/protobuf": OTLP_HTTP, _HTTP_JSON: "otlp_json_http"}
 _HTTP_PORT = 4318
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-#: User and password in an address, and the query after its path: both hold keys.
-_CREDENTIALS = re.compile(r"[^\s/@\"'(\[]+@")
-_QUERY = re.compile(r"(/[^\s?\"')]*)\?[^\s\"')]*")
 
 
 @dataclass(frozen=True)
@@ -113,20 +110,6 @@ def _protocol_of_endpoint(address: str | None) -> str:
     return OTLP_HTTP if is_http else OTLP_GRPC
 
 
-def without_credentials(address: str) -> str:
-    """Return the address as it may be shown: no user, no password, no query."""
-    # By hand: urlsplit takes a user for the scheme where there is none, and raises for some malformed addresses.
-    scheme, separator, rest = address.rpartition("://") if "://" in address.partition("?")[0] else ("", "", address)
-    shown = re.split("[?#]", rest, maxsplit=1)[0]
-    authority, slash, path = shown.partition("/")
-    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
-
-
-def without_secrets(text: str) -> str:
-    """Return what a library or a server said without user, password and query of the addresses that it quotes."""
-    return _QUERY.sub(r"\1", _CREDENTIALS.sub("", text))
-
-
 def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:
     """Describe the destination of ``exporter`` to the user."""
     if exporter == FILE:
@@ -134,7 +117,7 @@ def destination(environ: Mapping[str, str], signal: str, exporter: str) -> str:
         return os.path.join(os.path.abspath(directory), environ.get(launch.RUN_ID, "").strip() or "<run id>")
     if exporter.startswith("otlp"):
         default = "http://localhost:4317" if exporter == OTLP_GRPC else "http://localhost:4318"
-        return without_credentials(endpoint(environ, signal) or default)
+        return addresses.without_credentials(endpoint(environ, signal) or default)
     return exporter
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from otel_rl.pipeline import exporter_selection
+from otel_rl.core import addresses
 
 
 class Outcome(Enum):
@@ -146,7 +146,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _redirect(response: Any) -> OtlpAnswer:
-    target = exporter_selection.without_credentials(str(response.headers.get("location", "")))
+    target = addresses.without_credentials(str(response.headers.get("location", "")))
     return OtlpAnswer(
         Outcome.REFUSED, reason=_short(f"{REDIRECT} ({response.status_code}{f' to {target}' if target else ''})")
     )
@@ -206,4 +206,4 @@ def _rejected(rejected: int, message: str, signal: str) -> OtlpAnswer:
 
 
 def _short(text: str) -> str:
-    return exporter_selection.without_secrets(" ".join(text.split()))[:_LONGEST]
+    return addresses.without_secrets(" ".join(text.split()))[:_LONGEST]

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, StaticSampler, TraceIdRatioBased
 from opentelemetry.trace import get_tracer_provider, set_tracer_provider
 
-from otel_rl.core import settings, stderr
+from otel_rl.core import addresses, settings, stderr
 from otel_rl.flight_recorder.copies import Copies
 from otel_rl.pipeline import (
     exporter_selection,
@@ -295,7 +295,7 @@ def _opened_first(name: str, store: ProcessStore) -> Any:
     except Exception as error:  # noqa: BLE001 - a port that another process has, an exporter of anybody's
         # The first rank of a node has the port, the second one meets it, and so do the others.
         if process_identity.current().local_rank in (None, 0, 1):
-            reason = exporter_selection.without_secrets(f"{type(error).__name__}: {error}")
+            reason = addresses.without_secrets(f"{type(error).__name__}: {error}")
             stderr.write_line(
                 f"otel-rl: the metric exporter {name} could not be opened ({reason}); this process exports no metrics"
                 f" with it, everything else goes on{_WAYS_OUT.get(name, '')}"

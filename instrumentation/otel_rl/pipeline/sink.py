@@ -9,7 +9,8 @@ from _thread import allocate_lock
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from otel_rl.pipeline import exporter_selection, outage, sdk_logging
+from otel_rl.core import addresses
+from otel_rl.pipeline import outage, sdk_logging
 from otel_rl.pipeline.unencodable import encodable
 from otel_rl.telemetry import drops
 
@@ -174,10 +175,10 @@ class Sink:
         return succeeded
 
     def _said(self) -> str:
-        return exporter_selection.without_secrets(sdk_logging.last_error.reason(self._exporting))
+        return addresses.without_secrets(sdk_logging.last_error.reason(self._exporting))
 
     def _explain(self, error: Exception) -> None:
-        self.reason = exporter_selection.without_secrets(f"{type(error).__name__}: {error}")
+        self.reason = addresses.without_secrets(f"{type(error).__name__}: {error}")
 
     def _accepted(self, exporter: Exporter, data: Any) -> bool:
         """Count what was accepted; some of it may have been rejected for good."""

@@ -28,7 +28,8 @@ OURS = {
     for entry in MANIFEST[kind]
     if "otel-rl.example" in entry["gomod"] and "path" in entry
 }
-"""Our own components: module -> folder beside the manifest."""
+OURS |= {line.split()[0]: line.rpartition(" => ../")[2] for line in MANIFEST["replaces"]}
+"""Our own components, and what they share: module -> folder beside the manifest."""
 
 
 def required(module_file: Path) -> dict[str, str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import stat
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from collector_process import CollectorProcess
+from loopback_ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +54,44 @@ def test_it_says_where_it_listens_and_ends_on_a_signal_with_the_exit_code_of_the
     collector.process.send_signal(signal.SIGINT)
     assert collector.process.wait(timeout=30) == 0
     assert "Shutdown complete" in collector.log()
+
+
+@pytest.mark.parametrize("address", ["::1", "[::1]"])
+def test_it_listens_on_ipv6(run, address: str, tmp_path: Path):
+    (port,) = free_ports(1)
+    collector = run(
+        "--role", "local", OTEL_RL_COLLECTOR_LISTEN=address, OTEL_RL_COLLECTOR_HEALTH_ENDPOINT=f"[::1]:{port}"
+    )
+    collector.health_url = f"http://[::1]:{port}/"
+    collector.wait_until_ready()
+    assert f"otlp http [::1]:{collector.http_port}, own metrics [::1]:{collector.metrics_port}\n" in collector.log()
+    assert f"health {collector.health_url}\n" in collector.log()
+    for path in ("ready", "status"):
+        assert got(f"{collector.health_url}{path}").startswith('{\n  "status": "ok"')
+    assert "otelcol_process_uptime" in got(f"http://[::1]:{collector.metrics_port}/metrics")
+    grpc_port = collector.environment["OTEL_RL_COLLECTOR_GRPC_PORT"]
+    said = problems_of_doctor(f"http://[::1]:{grpc_port}", tmp_path)
+    assert [problem for problem in said if "::1" in problem] == []
+
+
+def got(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+def problems_of_doctor(endpoint: str, folder: Path) -> list[str]:
+    environ = {"PATH": str(Path(sys.executable).parent), "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    command = [sys.executable, "-c", COMMAND, "doctor", "--json"]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60)
+    return json.loads(done.stdout)["problems"]
+
+
+def test_an_open_door_is_said_at_the_start(run):
+    collector = run("--role", "local", OTEL_RL_COLLECTOR_LISTEN="0.0.0.0")  # noqa: S104
+    collector.wait_until_ready()
+    (warning,) = [line for line in collector.log().splitlines() if "otel-rl collector: warning: " in line]
+    assert "without TLS and credentials" in warning
+    assert "add --with tls token" in warning
 
 
 def test_the_process_is_the_collector_itself_and_its_configuration_is_private(run, otelcol_rl: Path, tmp_path: Path):

@@ -163,6 +163,39 @@ def test_run_without_the_program_says_how_to_get_it(capsys: Any, monkeypatch: py
     assert "otelcol-rl was not found; build it with" in refusal(capsys, "--role", "local", action="run")
 
 
+PASSWORD = "S3cr3tPassw0rd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "value"),
+    [
+        ("gateway --sink lgtm", "LOKI_URL", f"team:{PASSWORD}@127.0.0.1:3100"),
+        ("gateway --sink lgtm", "LOKI_URL", f"http://team:{PASSWORD}/x@127.0.0.1:3100"),
+        ("gateway --sink lgtm", "TEMPO_URL", f"ftp://127.0.0.1/p?token={PASSWORD}"),
+        ("gateway --sink lgtm --with tls", "TEMPO_URL", f"http://team:{PASSWORD}@tempo.invalid"),
+        ("gateway --sink otlp", "OTLP_ENDPOINT", f"team:{PASSWORD}@vendor.invalid:4317"),
+        ("agent", "GATEWAY", f"{PASSWORD}@gateway:4317"),
+        ("local", "HEALTH_ENDPOINT", f"http://a:{PASSWORD}@127.0.0.1"),
+    ],
+)
+def test_no_refusal_shows_a_password_of_an_address(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, arguments: str, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"OTEL_RL_COLLECTOR_{variable}", value)
+    for action in ("config", "run"):
+        said = refusal(capsys, "--role", *arguments.split(), action=action)
+        assert PASSWORD not in said
+    assert variable in said or "durable_otlp_http/tempo sends everything to http://tempo.invalid" in said
+
+
+def test_the_words_of_the_program_show_no_password(
+    capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = program(tmp_path, f"echo 'Error: parse \"http://team:{PASSWORD}@host/otlp\": refused' >&2; exit 1")
+    monkeypatch.setenv("OTEL_RL_COLLECTOR_BINARY", str(found))
+    assert 'Error: parse "http://host/otlp": refused' in refusal(capsys, "--role", "local")
+
+
 def test_the_missing_extra_is_named_with_its_install_command() -> None:
     code = "import sys; sys.modules['ruamel'] = None; from otel_rl.cli import main; sys.exit(main())"
     done = subprocess.run(

@@ -259,6 +259,48 @@ MEMORY = {
             "120",
             "=120 is not a duration such as",
         ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_DECISION_WAIT:-10s}"},
+            "DECISION_WAIT",
+            "0s",
+            "=0s is not a duration such as 500ms, 15s or 2m, above 0s",
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_ROOT_WAIT:-10s}"},
+            "ROOT_WAIT",
+            "1.5s",
+            "=1.5s is not a duration in whole seconds, such as 10s",
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_GATEWAY}"},
+            "GATEWAY",
+            "gw:99999",
+            "=gw:99999 is not host:port, such as gateway:4317 or [::1]:4317, with a port up to 65535",
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_LOKI_URL:-}"},
+            "LOKI_URL",
+            "http://loki:99999/x",
+            "=http://loki:99999/x is not a URL that begins with http:// or https:// and a host",
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_INSTANCE:-}"},
+            "INSTANCE",
+            'node"7',
+            '=node"7 is not a name without quotes, backslashes and dollar signs',
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_DATA_DIR:-}"},
+            "DATA_DIR",
+            "~/x",
+            f"=~/x is not a path: only a shell knows ~; write {Path.home()}/x; correct or unset it",
+        ),
+        (
+            {"a": "${env:OTEL_RL_COLLECTOR_LISTEN:-127.0.0.1}"},
+            "LISTEN",
+            "0.0.0.0:4317",
+            "=0.0.0.0:4317 is not an address or a host name without a port, such as 0.0.0.0 or ::1",
+        ),
         ({}, "GRPC_PROT", "1", " is set, but nothing reads it; did you mean OTEL_RL_COLLECTOR_GRPC_PORT?"),
         ({}, "ZZZ", "1", " is set, but nothing reads it; unset it"),
     ],
@@ -327,6 +369,28 @@ def test_a_header_without_a_value_is_refused_and_a_component_without_settings_is
     exporters = {"otlp_grpc/sink": {"headers": {"X-Scope-OrgID": None}}, "debug": None}
     (problem,) = settings.left_open({"exporters": exporters})
     assert problem.startswith("exporters.otlp_grpc/sink.headers.X-Scope-OrgID has no value")
+
+
+def test_a_root_that_waits_longer_than_a_trace_without_one_is_refused():
+    given = {
+        "decision_wait": "${env:OTEL_RL_COLLECTOR_DECISION_WAIT:-120s}",
+        "decision_wait_after_root_received": "${env:OTEL_RL_COLLECTOR_ROOT_WAIT:-10s}",
+    }
+    changes = {"processors": {"tail_sampling": given}}
+    (problem,) = problems(changes, OTEL_RL_COLLECTOR_ROOT_WAIT="3m")
+    assert "OTEL_RL_COLLECTOR_ROOT_WAIT (3m) is longer than OTEL_RL_COLLECTOR_DECISION_WAIT (120s)" in problem
+    assert problems(changes, OTEL_RL_COLLECTOR_ROOT_WAIT="2m") == []
+
+
+@pytest.mark.parametrize("exporter", ["dead letters", "files"])
+def test_a_queue_in_a_folder_that_is_written_otherwise_is_refused(tmp_path: Path, exporter: str):
+    folder = str(tmp_path / "one")
+    writes = {"dead_letter": {"directory": folder}} if exporter == "dead letters" else {"path": f"{folder}/x.jsonl"}
+    variable = "DEAD_LETTER_DIR" if exporter == "dead letters" else "DATA_DIR"
+    changes = {"extensions": {"file_storage": {"directory": f"{folder}/"}}, "exporters": {"otlp_grpc/sink": writes}}
+    (problem,) = problems(changes)
+    assert f"file_storage locks {folder}, where otlp_grpc/sink writes too" in problem
+    assert f"set OTEL_RL_COLLECTOR_QUEUE_DIR and OTEL_RL_COLLECTOR_{variable} to different folders" in problem
 
 
 def test_fingerprints_without_their_key_are_refused():

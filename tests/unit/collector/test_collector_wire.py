@@ -89,6 +89,10 @@ def test_tls_and_the_loopback_interface_are_accepted(values: dict[str, Any]):
         (exporter(headers={"Authorization": f"Bearer {SECRET}"}), "exporters.otlp/sink.headers.Authorization"),
         (exporter(headers={"x-honeycomb-team": SECRET}), "exporters.otlp/sink.headers.x-honeycomb-team"),
         (receiver(tls={"key_pem": SECRET}), "receivers.otlp.protocols.http.tls.key_pem"),
+        (exporter(endpoint=f"https://team:{SECRET}@vendor.invalid/otlp"), "exporters.otlp/sink.endpoint"),
+        (exporter(endpoint=f"team:{SECRET}@vendor.invalid:4317"), "exporters.otlp/sink.endpoint"),
+        (exporter(logs_endpoint=f"https://vendor.invalid/otlp?api_key={SECRET}"), "exporters.otlp/sink.logs_endpoint"),
+        ({"receivers": {"prometheus": {"a": [{"url": f"http://{SECRET}@host"}]}}}, "receivers.prometheus.a.url"),
     ],
 )
 def test_a_secret_in_the_configuration_itself_is_named_and_not_shown(configuration: dict[str, Any], path: str):
@@ -106,5 +110,6 @@ def test_references_and_harmless_headers_are_accepted():
             "basicauth": {"client_auth": {"password": "${file:/run/secrets/password}", "username": "train"}},
         },
         **exporter(headers={"X-Scope-OrgID": "team", "Authorization": "Bearer ${env:TOKEN}"}),
+        **receiver(endpoint="https://${env:USER}:${env:PASSWORD}@vendor.invalid/otlp?zone=a", path="/data/exp@2"),
     }
     assert not list(wire.inline_secrets(configuration))

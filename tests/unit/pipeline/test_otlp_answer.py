@@ -14,8 +14,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from support.otlp_servers import http_server
 
+from otel_rl.core.addresses import without_secrets
 from otel_rl.pipeline import otlp_answer
-from otel_rl.pipeline.exporter_selection import without_secrets
 from otel_rl.pipeline.otlp_answer import Outcome
 
 PROTOBUF, JSON, HTML = ({"Content-Type": kind} for kind in ("application/x-protobuf", "application/json", "text/html"))

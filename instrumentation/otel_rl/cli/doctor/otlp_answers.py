@@ -6,7 +6,8 @@ import os
 import re
 from typing import Any
 
-from otel_rl.pipeline import exporter_selection, otlp_answer
+from otel_rl.core import addresses
+from otel_rl.pipeline import otlp_answer
 
 _LONGEST = 200
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
@@ -108,7 +109,7 @@ def of_grpc(code: str, details: str, signal: str) -> str:
     known = _GRPC.get(code, "refuses the request")
     if code in ("UNAVAILABLE", "UNKNOWN", "INTERNAL"):
         known = "is behind a proxy that refuses; " + _PROXY if re.search("[Pp]roxy", details) else _text(details, known)
-    detail = f": {_short(exporter_selection.without_secrets(details))}" if details else ""
+    detail = f": {_short(addresses.without_secrets(details))}" if details else ""
     return f"{_filled(known, signal)} ({code}{detail})"
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-_EVERYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104  (compared with, never listened on)
+EVERYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104  (compared with, never listened on)
 
 
 def to_itself(actual: Mapping[str, Any], listens: Mapping[str, str]) -> Iterator[str]:
@@ -31,7 +31,7 @@ def one_for_two(actual: Mapping[str, Any]) -> Iterator[str]:
     seen: dict[tuple[str, str], str] = {}
     for exporter, destination in _endpoints(actual):
         if exporter.partition("/")[2].startswith("gateway_"):
-            first = seen.setdefault(_parts(destination), exporter)
+            first = seen.setdefault(host_and_port(destination), exporter)
             if first != exporter:
                 yield f"{exporter} and {first} are both {destination}; give each gateway its own address"
 
@@ -42,7 +42,7 @@ def _endpoints(actual: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield exporter, str(given["endpoint"])
 
 
-def _parts(endpoint: str) -> tuple[str, str]:
+def host_and_port(endpoint: str) -> tuple[str, str]:
     """Return the host, with one name for this machine's loopback, and the port."""
     host, _, port = endpoint.rpartition("://")[2].partition("/")[0].rpartition(":")
     host = host.strip("[]").lower()
@@ -50,6 +50,6 @@ def _parts(endpoint: str) -> tuple[str, str]:
 
 
 def _reaches(destination: str, listening: str) -> bool:
-    host, port = _parts(destination)
-    own_host, own_port = _parts(listening)
-    return port == own_port != "0" and (host == own_host or (own_host in _EVERYWHERE and host == "localhost"))
+    host, port = host_and_port(destination)
+    own_host, own_port = host_and_port(listening)
+    return port == own_port != "0" and (host == own_host or (own_host in EVERYWHERE and host == "localhost"))

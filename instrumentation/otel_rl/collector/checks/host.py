@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.collector.checks import destinations, settings, variable_values
+from otel_rl.collector.checks import destinations, listeners, settings, variable_values
 from otel_rl.collector.checks.structure import identifiers, values_of
+from otel_rl.collector.parts.listen_address import with_port
 from otel_rl.collector.parts.variables import without_value
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _NETWORK = re.compile(
     r"^(nfs.*|lustre|cifs|smb.*|ceph|beegfs.*|gpfs|afs|9p|panfs|wekafs|fuse\.(sshfs|glusterfs|s3fs|juicefs).*)$"
 )
 _HIGHEST_PORT = 65535
+_NO_ADDRESS_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _QUEUE_STORES = ("file_storage", "queue_storage")
 _PATHS = re.compile(r"^(\w+_file|filename|file)$")
 _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of client certificates off without a word"}
@@ -36,8 +38,11 @@ def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], enviro
     """
     variables = [*_variables(configuration, environ), *variable_values.problems(configuration, environ)]
     values = [*settings.left_open(configuration), *settings.memory(actual), *settings.fingerprints(actual)]
-    sent = [*destinations.to_itself(actual, listens_on(actual)), *destinations.one_for_two(actual)]
-    return [*variables, *values, *_files(actual), *_folders(actual), *_loops(actual), *sent]
+    values += settings.waits(actual)
+    listens = listens_on(actual)
+    sent = [*destinations.to_itself(actual, listens), *destinations.one_for_two(actual)]
+    folders = [*_folders(actual), *_loops(actual), *_queue_beside(actual)]
+    return [*variables, *values, *_files(actual), *folders, *listeners.on_one_port(listens), *sent]
 
 
 def start_problems(actual: Mapping[str, Any]) -> Problems:
@@ -58,7 +63,7 @@ def listens_on(actual: Mapping[str, Any]) -> dict[str, str]:
     for reader in metrics.get("readers") or []:
         prometheus = ((reader.get("pull") or {}).get("exporter") or {}).get("prometheus")
         if prometheus:
-            listeners["own metrics"] = f"{prometheus.get('host', 'localhost')}:{prometheus.get('port')}"
+            listeners["own metrics"] = with_port(str(prometheus.get("host", "localhost")), prometheus.get("port"))
     return listeners
 
 
@@ -116,6 +121,18 @@ def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
                     f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
                     f"move the files to a folder of their own and name that in receivers.{receiver}.include"
                 )
+
+
+def _queue_beside(actual: Mapping[str, Any]) -> Iterator[str]:
+    """Report a queue in a folder that something else is written to: its lock would keep the collector from starting."""
+    written = {folder.resolve(): (exporter, variable) for exporter, folder, variable in _written(actual)}
+    for extension, folder in _queues(actual):
+        if (real := folder.resolve()) in written:
+            exporter, variable = written[real]
+            yield (
+                f"{extension} locks {folder}, where {exporter} writes too, so the collector could not start; set "
+                f"OTEL_RL_COLLECTOR_QUEUE_DIR and {variable} to different folders"
+            )
 
 
 def _queues(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
@@ -181,7 +198,7 @@ def _ports(actual: Mapping[str, Any]) -> Iterator[str]:
         if not port.isdecimal() or int(port) > _HIGHEST_PORT:
             yield f"{what}: cannot listen on {endpoint} (its port is no number from 0 to {_HIGHEST_PORT}); {_fix(what)}"
         elif error := _why_not_listening(host.strip("[]"), port):
-            wrong_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+            wrong_host = isinstance(error, socket.gaierror) or error.errno in _NO_ADDRESS_HERE
             fix = _fix_of_host(what) if wrong_host else _fix(what)
             yield f"{what}: cannot listen on {endpoint} ({error.strerror or error}); {fix}"
 
@@ -206,12 +223,5 @@ def _fix_of_host(what: str) -> str:
 
 
 def _fix(what: str) -> str:
-    names = {
-        "otlp grpc": "OTEL_RL_COLLECTOR_GRPC_PORT",
-        "otlp http": "OTEL_RL_COLLECTOR_HTTP_PORT",
-        "own metrics": "OTEL_RL_COLLECTOR_METRICS_PORT",
-        "health_check": "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT",
-        "health_status": "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT",
-    }
-    name = names.get(what)
+    name = listeners.VARIABLES.get(what)
     return f"stop what listens there or set {name}" if name else "stop what listens there or change the endpoint"

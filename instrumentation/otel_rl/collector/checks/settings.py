@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.collector.checks.durations import nanoseconds
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _NEVER_OPEN = ("username", "password_file", "filename", "file")
 _LIMITED = ("extensions", "processors")
+_WAITS = ("decision_wait", "decision_wait_after_root_received")
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
@@ -41,6 +44,22 @@ def memory(actual: Mapping[str, Any]) -> Iterator[str]:
                         f"{section}.{name}.spike_limit_mib ({spike}) is not below limit_mib ({limit}), so it would "
                         "refuse from the start; lower it, or raise OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB"
                     )
+
+
+def waits(actual: Mapping[str, Any]) -> Iterator[str]:
+    """Report a wait for the rest of a trace after its root that is longer than the wait for the root.
+
+    ``actual`` contains no variables.
+    """
+    for name, settings in (actual.get("processors") or {}).items():
+        if name.partition("/")[0] == "tail_sampling" and isinstance(settings, dict):
+            decision, root = (str(settings.get(key, "")) for key in _WAITS)
+            longest, after_root = nanoseconds(decision), nanoseconds(root)
+            if longest and after_root is not None and after_root > longest:
+                yield (
+                    f"OTEL_RL_COLLECTOR_ROOT_WAIT ({root}) is longer than OTEL_RL_COLLECTOR_DECISION_WAIT ({decision}),"
+                    " which a trace without a root waits; lower the first or raise the second"
+                )
 
 
 def fingerprints(actual: Mapping[str, Any]) -> Iterator[str]:

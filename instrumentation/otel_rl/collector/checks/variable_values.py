@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from otel_rl.collector import binary
 from otel_rl.collector.checks import removed_variables
+from otel_rl.collector.checks.durations import SECOND, nanoseconds
 from otel_rl.collector.parts.files import folder
 from otel_rl.collector.parts.variables import names_in
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_RL_COLLECTOR_"
 _NUMBERED = re.compile(rf"{PREFIX}GATEWAY_[1-9]\d*")
-_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+")
+_HOST = r"(\[[0-9A-Fa-f:.%]+\]|[\w.-]+)"
+_HIGHEST_PORT = 65535
 
 
 def _whole_number(least: int, most: int | None = None) -> Callable[[str], str]:
@@ -34,25 +37,53 @@ def _share(value: str) -> str:
 
 
 def _duration(value: str) -> str:
-    return "" if _DURATION.fullmatch(value) else "a duration such as 500ms, 15s or 2m"
+    return "" if nanoseconds(value) else "a duration such as 500ms, 15s or 2m, above 0s"
 
 
-def _address(value: str) -> str:
-    plain = re.sub(r"^(https?|dns)://+", "", value)
-    return "" if re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}", plain) else "host:port, such as gateway:4317"
+def _whole_seconds(value: str) -> str:
+    length = nanoseconds(value)
+    return "" if length is not None and length % SECOND == 0 else "a duration in whole seconds, such as 10s"
+
+
+def _address(least_port: int) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        found = re.fullmatch(rf"((https?|dns)://+)?{_HOST}:(?P<port>\d{{1,5}})", value, re.ASCII)
+        fits = found is not None and least_port <= int(found["port"]) <= _HIGHEST_PORT
+        return "" if fits else f"host:port, such as gateway:4317 or [::1]:4317, with a port up to {_HIGHEST_PORT}"
+
+    return check
 
 
 def _url(value: str) -> str:
-    return "" if re.match(r"https?://[^/\s]+", value) else "a URL that begins with http:// or https://"
+    found = re.fullmatch(rf"https?://([^/?#\s@]*@)?{_HOST}(:(?P<port>\d{{1,5}}))?([/?#]\S*)?", value, re.ASCII)
+    fits = found is not None and int(found["port"] or 1) in range(1, _HIGHEST_PORT + 1)
+    return "" if fits else "a URL that begins with http:// or https:// and a host, such as http://tempo:4318"
+
+
+def _host(value: str) -> str:
+    # One of IPv6 is written into the configuration, which does not read the variable then.
+    return "" if re.fullmatch(r"[\w.-]+", value) else "an address or a host name without a port, such as 0.0.0.0 or ::1"
+
+
+def _name(value: str) -> str:
+    fits = value.isprintable() and not re.search(r'["\\$]', value)
+    return "" if fits else "a name without quotes, backslashes and dollar signs"
+
+
+def _path(value: str) -> str:
+    expanded = os.path.expanduser(value)  # noqa: PTH111 - pathlib raises where nobody has that home
+    return "" if expanded == value else f"a path: only a shell knows ~; write {expanded}"
 
 
 _VALUES: dict[str, Callable[[str], str]] = {
-    "GRPC_PORT": _whole_number(0, 65535),
-    "HTTP_PORT": _whole_number(0, 65535),
-    "METRICS_PORT": _whole_number(0, 65535),
-    "HEALTH_ENDPOINT": _address,
-    "OTLP_ENDPOINT": _address,
-    "GATEWAY": _address,
+    "GRPC_PORT": _whole_number(0, _HIGHEST_PORT),
+    "HTTP_PORT": _whole_number(0, _HIGHEST_PORT),
+    "METRICS_PORT": _whole_number(0, _HIGHEST_PORT),
+    "LISTEN": _host,
+    "INSTANCE": _name,
+    "HEALTH_ENDPOINT": _address(0),
+    "OTLP_ENDPOINT": _address(1),
+    "GATEWAY": _address(1),
     "PROMETHEUS_URL": _url,
     "TEMPO_URL": _url,
     "LOKI_URL": _url,
@@ -62,9 +93,10 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "SAMPLED_PERCENTAGE": _share,
     "OUTLIER_PERCENTAGE": _share,
     "DECISION_WAIT": _duration,
-    "ROOT_WAIT": _duration,
+    "ROOT_WAIT": _whole_seconds,
 }
 """Variable (without prefix) -> validator that returns an error text, or ""."""
+_PATHS = ("_DIR", "_FILE")
 
 
 def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
@@ -111,6 +143,7 @@ def _other_number_of_gateways(used: Mapping[str, object], set_here: Mapping[str,
 
 def _wrong(read_here: Mapping[str, str]) -> Iterator[str]:
     for name, value in read_here.items():
-        check = _address if _NUMBERED.fullmatch(name) else _VALUES.get(name.removeprefix(PREFIX))
+        check = _VALUES.get("GATEWAY" if _NUMBERED.fullmatch(name) else name.removeprefix(PREFIX))
+        check = _path if name.endswith(_PATHS) else check
         if check and (wanted := check(value)):
             yield f"{name}={value} is not {wanted}; correct or unset it"

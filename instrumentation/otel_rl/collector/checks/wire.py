@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.collector.checks.settings import leaves
 from otel_rl.collector.checks.structure import identifiers
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 _LOOPBACK = re.compile(r"^(localhost|127\.[\d.]+|\[?::1\]?)$", re.IGNORECASE)
 _SECRET_SETTINGS = {"token", "tokens", "password", "inline", "key_pem"}
 _SECRET_HEADER = re.compile(r"authorization|token|secret|api-?key|team$", re.IGNORECASE)
+_URL = re.compile(r"[a-z]+://", re.IGNORECASE)
+_ACCOUNT = re.compile(r"(?:[a-z]+:/+)?[^/?#\s]*@", re.IGNORECASE)
+_SECRET_QUERY = re.compile(r"[?&][^=&\s]*(?:token|key|secret|password|sig|auth)[^=&\s]*=[^&\s]", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$\{(env|file):")
 
 
@@ -21,7 +25,7 @@ def plaintext(actual: Mapping[str, Any], *, encrypted: bool) -> Iterator[str]:
 
     ``actual`` contains no variables. The loopback interface is no wire.
     """
-    for receiver, endpoint, authenticated in _plain_receivers(actual):
+    for receiver, endpoint, authenticated in plain_receivers(actual):
         if authenticated:
             yield (
                 f"{receiver} asks for credentials on {endpoint} without TLS, where everybody on the way reads them; "
@@ -42,7 +46,8 @@ def plaintext(actual: Mapping[str, Any], *, encrypted: bool) -> Iterator[str]:
 def inline_secrets(configuration: Mapping[str, Any]) -> Iterator[str]:
     """Report secrets in the text of a configuration: every printed copy would show them."""
     for section in ("extensions", "receivers", "exporters"):
-        for path, value in _secrets(configuration.get(section), section):
+        found = [*_secrets(configuration.get(section), section), *_in_addresses(configuration.get(section), section)]
+        for path, value in found:
             if value and not _REFERENCE.search(value):
                 yield (
                     f"{path} holds a secret itself, which every printed configuration shows; write it to a file and "
@@ -50,7 +55,17 @@ def inline_secrets(configuration: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-def _plain_receivers(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+def _in_addresses(section: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the URLs and endpoints with an account before the host, or with a secret in their query."""
+    for here, key, value in leaves(section, path):
+        for text in value if isinstance(value, list) else [value]:
+            is_address = isinstance(text, str) and (key.endswith("endpoint") or _URL.match(text))
+            if is_address and (_ACCOUNT.match(text) or _SECRET_QUERY.search(text)):
+                yield here, text
+
+
+def plain_receivers(actual: Mapping[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """Yield each receiver that other machines reach without TLS: its name, its address, whether it asks who sends."""
     for receiver, given in identifiers(actual, "receivers").items():
         protocols = given.get("protocols") if isinstance(given, dict) else None
         for protocol, server in (protocols or {}).items():

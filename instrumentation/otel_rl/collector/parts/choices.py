@@ -78,7 +78,7 @@ OPTIONS = {
         (GATEWAY,),
         "an agent always queues on disk, and the files of role local are on disk already",
     ),
-    "replay": Choice("dead letters and recorded files are read and sent on", (LOCAL, AGENT, GATEWAY)),
+    "replay": Choice("dead letters and recorded files are read, redacted and sent on", (LOCAL, AGENT, GATEWAY)),
     "strict": Choice(
         "samples span by span by the trace id and the hint, holds nothing in memory",
         (GATEWAY,),
@@ -88,7 +88,11 @@ OPTIONS = {
         "no second redaction: all senders are agents of this project",
         (GATEWAY,),
         "the first hop always redacts",
-        {"content": "without redaction at this gateway, content passes or not as the agents decide: give it to them"},
+        {
+            "content": "without redaction at this gateway, content passes or not as the agents decide: give it to them",
+            "replay": "recorded files come from no agent, so they are redacted; replay without trusted-senders, and "
+            "with content where the agents let it pass",
+        },
     ),
     "receiver-tls": Choice(
         "the agent's own receivers speak TLS too",
@@ -197,16 +201,19 @@ def sources(selection: Selection) -> list[ConfigurationPart]:
     Raises:
         Refused: a site's own file cannot be read or is no part of a configuration.
     """
-    from otel_rl.collector.parts import credentials, own_files  # noqa: PLC0415 - needs the extra
+    from otel_rl.collector.parts import credentials, only_sink, own_files  # noqa: PLC0415 - needs the extra
 
     generated = _GENERATED[selection.role](selection.gateways) if selection.gateways else []
-    parts = [
+    shipped_first = [
         *(shipped(name) for name in base_files(selection.role)),
         *generated,
         *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
+    ]
+    chosen_then = [
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
         *(part for file in selection.files for part in own_files.own(file, selection.gateways or 1)),
     ]
+    parts = [*shipped_first, *only_sink.generated([*shipped_first, *chosen_then]), *chosen_then]
     return [*parts, *credentials.generated(parts)]
 
 

@@ -10,6 +10,8 @@ import (
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.uber.org/zap"
+
+	"otel-rl.example/otelcol-rl/internal/addresses"
 )
 
 const (
@@ -55,7 +57,7 @@ type part[T comparable] struct {
 // ask sends once, judges the answer, and says whether it may mean that this is too much at once.
 func (d *delivery[T]) ask(ctx context.Context, data T) (kind verdict, tooMuch bool, err error) {
 	watched, answer := withAnswer(ctx)
-	err = d.send(watched, data)
+	err = addresses.Shown(d.send(watched, data)) // it goes to the log, to the health and into dead letters
 	kind = judge(err, *answer)
 	if kind == accepted {
 		d.health.succeeded(d.counters.noteLag(d.signal.time(data), time.Now()))

@@ -18,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"otel-rl.example/otelcol-rl/internal/addresses"
 )
 
 // Settings is what a durable exporter is made of.
@@ -65,7 +67,7 @@ func newDurable[T comparable, E component.Component, F ~func(context.Context, T)
 	inside.MeterProvider = noop.NewMeterProvider() // or every item would be counted twice
 	stock, err := inner(ctx, inside, settings.InnerConfig)
 	if err != nil {
-		return nil, err
+		return nil, addresses.Shown(err)
 	}
 	made.send = func(ctx context.Context, data T) error { return consume(stock, ctx, data) }
 	helper, err := outer(ctx, outside, settings.Config, made.deliver,
@@ -73,7 +75,7 @@ func newDurable[T comparable, E component.Component, F ~func(context.Context, T)
 		exporterhelper.WithRetry(settings.Retry),
 		exporterhelper.WithQueue(settings.Queue),
 		exporterhelper.WithStart(func(ctx context.Context, host component.Host) error {
-			return stock.Start(ctx, watchedHost{host, answerWatcher{rejected: made.rejected}})
+			return addresses.Shown(stock.Start(ctx, watchedHost{host, answerWatcher{rejected: made.rejected}}))
 		}),
 		exporterhelper.WithShutdown(stock.Shutdown))
 	made.outer = helper

@@ -29,6 +29,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	google.golang.org/grpc v1.83.0
+	otel-rl.example/otelcol-rl/internal/addresses v0.1.0
 )
 
 require (
@@ -97,3 +98,5 @@ require (
 	google.golang.org/protobuf v1.36.11 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
+
+replace otel-rl.example/otelcol-rl/internal/addresses => ../../internal/addresses

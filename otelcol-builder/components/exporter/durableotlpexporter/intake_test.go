@@ -2,6 +2,7 @@ package durableotlpexporter_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
@@ -282,6 +283,41 @@ func TestOfAnOutageOnlyOurWordsAreLoggedWithTheirFix(t *testing.T) {
 	assert.Len(t, under.logs.FilterMessageSnippet("waits in the queue").All(), 1)
 	for _, entry := range under.logs.All() {
 		assert.Contains(t, entry.Message, "Fix: ")
+	}
+}
+
+func TestNeitherLogNorStatusNorDeadLetterShowsThePasswordOfTheEndpoint(t *testing.T) {
+	logLevel = zapcore.InfoLevel
+	t.Cleanup(func() { logLevel = zapcore.DebugLevel })
+	for name, answer := range map[string]int{"waits": http.StatusServiceUnavailable, "refused": http.StatusBadRequest} {
+		t.Run(name, func(t *testing.T) {
+			server := &backend{}
+			server.answerHTTP(func(writer http.ResponseWriter, _ *http.Request, names []string) bool {
+				if answer == http.StatusBadRequest && !slices.Contains(names, "bad") {
+					return false
+				}
+				writer.WriteHeader(answer)
+				return true
+			})
+			under := overHTTP(t, server, func(config *durable.Durability, queue *queueing) {
+				config.UnhealthyAfter = time.Nanosecond
+				queue.endpoint = strings.Replace(queue.endpoint, "//", "//team:S3cr3t@", 1) + "/p?token=S3cr3t#"
+			})
+			under.send("good", "bad")
+			if answer == http.StatusBadRequest {
+				under.eventually(func() bool { return len(under.dead()) == 1 }, "buried")
+				assert.Contains(t, under.dead()[0].DeadLetter.Error, "request to http://127.0.0.1:")
+				assert.NotContains(t, under.dead()[0].DeadLetter.Error, "S3cr3t")
+			}
+			under.eventually(func() bool { return len(under.logs.All()) > 0 }, "said")
+			require.NoError(t, under.Shutdown(context.Background()))
+			for _, entry := range under.logs.All() {
+				assert.NotContains(t, fmt.Sprint(entry.Message, entry.ContextMap()), "S3cr3t")
+			}
+			for _, event := range under.host.events {
+				assert.NotContains(t, fmt.Sprint(event.Err()), "S3cr3t")
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package statusextension
 
 import (
-	"regexp"
 	"sort"
 	"strings"
 	"sync"
@@ -9,10 +8,9 @@ import (
 
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/pipeline"
-)
 
-// An error that quotes an address must not publish the password in it.
-var credentials = regexp.MustCompile(`//[^/\s@"]+@`)
+	"otel-rl.example/otelcol-rl/internal/addresses"
+)
 
 // componentState is the last status of one component instance, as the JSON answer shows it.
 type componentState struct {
@@ -54,7 +52,7 @@ func (c *components) record(source *componentstatus.InstanceID, event *component
 	}
 	reason := ""
 	if err := event.Err(); err != nil {
-		reason = credentials.ReplaceAllString(err.Error(), "//[redacted]@")
+		reason = addresses.WithoutSecrets(err.Error())
 	}
 	c.states[*source] = &componentState{
 		Component: name(source),

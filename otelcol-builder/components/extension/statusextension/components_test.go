@@ -94,11 +94,13 @@ func TestSinceIsWhenTheStatusBegan(t *testing.T) {
 	}
 }
 
-func TestReasonNamesNoPassword(t *testing.T) {
-	states := newComponents()
-	states.record(tempo, componentstatus.NewRecoverableErrorEvent(errors.New("Post http://user:pass@host:1/v1: refused")))
-	if reason := states.list((*componentState).unhealthy)[0].Reason; strings.Contains(reason, "pass") || !strings.Contains(reason, "host:1") {
-		t.Error(reason)
+func TestReasonNamesNoPasswordAndNoToken(t *testing.T) {
+	for _, text := range []string{"Post http://user:pass@host:1/v1: refused", "Post \"http://host:1/p?token=pass\": refused", "lookup user:pass@host:1"} {
+		states := newComponents()
+		states.record(tempo, componentstatus.NewRecoverableErrorEvent(errors.New(text)))
+		if reason := states.list((*componentState).unhealthy)[0].Reason; strings.Contains(reason, "pass") || !strings.Contains(reason, "host:1") {
+			t.Error(reason)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.28.0
 	golang.org/x/sys v0.45.0
+	otel-rl.example/otelcol-rl/internal/addresses v0.1.0
 )
 
 require (
@@ -51,3 +52,5 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )
+
+replace otel-rl.example/otelcol-rl/internal/addresses => ../../internal/addresses

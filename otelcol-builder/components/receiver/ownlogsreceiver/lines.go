@@ -1,16 +1,11 @@
 package ownlogsreceiver
 
 import (
-	"net/url"
 	"strings"
 	"sync"
-
-	"go.uber.org/zap"
 )
 
 const (
-	// Scheme of the output path that the logger writes to: service.telemetry.logs.output_paths: [stderr, "own-logs:"].
-	scheme = "own-logs"
 	// capacity of the buffer, in records; together with the interval at which the receiver empties it, it bounds what
 	// the collector can ever send of its own logs, also when sending them is what it complains about.
 	capacity = 1000
@@ -21,13 +16,6 @@ const (
 // processLines holds what the process logged and nobody took yet. Loggers live before the first pipeline and after the
 // last, hence one buffer for the process.
 var processLines = &lines{}
-
-func init() {
-	// The only error is a scheme that is registered twice, which Go's own initialisation order rules out.
-	if err := zap.RegisterSink(scheme, func(*url.URL) (zap.Sink, error) { return processLines, nil }); err != nil {
-		panic(err)
-	}
-}
 
 // lines is a bounded buffer of encoded log records: the newest push out the oldest. Safe for concurrent use.
 type lines struct {
@@ -49,12 +37,6 @@ func (l *lines) Write(record []byte) (int, error) {
 	l.held = append(l.held, kept)
 	return len(record), nil
 }
-
-// Sync has nothing to do: the buffer is in memory.
-func (*lines) Sync() error { return nil }
-
-// Close keeps the buffer: a logger that ends, as at a reload, is followed by another.
-func (*lines) Close() error { return nil }
 
 // take empties the buffer and returns what it held and how many records were pushed out since the last time.
 func (l *lines) take() ([]string, int64) {

@@ -21,7 +21,7 @@ import (
 func logger(into *lines) *zap.Logger {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.ISO8601TimeEncoder
-	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), into, zapcore.DebugLevel)
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(encoding), zapcore.AddSync(into), zapcore.DebugLevel)
 	return zap.New(core, zap.AddCaller(), zap.AddStacktrace(zapcore.ErrorLevel))
 }
 
