@@ -31,6 +31,7 @@ type scan struct {
 	text            string
 	depth           int
 	found           []Finding
+	own             []span // places of the secrets that the first pass found
 	runs            []span
 	hits            []ruleHit
 	classes         uint8             // of the bytes of the text
@@ -65,7 +66,7 @@ func (s *scan) begin(key, text string, depth int) {
 
 // end drops what refers to the text, so that the pool keeps nothing alive.
 func (s *scan) end() {
-	s.key, s.text, s.within = "", "", nil
+	s.key, s.text, s.within, s.own = "", "", nil, nil
 	if cap(s.found) > 1024 || cap(s.hits) > 65536 || cap(s.runs) > 65536 {
 		s.found, s.hits, s.runs = nil, nil, nil
 	}

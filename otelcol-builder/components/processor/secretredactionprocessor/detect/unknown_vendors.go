@@ -28,7 +28,7 @@ func (s *scan) matchUnnamed() {
 		return
 	}
 	next := 0
-	findings := s.sortedFindings()
+	findings := s.sortedFindings(true)
 	for _, run := range s.runs {
 		if length := run.end - run.start; length < shortestUnnamed-2 || length > longestUnnamed {
 			continue
@@ -48,11 +48,13 @@ func (s *scan) matchUnnamed() {
 	}
 }
 
-// sortedFindings returns the places of what was found, in order.
-func (s *scan) sortedFindings() []span {
+// sortedFindings returns the places of what was found, in order; all, or those of secrets.
+func (s *scan) sortedFindings(all bool) []span {
 	places := make([]span, 0, len(s.found))
 	for _, each := range s.found {
-		places = append(places, span{each.Start, each.End})
+		if all || !each.LowEntropy {
+			places = append(places, span{each.Start, each.End})
+		}
 	}
 	slices.SortFunc(places, func(a, b span) int { return a.start - b.start })
 	end := 0
