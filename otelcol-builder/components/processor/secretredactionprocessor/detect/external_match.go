@@ -144,12 +144,11 @@ func (s *scan) neighbourhood(rule *externalRule, position int) (int, int) {
 
 func (s *scan) matchRule(rule *externalRule, from, to int) {
 	piece := s.text[from:to]
-	pattern := rule.patternFor(piece)
-	if pattern == nil {
+	if !s.goOn(len(piece)) {
 		return
 	}
-	s.looks = handlersPerCheck // a pattern costs as much as many looks
-	if !s.goOn() {
+	pattern := rule.patternFor(piece)
+	if pattern == nil || !s.goOn(stepsOfPattern*len(piece)) {
 		return
 	}
 	for _, match := range pattern.FindAllStringSubmatchIndex(piece, -1) {
@@ -163,6 +162,9 @@ func (s *scan) matchRule(rule *externalRule, from, to int) {
 		}
 		if rule.generic && !acceptGeneric(piece[max(0, match[0]-genericReach):start], secret) || rule.password && !acceptQuotedPassword(secret) {
 			continue
+		}
+		if !s.goOn(stepsOfMatch) {
+			return
 		}
 		if rule.allows(piece, match[0], match[1], secret) {
 			continue

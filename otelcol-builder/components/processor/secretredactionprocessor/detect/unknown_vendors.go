@@ -39,7 +39,7 @@ func (s *scan) matchUnnamed() {
 		if next < len(findings) && findings[next].start < run.end {
 			continue // found already
 		}
-		if !s.goOn() {
+		if !s.goOn(stepsOfLook) {
 			return
 		}
 		if found, end, ok := s.unnamedAt(run); ok && acceptUnnamed(found) {

@@ -21,7 +21,7 @@ func (s *scan) matchWrapped() {
 		s.matchEscaped()
 	}
 	for _, run := range s.runs {
-		if !s.goOn() {
+		if !s.goOn(stepsOfLook) {
 			return
 		}
 		if run.end-run.start >= shortestWrapped && run.end-run.start <= longestUnwrapped {
