@@ -127,6 +127,14 @@ class CollectorProcess:
         """Return what the collector said so far."""
         return (self.folder / "collector.log").read_text(errors="replace")
 
+    def ask(self, path: str) -> tuple[int, dict[str, Any]]:
+        """Return the status code and the body of a health path."""
+        try:
+            with urllib.request.urlopen(self.health_url.rstrip("/") + path, timeout=5) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
     def stop(self) -> int:
         """Ask the process to end, wait until all is written, and return its exit code."""
         assert self.process is not None

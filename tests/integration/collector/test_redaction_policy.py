@@ -105,13 +105,18 @@ def test_what_cannot_be_scanned_is_dropped_and_counted(start_collector):
         "traces", [trace_resource([span("call", {"long": "long text " * 120_000, "deep": deep, "kept": 1})])]
     )
     (got,) = wait_for(collector.spans, "the span")
-    assert attributes(got)["long"] == "[dropped by redaction]"
+    assert attributes(got)["long"] == "[dropped by redaction: size]"
     assert attributes(got)["kept"] == 1
     text = collector.text("traces")
     assert "at the bottom" not in text
     counters = own_counters(collector)
     assert counters['dropped{reason="size",signal="traces"}'] == 1
     assert counters['dropped{reason="depth",signal="traces"}'] == 1
+    (said,) = [line for line in collector.log().splitlines() if "Redaction drops values" in line]
+    assert '"dropped": {"depth":1,"size":1}' in said
+    code, status = collector.ask("/status")
+    assert (code, [each["component"] for each in status["components"]]) == (503, ["processor:secret_redaction"])
+    assert collector.ask("/ready")[0] == 200
 
 
 def test_the_processor_counts_what_it_did(start_collector):

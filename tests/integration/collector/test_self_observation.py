@@ -58,15 +58,6 @@ def bodies(collector: CollectorProcess) -> list[str]:
     return [str(plain_value(record["body"])) for _, record in own_records(collector)]
 
 
-def ask(collector: CollectorProcess, path: str) -> tuple[int, dict[str, Any]]:
-    """Status code and body of a health path."""
-    try:
-        with urllib.request.urlopen(collector.health_url.rstrip("/") + path, timeout=5) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
-
-
 def total(collector: CollectorProcess, name: str, **labels: str) -> float:
     """Sum of the series of an own metric with these labels, as a scrape shows it."""
     with urllib.request.urlopen(f"http://127.0.0.1:{collector.metrics_port}/metrics", timeout=5) as answer:
@@ -246,7 +237,7 @@ def send_one_of_each(collector: CollectorProcess) -> None:
 
 def test_status_turns_red_with_a_dead_backend_and_green_when_it_lives_again(gateway: CollectorProcess, port: int):
     send_one_of_each(gateway)
-    _, body = wait_for(lambda: (found := ask(gateway, "/status"))[0] == 503 and found, "red")
+    _, body = wait_for(lambda: (found := gateway.ask("/status"))[0] == 503 and found, "red")
     assert body["status"] == "degraded"
     first = body["components"][0]
     assert first["component"].startswith("exporter:durable_otlp_http/")
@@ -254,10 +245,10 @@ def test_status_turns_red_with_a_dead_backend_and_green_when_it_lives_again(gate
     assert "nothing could be delivered for" in first["reason"]
     assert first["pipelines"]
     with backend(port):
-        wait_for(lambda: ask(gateway, "/status")[0] == 200, "green")
-        assert ask(gateway, "/status")[1] == {"status": "ok", "components": []}
+        wait_for(lambda: gateway.ask("/status")[0] == 200, "green")
+        assert gateway.ask("/status")[1] == {"status": "ok", "components": []}
     send_one_of_each(gateway)
-    wait_for(lambda: ask(gateway, "/status")[0] == 503, "red again")
+    wait_for(lambda: gateway.ask("/status")[0] == 503, "red again")
 
 
 def test_status_is_red_while_what_is_delivered_is_old(gateway: CollectorProcess, port: int):
@@ -271,23 +262,23 @@ def test_status_is_red_while_what_is_delivered_is_old(gateway: CollectorProcess,
     wait_for(lambda: age() > LATE_SECONDS, "a queue that is old")
     with backend(port):
         wait_for(delivered, "the old span arrives")
-        code, body = ask(gateway, "/status")
+        code, body = gateway.ask("/status")
         assert code == 503
         assert "exporter:durable_otlp_http/tempo" in {each["component"] for each in body["components"]}
         gateway.send("traces", [trace_resource([span("rl.run")])])
-        wait_for(lambda: ask(gateway, "/status")[0] == 200, "green with what is new")
+        wait_for(lambda: gateway.ask("/status")[0] == 200, "green with what is new")
 
 
 def test_a_dead_backend_leaves_liveness_and_readiness_green(gateway: CollectorProcess):
     send_one_of_each(gateway)
-    wait_for(lambda: ask(gateway, "/status")[0] == 503, "red")
+    wait_for(lambda: gateway.ask("/status")[0] == 503, "red")
     for path in ("/", "/live", "/ready"):
-        assert ask(gateway, path)[0] == 200
+        assert gateway.ask(path)[0] == 200
 
 
 def test_health_lists_every_component_on_request(start_collector):
     collector = start_collector("local.yaml", **QUICK)
-    _, body = ask(collector, "/status?all")
+    _, body = collector.ask("/status?all")
     named = {each["component"]: each["status"] for each in body["components"]}
     assert named["exporter:file/traces"] == "OK"
     assert named["receiver:otlp"] == "OK"

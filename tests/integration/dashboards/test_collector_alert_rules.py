@@ -81,7 +81,7 @@ FIRE_AND_RESOLVE = {
         series(collector.MASKED, "0+0.01x1000 10+2x100 210+0.01x400", **_SECRETS), ("262m",), ("240m", "320m")
     ),
     "CollectorDroppedByRedaction": Case(
-        series(collector.DROPPED_BY_REDACTION, "_x40 1x200", reason="too_large", signal="logs"),
+        series(collector.DROPPED_BY_REDACTION, "_x40 1x200", reason="cost", signal="logs"),
         ("14m",),
         ("9m", "30m"),
     ),

@@ -16,7 +16,7 @@ type countingFinder struct {
 	calls atomic.Int64
 }
 
-func (c *countingFinder) FindWithin(key, text string, _ func() error) ([]detect.Finding, error) {
+func (c *countingFinder) FindWithin(key, text string, _ *detect.Work) ([]detect.Finding, error) {
 	c.calls.Add(1)
 	return c.fakeFinder.FindWithin(key, text, nil)
 }
@@ -81,7 +81,7 @@ func TestLongTextsAndThoseWithManyFindingsAreNotRemembered(t *testing.T) {
 		finder.calls.Store(0)
 		var counts tally
 		for range 2 {
-			_, err := scan.find("", text, &counts)
+			_, err := scan.find("", text, nil, &counts)
 			failOn(t, err)
 		}
 		equal(t, "scans", finder.calls.Load(), 2)

@@ -93,7 +93,6 @@ func coreWith(config *Config, detector finder) *core {
 		content: config.Content,
 		keys:    newKeyBook(),
 		paths:   newKeyBook(),
-		limit:   mostWork,
 	}
 	if config.Fingerprints.Enabled {
 		made.fingerprintKey = []byte(config.Fingerprints.Key)
@@ -110,13 +109,13 @@ func (f *factory) traces(
 	}
 	clean := func(ctx context.Context, data ptrace.Traces) (ptrace.Traces, error) {
 		pass := walk{core: shared}
-		if err := shared.bounded(ctx, &pass, func() { pass.traces(data) }); err != nil {
+		if err := shared.whileWanted(ctx, &pass, func() { pass.traces(data) }); err != nil {
 			return data, err
 		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceSpans().Len())
 	}
-	return processorhelper.NewTraces(ctx, set, config, next, clean, changesData, f.shutdown(config))
+	return processorhelper.NewTraces(ctx, set, config, next, clean, f.options(config, metrics)...)
 }
 
 func (f *factory) metrics(
@@ -128,13 +127,13 @@ func (f *factory) metrics(
 	}
 	clean := func(ctx context.Context, data pmetric.Metrics) (pmetric.Metrics, error) {
 		pass := walk{core: shared}
-		if err := shared.bounded(ctx, &pass, func() { pass.metrics(data) }); err != nil {
+		if err := shared.whileWanted(ctx, &pass, func() { pass.metrics(data) }); err != nil {
 			return data, err
 		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceMetrics().Len())
 	}
-	return processorhelper.NewMetrics(ctx, set, config, next, clean, changesData, f.shutdown(config))
+	return processorhelper.NewMetrics(ctx, set, config, next, clean, f.options(config, metrics)...)
 }
 
 func (f *factory) logs(
@@ -146,13 +145,13 @@ func (f *factory) logs(
 	}
 	clean := func(ctx context.Context, data plog.Logs) (plog.Logs, error) {
 		pass := walk{core: shared}
-		if err := shared.bounded(ctx, &pass, func() { pass.logs(data) }); err != nil {
+		if err := shared.whileWanted(ctx, &pass, func() { pass.logs(data) }); err != nil {
 			return data, err
 		}
 		metrics.record(ctx, &pass.counts)
 		return data, skipEmpty(data.ResourceLogs().Len())
 	}
-	return processorhelper.NewLogs(ctx, set, config, next, clean, changesData, f.shutdown(config))
+	return processorhelper.NewLogs(ctx, set, config, next, clean, f.options(config, metrics)...)
 }
 
 func (f *factory) parts(set processor.Settings, config component.Config, signal string) (*core, *instruments, error) {
@@ -164,8 +163,13 @@ func (f *factory) parts(set processor.Settings, config component.Config, signal 
 	return shared, metrics, err
 }
 
-func (f *factory) shutdown(config component.Config) processorhelper.Option {
-	return processorhelper.WithShutdown(f.giveBack(config.(*Config)))
+func (f *factory) options(config component.Config, metrics *instruments) []processorhelper.Option {
+	giveBack := f.giveBack(config.(*Config))
+	shutdown := func(ctx context.Context) error {
+		metrics.alarm.stop()
+		return giveBack(ctx)
+	}
+	return []processorhelper.Option{changesData, processorhelper.WithStart(metrics.alarm.start), processorhelper.WithShutdown(shutdown)}
 }
 
 // skipEmpty ends a batch of which nothing is left.

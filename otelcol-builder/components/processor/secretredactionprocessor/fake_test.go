@@ -23,7 +23,7 @@ var plantedPattern = regexp.MustCompile(`PLANTED[0-9]+[a-z]*|[a-z]+@[a-z]+\.org`
 // fakeFinder finds made-up secrets, so that these tests are about placement and policy, not about rules.
 type fakeFinder struct{}
 
-func (fakeFinder) FindWithin(_, text string, _ func() error) ([]detect.Finding, error) {
+func (fakeFinder) FindWithin(_, text string, _ *detect.Work) ([]detect.Finding, error) {
 	if strings.Contains(text, "PANIC") {
 		panic("a rule failed")
 	}

@@ -14,7 +14,7 @@ import (
 // Texts that stand for what was taken away.
 const (
 	contentRemoved = "[content removed]"
-	droppedText    = "[dropped by redaction]"
+	droppedStart   = "[dropped by redaction: " // the reason and a bracket follow
 	constantMask   = "[redacted]"
 	// credentialClass is the class of a value that is a secret because of its key.
 	credentialClass = "credential"
@@ -22,7 +22,7 @@ const (
 
 // markPattern finds what this processor wrote before: a second hop leaves it alone.
 var markPattern = regexp.MustCompile(
-	`\[redacted(:[a-z0-9_.-]{1,64}(:[0-9a-f]{8})?)?\]|\[content removed\]|\[dropped by redaction\]|\[truncated, [0-9]+ (bytes|values)\]`)
+	`\[redacted(:[a-z0-9_.-]{1,64}(:[0-9a-f]{8})?)?\]|\[content removed\]|\[dropped by redaction(: [a-z_]{1,32})?\]|\[truncated, [0-9]+ (bytes|values)\]`)
 
 // masker renders masks.
 type masker struct {

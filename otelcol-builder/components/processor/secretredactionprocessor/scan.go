@@ -21,7 +21,7 @@ var (
 
 // finder finds secrets and personal data; *detect.Detector is one.
 type finder interface {
-	FindWithin(key, text string, within func() error) ([]detect.Finding, error)
+	FindWithin(key, text string, work *detect.Work) ([]detect.Finding, error)
 	SecretKey(key string) bool
 }
 
@@ -35,8 +35,9 @@ type scanner struct {
 // mask returns the text with masks. It scans its own result again until nothing is found outside of masks, so that a second
 // hop has nothing left to change. An error means that the text must not pass.
 func (s *scanner) mask(key, text string, constant bool, counts *tally) (string, error) {
+	work := counts.request.workOn(text)
 	for range maximumPasses {
-		findings, err := s.find(key, text, counts)
+		findings, err := s.find(key, text, work, counts)
 		if err != nil {
 			return "", err
 		}
@@ -52,7 +53,7 @@ func (s *scanner) mask(key, text string, constant bool, counts *tally) (string, 
 	return "", errUnstable
 }
 
-func (s *scanner) find(key, text string, counts *tally) ([]detect.Finding, error) {
+func (s *scanner) find(key, text string, work *detect.Work, counts *tally) ([]detect.Finding, error) {
 	if len(text) > maximumTextBytes {
 		return nil, errTooLong
 	}
@@ -63,11 +64,10 @@ func (s *scanner) find(key, text string, counts *tally) ([]detect.Finding, error
 	}
 	counts.misses++
 	counts.bytes += int64(len(text))
-	var findings []detect.Finding
-	err := counts.work.scan(len(text), func(within func() error) (err error) {
-		findings, err = s.ask(key, text, within)
-		return err
-	})
+	if err := counts.request.wanted(); err != nil {
+		return nil, err
+	}
+	findings, err := s.ask(key, text, work)
 	if err == nil {
 		s.cache.put(sum, len(text), findings)
 	}
@@ -75,13 +75,13 @@ func (s *scanner) find(key, text string, counts *tally) ([]detect.Finding, error
 }
 
 // ask guards against a rule that panics and against findings that do not fit the text.
-func (s *scanner) ask(key, text string, within func() error) (findings []detect.Finding, err error) {
+func (s *scanner) ask(key, text string, work *detect.Work) (findings []detect.Finding, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("a rule panicked: %v", cause)
 		}
 	}()
-	if findings, err = s.finder.FindWithin(key, text, within); err != nil {
+	if findings, err = s.finder.FindWithin(key, text, work); err != nil {
 		return nil, err
 	}
 	end := 0

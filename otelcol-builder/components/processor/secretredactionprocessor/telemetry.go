@@ -15,15 +15,16 @@ const (
 	reasonError    = "detector_error"
 	reasonUnstable = "unstable"
 	reasonSize     = "size"
+	reasonCost     = "cost"
 	reasonDepth    = "depth"
 	reasonBinary   = "binary"
 	reasonPanic    = "panic"
 	reasonSummary  = "summary_collision"
 )
 
-// tally counts what happened in one batch, and bounds what its texts cost.
+// tally counts what happened in one batch.
 type tally struct {
-	work                *work
+	request             *request
 	classes             map[string]int64
 	dropped             map[string]int64
 	merged              map[string]int64
@@ -47,16 +48,19 @@ type instruments struct {
 	*metadata.TelemetryBuilder
 	signal     string
 	onlySignal metric.MeasurementOption
+	alarm      *alarm
 }
 
 func newInstruments(settings component.TelemetrySettings, signal string) (*instruments, error) {
 	builder, err := metadata.NewTelemetryBuilder(settings)
-	return &instruments{builder, signal, metric.WithAttributeSet(attribute.NewSet(attribute.String("signal", signal)))}, err
+	onlySignal := metric.WithAttributeSet(attribute.NewSet(attribute.String("signal", signal)))
+	return &instruments{builder, signal, onlySignal, newAlarm(settings.Logger)}, err
 }
 
 func (i *instruments) record(ctx context.Context, counts *tally) {
 	i.recordEach(ctx, i.ProcessorSecretRedactionFindings, "class", counts.classes)
 	i.recordEach(ctx, i.ProcessorSecretRedactionDropped, "reason", counts.dropped)
+	i.alarm.raise(counts.dropped)
 	i.recordEach(ctx, i.ProcessorSecretRedactionMergedDataPoints, "kind", counts.merged)
 	i.recordOne(ctx, i.ProcessorSecretRedactionContentRemoved, counts.content)
 	i.recordOne(ctx, i.ProcessorSecretRedactionRepairedTexts, counts.repaired)

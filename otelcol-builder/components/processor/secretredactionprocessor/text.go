@@ -59,13 +59,15 @@ func (w *walk) scanned(key, text string) string {
 
 func (w *walk) drop(reason string) string {
 	w.counts.drop(reason)
-	return droppedText
+	return droppedStart + reason + "]"
 }
 
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, errTooLong), errors.Is(err, errTooCostly):
+	case errors.Is(err, errTooLong):
 		return reasonSize
+	case errors.Is(err, detect.ErrTooCostly):
+		return reasonCost
 	case errors.Is(err, errUnstable):
 		return reasonUnstable
 	default:
@@ -118,7 +120,7 @@ func (w *walk) secretText(text, key string) string {
 		return w.scanned(key, text) // a secret may have the form of a placeholder: <ghp_...>
 	}
 	finding := detect.Finding{Class: credentialClass}
-	if findings, err := w.find(key, text, &w.counts); err == nil {
+	if findings, err := w.find(key, text, w.counts.request.workOn(text), &w.counts); err == nil {
 		for _, each := range outsideMarks(text, findings) {
 			if !each.LowEntropy {
 				finding, secret = each, text[each.Start:each.End]

@@ -3,7 +3,6 @@ package secretredactionprocessor
 import (
 	"context"
 	"hash/maphash"
-	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
@@ -14,15 +13,13 @@ type core struct {
 	content ContentConfig
 	keys    *keyBook // facts of single keys, which were scanned as well
 	paths   *keyBook // facts of dotted paths of nested keys
-	limit   time.Duration
 }
 
-// bounded runs a pass within the bound of one request; an error means that the request was given up and does not pass.
-func (c *core) bounded(ctx context.Context, pass *walk, run func()) error {
-	return bounded(ctx, c.limit, func(one *work) {
-		pass.counts.work = one
-		run()
-	})
+// whileWanted runs a pass; an error means that the request was given up and does not pass.
+func (c *core) whileWanted(ctx context.Context, pass *walk, run func()) error {
+	pass.counts.request = &request{ctx: ctx}
+	run()
+	return pass.counts.request.ended
 }
 
 // walk is one pass over one batch.
@@ -202,7 +199,7 @@ func (w *walk) container(value pcommon.Value, at place) {
 	if at.depth >= maximumDepth {
 		w.changed("")
 		value.SetStr(w.drop(reasonDepth))
-		at.budget.take(len(droppedText))
+		at.budget.take(len(value.Str()))
 		return
 	}
 	at.depth++

@@ -2,11 +2,13 @@ package secretredactionprocessor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"strconv"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -23,16 +25,16 @@ type endless struct {
 	cancel context.CancelFunc
 }
 
-func (e endless) FindWithin(key, text string, within func() error) ([]detect.Finding, error) {
+func (e endless) FindWithin(key, text string, work *detect.Work) ([]detect.Finding, error) {
 	if strings.Contains(text, "GIVEN UP") {
 		e.cancel()
 	}
 	for strings.Contains(text, "ENDLESS") {
-		if err := within(); err != nil {
+		if err := work.Spend(1); err != nil {
 			return nil, err
 		}
 	}
-	return e.fakeFinder.FindWithin(key, text, within)
+	return e.fakeFinder.FindWithin(key, text, work)
 }
 
 func bodies(texts ...string) plog.Logs {
@@ -44,53 +46,40 @@ func bodies(texts ...string) plog.Logs {
 	return logs
 }
 
-func TestWhatCostsMoreThanARequestMayIsDroppedAndTheNextRequestPasses(t *testing.T) {
-	core := coreWith(defaultConfig(), endless{})
-	core.limit = 10 * time.Millisecond
-	logs := bodies("the first "+sentence, "an ENDLESS text", "the last "+sentence)
-	pass := walk{core: core}
-	failOn(t, core.bounded(t.Context(), &pass, func() { pass.logs(logs) }))
-	records := logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
-	equal(t, "before", records.At(0).Body().Str(), "the first it used "+masked+" twice")
-	equal(t, "the costly one", records.At(1).Body().Str(), droppedText)
-	equal(t, "after", records.At(2).Body().Str(), droppedText)
-	equal(t, "counted", pass.counts.dropped[reasonSize], 2)
-	again := bodies("the last " + sentence)
-	next := walk{core: core}
-	failOn(t, core.bounded(t.Context(), &next, func() { next.logs(again) }))
-	equal(t, "the next request", again.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0).Body().Str(), "the last it used "+masked+" twice")
+func bodyOf(logs plog.Logs, index int) string {
+	return logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(index).Body().Str()
 }
 
-func TestManySmallTextsCountTogether(t *testing.T) {
+func TestATextThatIsTooCostlyIsDroppedAndNoOtherTextOfTheRequest(t *testing.T) {
 	core := coreWith(defaultConfig(), endless{})
-	core.limit = -1 // the clock of a thread may not have moved yet
-	var texts []string
-	for i := range 3 * textsPerCheck {
-		texts = append(texts, "a text of its own "+strconv.Itoa(i))
-	}
+	logs := bodies("the first "+sentence, "an ENDLESS text", "another ENDLESS text", "the last "+sentence)
 	pass := walk{core: core}
-	failOn(t, core.bounded(t.Context(), &pass, func() { pass.logs(bodies(texts...)) }))
-	if dropped := pass.counts.dropped[reasonSize]; dropped < textsPerCheck {
-		t.Errorf("%d texts dropped", dropped)
-	}
+	failOn(t, core.whileWanted(t.Context(), &pass, func() { pass.logs(logs) }))
+	equal(t, "before", bodyOf(logs, 0), "the first it used "+masked+" twice")
+	equal(t, "the costly one", bodyOf(logs, 1), "[dropped by redaction: cost]")
+	equal(t, "the next one", bodyOf(logs, 2), "[dropped by redaction: cost]")
+	equal(t, "after", bodyOf(logs, 3), "the last it used "+masked+" twice")
+	equal(t, "counted", pass.counts.dropped[reasonCost], 2)
+	equal(t, "reasons", len(pass.counts.dropped), 1)
 }
 
 func TestARequestThatWasGivenUpIsRefusedAndPassesNothing(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	sink := &consumertest.LogsSink{}
-	made := &factory{cores: map[*Config]*sharedCore{}}
-	config := defaultConfig()
-	made.cores[config] = &sharedCore{core: coreWith(config, endless{cancel: cancel})}
-	settings := processor.Settings{ID: processortest.NewNopSettings(NewFactory().Type()).ID, TelemetrySettings: componenttest.NewNopTelemetrySettings()}
-	logs, err := made.logs(t.Context(), settings, config, sink)
-	failOn(t, err)
-	err = logs.ConsumeLogs(ctx, bodies("GIVEN UP in an ENDLESS text", sentence))
-	if !errors.Is(err, context.Canceled) || sink.LogRecordCount() != 0 {
-		t.Errorf("%v, %d records passed", err, sink.LogRecordCount())
+	for _, texts := range [][]string{{"GIVEN UP in an ENDLESS text", sentence}, {"GIVEN UP", sentence}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		sink := &consumertest.LogsSink{}
+		made := &factory{cores: map[*Config]*sharedCore{}}
+		config := defaultConfig()
+		made.cores[config] = &sharedCore{core: coreWith(config, endless{cancel: cancel})}
+		settings := processor.Settings{ID: processortest.NewNopSettings(NewFactory().Type()).ID, TelemetrySettings: componenttest.NewNopTelemetrySettings()}
+		logs, err := made.logs(t.Context(), settings, config, sink)
+		failOn(t, err)
+		err = logs.ConsumeLogs(ctx, bodies(texts...))
+		if !errors.Is(err, context.Canceled) || sink.LogRecordCount() != 0 {
+			t.Errorf("%v, %d records passed", err, sink.LogRecordCount())
+		}
 	}
 }
 
-// The real detector on the text of which 64 KiB once took seconds: a bound on the request ends it wherever it is.
 func TestTheRealDetectorStopsWhenTheRequestEnds(t *testing.T) {
 	core, err := newCore(defaultConfig())
 	failOn(t, err)
@@ -98,7 +87,63 @@ func TestTheRealDetectorStopsWhenTheRequestEnds(t *testing.T) {
 	cancel()
 	pass := walk{core: core}
 	logs := bodies(strings.Repeat("password= -sig= $2a$ ", 10_000))
-	if err := core.bounded(ctx, &pass, func() { pass.logs(logs) }); !errors.Is(err, context.Canceled) {
+	if err := core.whileWanted(ctx, &pass, func() { pass.logs(logs) }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// prompts are messages as the SDK sends them: Markdown and code of our own pages, in JSON.
+func prompts(t *testing.T, number, size int) []string {
+	t.Helper()
+	pages, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "docs", "*.md"))
+	failOn(t, err)
+	if len(pages) == 0 {
+		t.Skip("the pages are not here")
+	}
+	var all strings.Builder
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		failOn(t, err)
+		all.Write(text)
+	}
+	var made []string
+	for index := range number {
+		start := index * 1009 % (all.Len() - size)
+		text, err := json.Marshal([]map[string]any{{"role": "user", "parts": []map[string]string{
+			{"type": "text", "content": all.String()[start : start+size]},
+		}}})
+		failOn(t, err)
+		made = append(made, string(text))
+	}
+	return made
+}
+
+func TestPromptsOfMarkdownPassHoweverManyThereAre(t *testing.T) {
+	for _, size := range []int{8 << 10, 24 << 10} {
+		core, err := newCore(defaultConfig())
+		failOn(t, err)
+		core.content = ContentConfig{Action: actionRedact, MaxBytes: 32 << 10}
+		data, span := oneSpan()
+		for index, prompt := range prompts(t, 48, size) {
+			span.Attributes().PutStr(fmt.Sprintf("gen_ai.input.messages.%d", index), prompt)
+		}
+		if counts := cleanTraces(core, data); len(counts.dropped) > 0 {
+			t.Errorf("%d bytes: dropped %v", size, counts.dropped)
+		}
+	}
+}
+
+func TestLinesFullOfSecretsAreMaskedAndNotDropped(t *testing.T) {
+	core, err := newCore(defaultConfig())
+	failOn(t, err)
+	var text strings.Builder
+	for index := range 1000 {
+		fmt.Fprintf(&text, "user%d logged in from a%d@corp%d.io with token=ghp_%036x and api_key=a8Kd03jfLs92mZqPw7XcVb51nRtYu%04d\n",
+			index, index, index%99, index*0x9e3779b97f4a7c1, index)
+	}
+	logs := bodies(text.String())
+	counts := cleanLogs(core, logs)
+	if len(counts.dropped) > 0 || strings.Contains(bodyOf(logs, 0), "a8Kd03jf") {
+		t.Errorf("dropped %v, then %.200s", counts.dropped, bodyOf(logs, 0))
 	}
 }

@@ -21,6 +21,9 @@ func (s *scan) assignment(start, end int) {
 	}
 	nameStart, nameEnd := s.nameAround(start, end)
 	s.done[handlerAssign] = nameEnd
+	if !s.goOn(stepsOfName) {
+		return
+	}
 	name := s.text[nameStart:nameEnd]
 	power := nameStrength(s.text[s.spokenName(nameStart, name):nameEnd])
 	if power == noSecret {

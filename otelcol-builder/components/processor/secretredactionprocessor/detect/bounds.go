@@ -2,12 +2,8 @@ package detect
 
 import "strings"
 
-const (
-	// longestJudged is how much of a value is looked at to tell whether it is random: what is longer is judged by its beginning.
-	longestJudged = 256
-	// handlersPerCheck: after so many looks at words a scan asks whether to go on.
-	handlersPerCheck = 128
-)
+// longestJudged is how much of a value is looked at to tell whether it is random: what is longer is judged by its beginning.
+const longestJudged = 256
 
 // judged returns the part of a value by which it is judged.
 func judged(value string) string { return value[:min(len(value), longestJudged)] }
@@ -45,17 +41,4 @@ func (p *place) next(text, literal string, position int) int {
 		p.at += position
 	}
 	return p.at
-}
-
-// goOn says whether a scan may look further. It asks whoever bounds the request now and then, and keeps the answer.
-func (s *scan) goOn() bool {
-	if s.stopped != nil {
-		return false
-	}
-	if s.looks++; s.looks < handlersPerCheck || s.within == nil {
-		return true
-	}
-	s.looks = 0
-	s.stopped = s.within()
-	return s.stopped == nil
 }

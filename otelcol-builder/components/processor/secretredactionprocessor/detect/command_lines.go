@@ -52,6 +52,9 @@ func commandHandler(index int, program command) handler {
 		if stop := strings.IndexByte(line, '\n'); stop >= 0 {
 			line = line[:stop]
 		}
+		if !s.goOn(len(line)) {
+			return
+		}
 		if len(flags) == 0 {
 			s.positional(program.name, line, end)
 			return

@@ -67,8 +67,8 @@ func (d *Detector) Find(key, text string) ([]Finding, error) {
 	return d.FindWithin(key, text, nil)
 }
 
-// FindWithin does the same within a bound: it asks again and again whether to go on, and ends with the error it is given.
-func (d *Detector) FindWithin(key, text string, within func() error) ([]Finding, error) {
+// FindWithin does the same within the bound of the text, and ends with an error where that is reached.
+func (d *Detector) FindWithin(key, text string, work *Work) ([]Finding, error) {
 	if len(text) > MaxTextBytes {
 		return nil, fmt.Errorf("text of %d bytes is longer than the %d bytes that are scanned", len(text), MaxTextBytes)
 	}
@@ -76,11 +76,11 @@ func (d *Detector) FindWithin(key, text string, within func() error) ([]Finding,
 		return nil, nil
 	}
 	if !strings.Contains(text, maskStart) {
-		return d.findInSegment(key, text, 0, within)
+		return d.findInSegment(key, text, 0, work)
 	}
 	var found []Finding
 	for _, segment := range unmaskedSegments(text) {
-		inside, err := d.findInSegment(key, text[segment.start:segment.end], 0, within)
+		inside, err := d.findInSegment(key, text[segment.start:segment.end], 0, work)
 		if err != nil {
 			return nil, err
 		}
@@ -94,10 +94,10 @@ func (d *Detector) FindWithin(key, text string, within func() error) ([]Finding,
 }
 
 // findInSegment scans a text without masks; the depth counts how often it was unwrapped.
-func (d *Detector) findInSegment(key, text string, depth int, within func() error) ([]Finding, error) {
+func (d *Detector) findInSegment(key, text string, depth int, work *Work) ([]Finding, error) {
 	s := d.scans.Get().(*scan)
 	s.begin(key, text, depth)
-	s.within = within
+	s.work = work
 	s.run()
 	found, err := s.result(), s.stopped
 	s.end()
@@ -110,7 +110,7 @@ func (d *Detector) findInSegment(key, text string, depth int, within func() erro
 
 // findInside scans what a scan has unwrapped. Where the bound is reached the scan around it ends as well.
 func (s *scan) findInside(text string) []Finding {
-	found, err := s.detector.findInSegment("", text, s.depth+1, s.within)
+	found, err := s.detector.findInSegment("", text, s.depth+1, s.work)
 	if err != nil {
 		s.stopped = err
 	}

@@ -11,6 +11,7 @@ func (s *scan) matchExternalRules() {
 	if len(s.runs) == 0 {
 		return
 	}
+	s.own = s.sortedFindings(false)
 	for _, rule := range s.detector.always {
 		s.matchRule(&s.detector.rules[rule], 0, len(s.text))
 	}
@@ -40,7 +41,7 @@ func (s *scan) matchRuleAt(rule *externalRule, hits []ruleHit) {
 		if !s.worthwhile(rule, hit.position) {
 			continue
 		}
-		from, to := s.neighbourhood(hit.position)
+		from, to := s.neighbourhood(rule, hit.position)
 		if start >= 0 && from <= end {
 			end = max(end, to)
 			continue
@@ -63,11 +64,12 @@ func (s *scan) worthwhile(rule *externalRule, position int) bool {
 	case rule.generic:
 		return s.genericNear(position)
 	}
-	for _, run := range s.runsFrom(position - ruleReach) {
-		if run.start > position+ruleReach {
+	reach := min(rule.reach, ruleReach)
+	for _, run := range s.runsFrom(position - reach) {
+		if run.start > position+reach {
 			return false
 		}
-		if position-run.start > ruleReach && run.end-position > ruleReach {
+		if position-run.start > reach && run.end-position > reach {
 			return false // deep inside of encoded data: no vendor's token is that long, and JSON web tokens are found by their shape
 		}
 		// A secret may be cut into runs by a character such as '=': a part of its length is enough to look.
@@ -94,7 +96,7 @@ func (s *scan) genericNear(position int) bool {
 // covered says whether a rule of our own has found a run already.
 func (s *scan) covered(run span) bool {
 	if len(s.found) > mostCompared {
-		return false
+		return s.coveredByOwn(run)
 	}
 	for index := range s.found {
 		if s.found[index].Start <= run.start && s.found[index].End >= run.end && !s.found[index].LowEntropy {
@@ -102,6 +104,12 @@ func (s *scan) covered(run span) bool {
 		}
 	}
 	return false
+}
+
+// coveredByOwn answers for many findings, by those that the first pass made.
+func (s *scan) coveredByOwn(run span) bool {
+	behind, _ := slices.BinarySearchFunc(s.own, run.start+1, func(found span, at int) int { return found.start - at })
+	return behind > 0 && s.own[behind-1].end >= run.end
 }
 
 // endsAssignment says whether the text between a word and a value ends like an assignment.
@@ -120,11 +128,11 @@ func (s *scan) runsFrom(position int) []span {
 }
 
 // neighbourhood returns the piece of text around a keyword; short texts are taken whole.
-func (s *scan) neighbourhood(position int) (int, int) {
+func (s *scan) neighbourhood(rule *externalRule, position int) (int, int) {
 	if len(s.text) <= 2*ruleReach {
 		return 0, len(s.text)
 	}
-	from, to := max(0, position-ruleReach), min(len(s.text), position+4*ruleReach)
+	from, to := max(0, position-min(rule.reach, ruleReach)), min(len(s.text), position+min(rule.reach, 4*ruleReach))
 	for limit := max(0, from-64); from > limit && isWordByte(s.text[from-1]); {
 		from--
 	}
@@ -136,12 +144,11 @@ func (s *scan) neighbourhood(position int) (int, int) {
 
 func (s *scan) matchRule(rule *externalRule, from, to int) {
 	piece := s.text[from:to]
-	pattern := rule.patternFor(piece)
-	if pattern == nil {
+	if !s.goOn(len(piece)) {
 		return
 	}
-	s.looks = handlersPerCheck // a pattern costs as much as many looks
-	if !s.goOn() {
+	pattern := rule.patternFor(piece)
+	if pattern == nil || !s.goOn(stepsOfPattern*len(piece)) {
 		return
 	}
 	for _, match := range pattern.FindAllStringSubmatchIndex(piece, -1) {
@@ -153,13 +160,13 @@ func (s *scan) matchRule(rule *externalRule, from, to int) {
 		if rule.entropy != 0 && entropy(secret) <= rule.entropy {
 			continue
 		}
+		if rule.generic && !acceptGeneric(piece[max(0, match[0]-genericReach):start], secret) || rule.password && !acceptQuotedPassword(secret) {
+			continue
+		}
+		if !s.goOn(stepsOfMatch) {
+			return
+		}
 		if rule.allows(piece, match[0], match[1], secret) {
-			continue
-		}
-		if rule.generic && !acceptGeneric(piece[max(0, match[0]-genericReach):start], secret) {
-			continue
-		}
-		if rule.password && !acceptQuotedPassword(secret) {
 			continue
 		}
 		s.add(from+start, from+end, rule.class)
@@ -177,45 +184,6 @@ func secretPlace(rule *externalRule, match []int) (int, int) {
 		}
 	}
 	return match[0], match[1]
-}
-
-// allows says whether an allowlist of the rule speaks against a match. Texts have no commit and no path.
-func (r *externalRule) allows(piece string, start, end int, secret string) bool {
-	for _, list := range r.allowlists {
-		target := secret
-		switch list.RegexTarget {
-		case "match":
-			target = strings.Trim(piece[start:end], "\n")
-		case "line":
-			target = lineAround(piece, start, end)
-		}
-		byPattern := list.RegexAllowed(target)
-		byWord, _ := list.ContainsStopWord(secret)
-		if list.MatchCondition == 0 {
-			if byPattern || byWord {
-				return true
-			}
-			continue
-		}
-		needs := len(list.Paths) > 0 || len(list.Commits) > 0
-		if !needs && (len(list.Regexes) == 0 || byPattern) && (len(list.StopWords) == 0 || byWord) {
-			return true
-		}
-	}
-	return false
-}
-
-// longestLine bounds what an allowlist sees of a line on either side of a match.
-const longestLine = 512
-
-func lineAround(text string, start, end int) string {
-	from, to := max(0, start-longestLine), min(len(text), end+longestLine)
-	text, start, end = text[from:to], start-from, end-from
-	begin := strings.LastIndexByte(text[:start], '\n') + 1
-	if next := strings.IndexByte(text[end:], '\n'); next >= 0 {
-		return text[begin : end+next]
-	}
-	return text[begin:]
 }
 
 // entropy returns Shannon's entropy of a text in bits per byte.

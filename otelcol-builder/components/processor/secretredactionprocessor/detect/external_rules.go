@@ -21,12 +21,13 @@ type externalRule struct {
 	group    int
 	entropy  float64
 	shortest int // bytes that its secret has at least
+	reach    int // how far from its keyword a match of it may begin or end
 	generic  bool
 	password bool // its secret is whatever stands between quotes
 	// anyCharacter: its secret may hold signs, so that no run of token characters tells where one is.
 	anyCharacter bool
 	alternatives []alternative
-	allowlists   []*gitleaks.Allowlist
+	allowlists   []allowlist
 }
 
 var (
@@ -121,22 +122,38 @@ func convertRules(parsed gitleaks.Config) ([]externalRule, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
 		}
-		alternatives, err := alternativesOf(rule.Regex, pattern, rule.SecretGroup)
+		allowlists, err := newAllowlists(append(append([]*gitleaks.Allowlist{}, rule.Allowlists...), parsed.Allowlists...))
 		if err != nil {
 			return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
+		}
+		generic := strings.Contains(rule.RuleID, "generic")
+		regex, looksAround := rule.Regex, generic || slices.ContainsFunc(allowlists, seesMore)
+		if !looksAround {
+			if regex, err = withoutLead(rule.Regex, pattern); err != nil {
+				return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
+			}
+		}
+		alternatives, err := alternativesOf(regex, pattern, rule.SecretGroup)
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w", rule.RuleID, err)
+		}
+		reach := anyReach
+		if !looksAround {
+			reach = reachOf(pattern, rule.Keywords, alternatives)
 		}
 		rules = append(rules, externalRule{
 			class:        strings.ReplaceAll(rule.RuleID, "-", "_"),
 			keywords:     rule.Keywords,
-			regex:        rule.Regex,
+			regex:        regex,
 			group:        rule.SecretGroup,
 			entropy:      rule.Entropy,
 			shortest:     shortestCapture(pattern, rule.SecretGroup),
-			generic:      strings.Contains(rule.RuleID, "generic"),
+			reach:        reach,
+			generic:      generic,
 			password:     strings.Contains(rule.RuleID, "tf-password"),
 			anyCharacter: capturesSigns(pattern, rule.SecretGroup) && !isEverywhere(rule.Keywords),
 			alternatives: alternatives,
-			allowlists:   append(append([]*gitleaks.Allowlist{}, rule.Allowlists...), parsed.Allowlists...),
+			allowlists:   allowlists,
 		})
 	}
 	if len(rules) == 0 {

@@ -85,6 +85,9 @@ func (s *scan) authorization(_, end int) {
 	if stop := strings.IndexAny(line, "\r\n"); stop >= 0 {
 		line = line[:stop]
 	}
+	if !s.goOn(len(line)) {
+		return
+	}
 	for _, field := range []string{"Signature=", "signature=", "response=", "token=", "Token ", "token ", "ApiKey ", "apikey ", "GenieKey ", "SSWS ", "OAuth ", "Key ", "key ", "Splunk ", "Api-Token ", "Zoho-oauthtoken ", "MAC id=", "Discogs token="} {
 		place := strings.Index(line, field)
 		if place < 0 || place > 0 && isAlnum(line[place-1]) {

@@ -1,5 +1,7 @@
 package detect
 
+import "strings"
+
 // SecretKey says whether the value under an attribute key is a secret whatever it looks like.
 func (d *Detector) SecretKey(key string) bool {
 	switch power := nameStrength(key); power {
@@ -43,10 +45,31 @@ func (s *scan) matchKeyContext() {
 		}
 	}
 	prefix := s.key + "="
-	for _, finding := range s.findInside(prefix + s.text) {
+	seen := withinKeyReach(s.text)
+	findings := s.findInside(prefix + seen)
+	if last := len(findings) - 1; last >= 0 && findings[last].End == len(prefix)+len(seen) && len(seen) < len(s.text) {
+		findings = s.findInside(prefix + s.text)
+	}
+	for _, finding := range findings {
 		if finding.End > len(prefix) {
 			finding.Start, finding.End = max(0, finding.Start-len(prefix)), finding.End-len(prefix)
 			s.addFinding(finding)
 		}
 	}
+}
+
+// keyReach is how much of a text is read as the value of its key: what stands further behind a name has nothing to do with it, and
+// was scanned without it. A finding that reaches the end of the part has the whole text read.
+const keyReach = 2048
+
+// withinKeyReach returns the beginning of a text, which ends between two words where there are any.
+func withinKeyReach(text string) string {
+	if len(text) <= keyReach {
+		return text
+	}
+	text = text[:keyReach]
+	if blank := strings.LastIndexAny(text, " \n"); blank > keyReach/2 {
+		return text[:blank]
+	}
+	return text
 }

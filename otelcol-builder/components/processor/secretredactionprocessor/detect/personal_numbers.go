@@ -13,6 +13,9 @@ func (s *scan) numbers() {
 		if !isDigit(text[position]) {
 			continue
 		}
+		if !s.goOn(stepsOfGroup) {
+			return
+		}
 		if chosen.iban && position >= 2 && s.bankAccount(position-2) {
 			position = s.groupEnd(position)
 			continue

@@ -105,12 +105,17 @@ func alternativesOf(regex *regexp.Regexp, pattern *syntax.Regexp, group int) ([]
 	return all, nil
 }
 
+// possibleIn says whether a text holds what the pattern cannot match without.
+func (a *alternative) possibleIn(text string) bool {
+	return !slices.ContainsFunc(a.required, func(each requirement) bool { return !each.isMet(text) })
+}
+
 // patternFor returns what to try on a text: nothing, or the only alternative that may match, or the whole pattern.
 func (r *externalRule) patternFor(text string) *regexp.Regexp {
 	var only *regexp.Regexp
 	for index := range r.alternatives {
 		one := &r.alternatives[index]
-		if slices.ContainsFunc(one.required, func(each requirement) bool { return !each.isMet(text) }) {
+		if !one.possibleIn(text) {
 			continue
 		}
 		if only != nil {

@@ -31,6 +31,7 @@ type scan struct {
 	text            string
 	depth           int
 	found           []Finding
+	own             []span // places of the secrets that the first pass found
 	runs            []span
 	hits            []ruleHit
 	classes         uint8             // of the bytes of the text
@@ -46,8 +47,7 @@ type scan struct {
 	refusedToken    int
 	hitWord, hitEnd int // the word for which rules were noted last
 	versionEnd      int // of the version of four parts that was met last
-	within          func() error
-	looks           int
+	work            *Work
 	stopped         error
 }
 
@@ -59,19 +59,22 @@ func (s *scan) begin(key, text string, depth int) {
 	s.done, s.commands = [handlerKinds]int{}, [longestCommands]int{}
 	s.tokens, s.bare, s.inside, s.kinds = reach{}, [2]reach{}, reach{}, [len(s.kinds)]reach{}
 	s.ends, s.spacedEnds = place{from: -1}, place{from: -1}
-	s.refused, s.refusedToken, s.looks, s.stopped = -1, -1, 0, nil
+	s.refused, s.refusedToken, s.stopped = -1, -1, nil
 	s.hitWord, s.versionEnd = -1, 0
 }
 
 // end drops what refers to the text, so that the pool keeps nothing alive.
 func (s *scan) end() {
-	s.key, s.text, s.within = "", "", nil
+	s.key, s.text, s.work, s.own = "", "", nil, nil
 	if cap(s.found) > 1024 || cap(s.hits) > 65536 || cap(s.runs) > 65536 {
 		s.found, s.hits, s.runs = nil, nil, nil
 	}
 }
 
 func (s *scan) run() {
+	if !s.goOn(len(s.text)) {
+		return
+	}
 	s.collectRuns()
 	for _, look := range []func(*scan){
 		(*scan).matchWords, (*scan).matchExternalRules, (*scan).matchBotTokens, (*scan).matchKeyContext, (*scan).numbers,
@@ -103,7 +106,7 @@ func (s *scan) askHandlers(outputs []int, end int) {
 	for _, index := range outputs {
 		word := &s.detector.words[index]
 		for _, handler := range word.handlers {
-			if !s.goOn() {
+			if !s.goOn(stepsOfLook) {
 				return
 			}
 			handler(s, end-len(word.text), end)

@@ -28,7 +28,7 @@ func (s *scan) matchUnnamed() {
 		return
 	}
 	next := 0
-	findings := s.sortedFindings()
+	findings := s.sortedFindings(true)
 	for _, run := range s.runs {
 		if length := run.end - run.start; length < shortestUnnamed-2 || length > longestUnnamed {
 			continue
@@ -39,7 +39,7 @@ func (s *scan) matchUnnamed() {
 		if next < len(findings) && findings[next].start < run.end {
 			continue // found already
 		}
-		if !s.goOn() {
+		if !s.goOn(stepsOfLook) {
 			return
 		}
 		if found, end, ok := s.unnamedAt(run); ok && acceptUnnamed(found) {
@@ -48,11 +48,13 @@ func (s *scan) matchUnnamed() {
 	}
 }
 
-// sortedFindings returns the places of what was found, in order.
-func (s *scan) sortedFindings() []span {
+// sortedFindings returns the places of what was found, in order; all, or those of secrets.
+func (s *scan) sortedFindings(all bool) []span {
 	places := make([]span, 0, len(s.found))
 	for _, each := range s.found {
-		places = append(places, span{each.Start, each.End})
+		if all || !each.LowEntropy {
+			places = append(places, span{each.Start, each.End})
+		}
 	}
 	slices.SortFunc(places, func(a, b span) int { return a.start - b.start })
 	end := 0

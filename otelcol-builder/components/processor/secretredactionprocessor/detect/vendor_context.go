@@ -62,6 +62,9 @@ func (s *scan) vendorValue(start int, gap string, run span) bool {
 	if len(text) > longestVendorID || len(text) < shortestVendorValue {
 		return false
 	}
+	if !s.goOn(stepsOfContext) {
+		return true
+	}
 	power := contextStrength(strings.ToLower(s.text[max(0, start-24):start]), strings.ToLower(gap))
 	if power == noSecret || run.end < len(s.text) && (s.text[run.end] == '(' || s.text[run.end] == '@') || run.start > 0 && s.text[run.start-1] == '@' {
 		return false

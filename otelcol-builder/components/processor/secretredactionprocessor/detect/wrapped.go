@@ -21,7 +21,7 @@ func (s *scan) matchWrapped() {
 		s.matchEscaped()
 	}
 	for _, run := range s.runs {
-		if !s.goOn() {
+		if !s.goOn(stepsOfLook) {
 			return
 		}
 		if run.end-run.start >= shortestWrapped && run.end-run.start <= longestUnwrapped {
@@ -94,6 +94,8 @@ const (
 	typesetLead = 0xe2 // begins the others
 )
 
+const longestHTMLEscape = len("&quot;")
+
 var htmlEscapes = map[string]string{"&quot;": `"`, "&apos;": "'", "&amp;": "&", "&lt;": "<", "&gt;": ">", "&#34;": `"`, "&#39;": "'", "&#x27;": "'", "&#61;": "="}
 
 // escapeAt returns what an escape stands for and how long it is; 0 when it is none.
@@ -112,9 +114,9 @@ func escapeAt(text string) (string, int) {
 			}
 		}
 	case '&':
-		for escape, plain := range htmlEscapes {
-			if strings.HasPrefix(text, escape) {
-				return plain, len(escape)
+		if end := strings.IndexByte(text[:min(len(text), longestHTMLEscape)], ';'); end > 0 {
+			if plain := htmlEscapes[text[:end+1]]; plain != "" {
+				return plain, end + 1
 			}
 		}
 	case '\\':
