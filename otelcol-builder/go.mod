@@ -65,6 +65,7 @@ require (
 	go.opentelemetry.io/collector/service v0.158.0
 	golang.org/x/sys v0.47.0
 	otel-rl.example/otelcol-rl/exporter/durableotlpexporter v0.1.0
+	otel-rl.example/otelcol-rl/exporter/linefileexporter v0.1.0
 	otel-rl.example/otelcol-rl/extension/credentialfilesextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/queuestorageextension v0.1.0
 	otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0
@@ -524,6 +525,8 @@ replace otel-rl.example/otelcol-rl/extension/credentialfilesextension v0.1.0 => 
 replace otel-rl.example/otelcol-rl/receiver/ownlogsreceiver v0.1.0 => ../components/receiver/ownlogsreceiver
 
 replace otel-rl.example/otelcol-rl/exporter/durableotlpexporter v0.1.0 => ../components/exporter/durableotlpexporter
+
+replace otel-rl.example/otelcol-rl/exporter/linefileexporter v0.1.0 => ../components/exporter/linefileexporter
 
 replace otel-rl.example/otelcol-rl/processor/sidesinkprocessor v0.1.0 => ../components/processor/sidesinkprocessor
 

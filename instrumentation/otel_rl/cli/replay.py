@@ -128,10 +128,10 @@ def _source(path: Path, run_id: str | None) -> RunSource:
     source = find_run(path, run_id)
     if not source.files:
         raise UnusableInput(f"{source.path} holds no files of traces, metrics or logs; everything was sent as it ran")
-    if source.others and source.files[0].process is None:
+    if source.is_mixed:
         raise UnusableInput(
-            f"{path} is the output of a collector with {len(source.others) + 1} runs in the same files, which are sent"
-            " as wholes; send them with a collector's otlpjsonfile receiver"
+            f"{source.path} is the output of a collector with several runs in the same files, which are sent as"
+            " wholes; send them with `otel-rl collector run --with replay`"
         )
     return source
 

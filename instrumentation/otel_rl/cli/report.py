@@ -25,10 +25,10 @@ rollouts, tool and model calls, rewards, errors, who is missing, what was droppe
 server."""
 
 _EPILOG = """\
-DIR can be the data directory (the newest run is shown), one run in it, or the folder into which a collector writes
-traces.jsonl, metrics.jsonl and logs.jsonl. The path of the page is printed on stdout, everything else on stderr: the
-first findings in three lines, and its address to click on (not with OTEL_RL_QUIET=true). With --json findings and
-trajectories go to stdout, and not the path.
+DIR can be the data directory (the newest run is shown), one run in it, or a folder into which collectors write
+traces.jsonl, metrics.jsonl and logs.jsonl, or one with such folders. The path of the page is printed on stdout,
+everything else on stderr: the first findings in three lines, and its address to click on (not with
+OTEL_RL_QUIET=true). With --json findings and trajectories go to stdout, and not the path.
 
 Exit status: 0 the page is written, 2 it could not be made, 3 it is written and --fail-if found something."""
 

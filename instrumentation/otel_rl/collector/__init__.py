@@ -5,6 +5,7 @@ Modules:
     checks: the problems of a merged configuration, each with its fix.
     composed: one checked configuration file from a selection of parts.
     run: the start of otelcol-rl with a composed configuration.
+    data_folder: the folder that one start of role local writes into.
     binary: the program otelcol-rl: finding it, building it, its own validation.
     errors: the exception for a configuration that is refused.
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.collector import binary, composed
+from otel_rl.collector import binary, composed, data_folder
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import credentials
@@ -27,7 +27,8 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     Raises:
         Refused: it cannot work or cannot start; one line for each reason.
     """
-    configuration = composed.compose(selection, environ)
+    variables = data_folder.for_this_start(selection, environ)
+    configuration = composed.compose(selection, variables)
     composed.refuse(host.start_problems(configuration.values))
     program = binary.find_program(environ)
     if program is None:
@@ -37,13 +38,14 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
     warnings = [f"warning: {warning}" for warning in configuration.warnings]
-    for line in [*warnings, *_first_lines(selection, configuration.values, file)]:
+    where = data_folder.in_words(configuration.values, is_own=variables != environ)
+    for line in [*warnings, *_first_lines(selection, configuration.values, file), *where]:
         print(f"otel-rl collector: {addresses.without_secrets(line)}", file=sys.stderr)  # noqa: T201 - a foreground command
     sys.stderr.flush()
     command = [str(program), "--config", str(file)]
     os.umask(0o077)  # the collector's files hold what it is there to protect: for this user only
     try:
-        os.execve(program, command, {**_memory_limit(configuration.values), **environ})  # noqa: S606  (no shell is wanted)
+        os.execve(program, command, {**_memory_limit(configuration.values), **variables})  # noqa: S606  (no shell is wanted)
     except OSError as error:
         raise Refused(f"{program} cannot be started: {error.strerror}; {binary.HOW_TO_GET_IT}") from None
 

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from collector_process import CollectorProcess
 from loopback_ports import free_ports
+from otlp import span, trace_resource
+
+from otel_rl.store.reader import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,6 +135,57 @@ def test_a_second_agent_on_one_queue_folder_is_one_line_and_nothing_starts(run, 
     (line,) = second.log().splitlines()
     assert f"another collector uses the queue folder {queue}" in line
     assert "OTEL_RL_COLLECTOR_QUEUE_DIR" in line
+
+
+def numbered(first: int) -> list[dict[str, Any]]:
+    return [trace_resource([span(f"span {number}") for number in range(first, first + 100)])]
+
+
+def names_in(folder: Path) -> list[str]:
+    lines = (line for file in folder.rglob("traces*.jsonl") for line in file.read_text().splitlines())
+    groups = (scope for line in lines for group in json.loads(line)["resourceSpans"] for scope in group["scopeSpans"])
+    return sorted(span["name"] for group in groups for span in group["spans"])
+
+
+def test_two_jobs_beside_each_other_lose_nothing_and_leave_one_report(run, tmp_path: Path):
+    collectors = []
+    for _ in range(2):
+        collectors.append(run("--role", "local", OTEL_RL_COLLECTOR_DATA_DIR=""))
+        collectors[-1].wait_until_ready()
+    for first in range(0, 1000, 100):
+        for number, collector in enumerate(collectors):
+            collector.send("traces", numbered(10_000 * number + first))
+    output = tmp_path / "otel-rl" / "collector"
+    of_processes = {int(folder.name.rpartition("-")[2]): folder for folder in output.iterdir()}
+    assert set(of_processes) == {collector.process.pid for collector in collectors}
+    last = of_processes[collectors[-1].process.pid].relative_to(tmp_path)
+    assert f"otel-rl collector: writes into {last}\n" in collectors[-1].log()
+    assert names_in(output) == sorted(f"span {10_000 * job + number}" for job in range(2) for number in range(1000))
+    read = [file.path.parent for file in find_run(tmp_path / "otel-rl").files if file.signal == "traces"]
+    assert set(read) == set(of_processes.values())
+
+
+def test_a_second_collector_on_one_data_folder_does_not_start_until_the_first_has_ended(
+    run, otelcol_rl: Path, tmp_path: Path
+):
+    shared = {"OTEL_RL_COLLECTOR_DATA_DIR": str(tmp_path / "shared")}
+    (tmp_path / "first").mkdir()
+    with CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path / "first", shared) as first:
+        first.send("traces", numbered(0))
+        second = run("--role", "local", **shared)
+        assert second.process.wait(timeout=30) == 2
+        (line,) = second.log().splitlines()
+        assert f"writes into {tmp_path}/shared (process {first.process.pid} on " in line
+        assert line.endswith("set OTEL_RL_COLLECTOR_DATA_DIR to a folder of its own for each")
+        bare = CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path, shared)
+        with pytest.raises(AssertionError, match=rf"in use by process {first.process.pid} on "), bare:
+            pass
+        first.process.kill()
+        first.process.wait()
+    again = run("--role", "local", **shared)
+    again.wait_until_ready()
+    again.send("traces", numbered(100))
+    assert names_in(tmp_path / "shared") == sorted(f"span {number}" for number in range(200))
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_what_a_file_sink_drops_its_exporter_counts_as_failed_too(otelcol_rl: Pa
             for signal, resources in one_of_each(number).items():
                 gateway.send(signal, resources)
         for signal, items in SIGNALS.items():
-            labels = {"exporter": f"file/{signal}"}
+            labels = {"exporter": f"line_file/{signal}"}
 
             def counted(signal: str = signal, items: str = items, labels: dict[str, str] = labels) -> bool:
                 dropped = metric(gateway, DROPPED, data_type=signal)
@@ -96,6 +96,6 @@ def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_only_counted_as_
     with CollectorProcess(otelcol_rl, ONLY, tmp_path, more) as gateway:
         for number in range(3):
             assert accepted(lambda number=number: gateway.send("traces", one_of_each(number)["traces"]))
-        wait_for(lambda: metric(gateway, f"{FAILED}_spans", exporter="file/traces") == 3, "the steps to fail")
+        wait_for(lambda: metric(gateway, f"{FAILED}_spans", exporter="line_file/traces") == 3, "the steps to fail")
         assert metric(gateway, DROPPED) == 0
         assert metric(gateway, "otelcol_receiver_refused_spans") == 0

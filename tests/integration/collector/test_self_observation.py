@@ -280,7 +280,7 @@ def test_health_lists_every_component_on_request(start_collector):
     collector = start_collector("local.yaml", **QUICK)
     _, body = collector.ask("/status?all")
     named = {each["component"]: each["status"] for each in body["components"]}
-    assert named["exporter:file/traces"] == "OK"
+    assert named["exporter:line_file/traces"] == "OK"
     assert named["receiver:otlp"] == "OK"
 
 

@@ -203,3 +203,50 @@ def test_an_exporter_that_fails_makes_the_sender_repeat_to_the_others(otelcol_rl
             bodies = (f"{number} " + "x" * 20_000 for number in itertools.count())
             refused = next(body for body in bodies if not taken(collector, body))
             wait_for(lambda: refused in backend.taken, "the other exporter to have what the sender will send again")
+
+
+def lines_of(file: Path) -> list[str]:
+    """Return the bodies of the records in a file; "" for a line that cannot be read."""
+    found = []
+    for line in file.read_text(errors="replace").splitlines():
+        try:
+            resources = json.loads(line)["resourceLogs"]
+        except ValueError:
+            found.append("")
+        else:
+            found += [resources[0]["scopeLogs"][0]["logRecords"][0]["body"]["stringValue"]]
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of a bounded size needs the right to mount (root)")
+@pytest.mark.parametrize(("exporter", "loses"), [("file", True), ("line_file", False)], ids=["stock", "ours"])
+def test_after_a_full_disk_the_stock_file_exporter_writes_behind_half_a_line(
+    otelcol_rl: Path, tmp_path: Path, exporter: str, loses: bool
+):
+    disk, rotation = tmp_path / "disk", {"max_megabytes": 8, "max_backups": 1}
+    disk.mkdir()
+    process = stock(otelcol_rl, tmp_path, {f"{exporter}/logs": {"path": f"{disk}/logs.jsonl", "rotation": rotation}})
+    mount = 'mount -t tmpfs -o size=1m none "$0" && head -c 512k /dev/zero > "$0/filler" && exec "$@"'
+    process.command = ["unshare", "--mount", "sh", "-c", mount, str(disk), *process.command]
+    bodies = [f"{number} " + "x" * 100_000 for number in range(10)]
+    with process as collector:
+        acknowledged = [body for body in bodies if taken(collector, body)]
+        assert len(acknowledged) < len(bodies)
+        assert collector.process is not None
+        seen = Path(f"/proc/{collector.process.pid}/root{disk}")
+        (seen / "filler").unlink()
+        assert taken(collector, "after")
+        written = lines_of(seen / "logs.jsonl")
+    assert ("" in written) == loses
+    assert (written == [*acknowledged, "after"]) != loses
+
+
+def test_two_stock_file_exporters_write_over_each_others_lines(otelcol_rl: Path, tmp_path: Path):
+    exporter = {"file": {"path": str(tmp_path / "logs.jsonl"), "rotation": {"max_megabytes": 8, "max_backups": 1}}}
+    with (
+        stock(otelcol_rl, tmp_path / "one", exporter) as one,
+        stock(otelcol_rl, tmp_path / "two", exporter) as two,
+    ):
+        bodies = [f"{number}" for number in range(6)]
+        assert all(taken((one, two)[int(body) % 2], body) for body in bodies)
+        assert len(lines_of(tmp_path / "logs.jsonl")) < len(bodies)

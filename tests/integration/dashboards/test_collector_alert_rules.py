@@ -224,7 +224,7 @@ def recorded(promtool: Promtool, rule: RecordingRule, role: str, reported: dict[
 @pytest.mark.parametrize("role", ["local", "gateway"])
 def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, signal: str):
     dropped = series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
-    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    failed = series(FAILED[signal], NINETEEN, exporter=f"line_file/{signal}", **{ROLE: role})
     recorded(promtool, LOST, role, {**dropped, **failed}, 19)
 
 
@@ -233,13 +233,13 @@ def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, sign
     [("local", "traces"), ("local", "metrics"), ("local", "logs"), ("gateway", "metrics"), ("gateway", "logs")],
 )
 def test_what_a_file_sink_pushes_back_is_not_lost(promtool: Promtool, role: str, signal: str):
-    failed = series(FAILED[signal], NINETEEN, exporter=f"file/{signal}", **{ROLE: role})
+    failed = series(FAILED[signal], NINETEEN, exporter=f"line_file/{signal}", **{ROLE: role})
     refused = series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
     recorded(promtool, LOST, role, {**failed, **refused}, 0)
 
 
 def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_lost(promtool: Promtool):
-    failed = series(FAILED["traces"], NINETEEN, exporter="file/traces", **{ROLE: "gateway"})
+    failed = series(FAILED["traces"], NINETEEN, exporter="line_file/traces", **{ROLE: "gateway"})
     recorded(promtool, LOST, "gateway", failed, 19)
 
 

@@ -184,6 +184,35 @@ def test_a_queue_folder_that_another_collector_has_locked_stops_a_start(tmp_path
     assert f"another collector uses the queue folder {tmp_path} ({queue.name} is locked)" in found
 
 
+@pytest.mark.parametrize(
+    ("exporter", "lock", "variable"),
+    [
+        ({"line_file/{}": {"path": "FOLDER/{}.jsonl"}}, ".traces.jsonl.in-use", "OTEL_RL_COLLECTOR_DATA_DIR"),
+        (
+            {"durable_otlp_grpc/{}": {"dead_letter": {"directory": "FOLDER"}}},
+            ".in-use",
+            "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR",
+        ),
+    ],
+    ids=["files", "dead letters"],
+)
+def test_a_folder_that_another_collector_writes_into_stops_a_start_and_names_it(
+    tmp_path: Path, exporter: dict[str, Any], lock: str, variable: str
+):
+    text = json.dumps(exporter)[1:-1].replace("FOLDER", str(tmp_path))
+    exporters = "{" + ", ".join(text.replace("{}", signal) for signal in ("traces", "logs")) + "}"
+    changed = configuration(exporters=json.loads(exporters))
+    (tmp_path / lock).write_text("process 7 on node3")
+    assert host.start_problems(changed) == [], "its writer has ended"
+    with (tmp_path / lock).open("r+") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        (found,) = host.start_problems(changed)
+    assert found == (
+        f"another collector writes into {tmp_path} (process 7 on node3); stop it, or set {variable} to a folder of its"
+        " own for each"
+    )
+
+
 def test_a_taken_port_stops_a_start_and_names_its_variable():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -222,7 +251,7 @@ def test_a_port_that_is_none_stops_a_start(endpoint: str):
 
 def test_a_folder_of_the_file_sink_that_cannot_be_made_is_named(tmp_path: Path):
     (tmp_path / "file").touch()
-    (found,) = problems({"exporters": {"file/traces": {"path": f"{tmp_path}/file/traces.jsonl"}}})
+    (found,) = problems({"exporters": {"line_file/traces": {"path": f"{tmp_path}/file/traces.jsonl"}}})
     assert "cannot be written" in found
     assert "OTEL_RL_COLLECTOR_DATA_DIR" in found
 
@@ -403,7 +432,7 @@ def test_fingerprints_without_their_key_are_refused():
 
 @pytest.mark.parametrize(
     "exporter",
-    [{"file/traces": {"path": "data/traces.jsonl"}}, {"otlp_grpc/sink": {"dead_letter": {"directory": "./data"}}}],
+    [{"line_file/traces": {"path": "data/traces.jsonl"}}, {"otlp_grpc/sink": {"dead_letter": {"directory": "./data"}}}],
     ids=["files", "dead letters"],
 )
 def test_reading_the_folder_that_is_written_is_refused(exporter: dict[str, Any]):
@@ -412,3 +441,12 @@ def test_reading_the_folder_that_is_written_is_refused(exporter: dict[str, Any])
     assert "otlp_json_file/replay reads " in found
     assert "everything would go round for ever" in found
     assert problems(reading, FOLDER="elsewhere") == []
+
+
+@pytest.mark.parametrize(("pattern", "is_refused"), [("*", False), ("*/*", True), ("**/*", True), ("old/*", False)])
+def test_reading_the_folder_of_this_start_with_those_of_others_is_refused(pattern: str, is_refused: bool):
+    reading = {
+        "receivers": {"otlp_json_file/replay": {"include": [f"./otel-rl/collector/{pattern}.jsonl"]}},
+        "exporters": {"line_file/traces": {"path": "otel-rl/collector/20260101T000000Z-a-7/traces.jsonl"}},
+    }
+    assert bool(problems(reading)) == is_refused

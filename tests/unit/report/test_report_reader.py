@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,16 +116,56 @@ def test_a_collectors_files_are_read_with_their_rotated_parts_and_processes_told
     assert len(records) == len(_records(run)[1])
 
 
-def test_a_folder_that_holds_one_collectors_files_leads_to_them(tmp_path: Path) -> None:
-    run = GrpoRun(tmp_path / "data", steps=1).write()
-    lines = "".join(file.read_text() for file in sorted(run.glob("*/traces-*.jsonl")))
-    for name in ("one", "two"):
-        (tmp_path / "outputs" / name).mkdir(parents=True)
-        (tmp_path / "outputs" / name / "traces.jsonl").write_text(lines)
-        if name == "one":
-            assert find_run(tmp_path / "outputs").path == tmp_path / "outputs" / "one"
-    with pytest.raises(UnusableInput, match=r"several collectors' files; give one of .*one, .*two"):
-        find_run(tmp_path / "outputs")
+def _written_by_collectors(folder: Path, run_id: str, *names: str) -> list[Path]:
+    """Write a run as the files of several collectors, each of which got a part of each file."""
+    run = GrpoRun(folder / "data" / run_id, run_id=run_id, steps=2).write()
+    outputs = [folder / "otel-rl" / "collector" / name for name in names]
+    for output in outputs:
+        output.mkdir(parents=True, exist_ok=True)
+    for signal in ("traces", "metrics", "logs"):
+        lines = [line for file in sorted(run.glob(f"*/{signal}-*.jsonl")) for line in file.read_text().splitlines(True)]
+        for number, output in enumerate(outputs):
+            (output / f"{signal}.jsonl").write_text("".join(lines[number :: len(outputs)]))
+    return outputs
+
+
+def _at(moment: int, outputs: list[Path]) -> None:
+    for file in (file for output in outputs for file in output.iterdir()):
+        os.utime(file, (moment, moment))
+
+
+@pytest.mark.parametrize("given", ["otel-rl", "otel-rl/collector"])
+def test_the_folders_of_all_collectors_of_a_run_are_read_together(tmp_path: Path, given: str) -> None:
+    outputs = _written_by_collectors(tmp_path, "whole", ".", "20260101T000000Z-a-7", "20260101T000500Z-a-9")
+    (tmp_path / "otel-rl" / "collector" / "latest").symlink_to(outputs[-1])
+    reader, records = _records(tmp_path / given)
+    assert reader.source.path == tmp_path / "otel-rl" / "collector"
+    assert [process.rank for process in reader.processes] == [0, 1]
+    assert len(records) == len(_records(next((tmp_path / "data" / "whole").iterdir()))[1])
+    spans = [record.end for record in records if isinstance(record, Span)]
+    assert spans == sorted(spans)
+
+
+def test_of_two_jobs_beside_each_other_the_newest_is_read_from_its_own_folder(tmp_path: Path) -> None:
+    first = _written_by_collectors(tmp_path, "first", "20260101T000000Z-a-7")
+    second = _written_by_collectors(tmp_path, "second", "20260101T000000Z-a-8")
+    _at(2000, first)
+    _at(1000, second)
+    os.utime(second[0] / "metrics.jsonl", (3000, 3000))  # of the collector itself, whose job has ended
+    source = find_run(tmp_path / "otel-rl")
+    assert (source.path, source.run_id, source.others, source.is_mixed) == (first[0], "first", ["second"], False)
+    assert find_run(tmp_path / "otel-rl", "sec").path == second[0]
+    (first[0] / "traces.jsonl").open("a").write((second[0] / "traces.jsonl").read_text())
+    assert find_run(tmp_path / "otel-rl", "first").is_mixed
+
+
+def test_records_that_name_no_run_are_read_where_no_other_run_is_in_the_files(tmp_path: Path) -> None:
+    (output,) = _written_by_collectors(tmp_path, "first", "20260101T000000Z-a-7")
+    _at(1000, _written_by_collectors(tmp_path, "second", "20260101T000000Z-a-8"))
+    (output / "traces.jsonl").open("a").write(_line(name="an engine"))
+    reader, records = _records(tmp_path / "otel-rl")
+    assert "an engine" in {record.name for record in records if isinstance(record, Span)}
+    assert reader.left_out == 0
 
 
 def test_of_several_runs_in_a_collectors_files_only_the_chosen_one_is_read(tmp_path: Path) -> None:

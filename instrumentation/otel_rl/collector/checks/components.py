@@ -39,6 +39,7 @@ _NAMED_OTHERWISE = {
     "healthcheckextension": Types(("health_check",)),
     "hostmetricsreceiver": Types(("host_metrics",), ("hostmetrics",)),
     "k8sattributesprocessor": Types(("k8s_attributes",), ("k8sattributes",)),
+    "linefileexporter": Types(("line_file",)),
     "loadbalancingexporter": Types(("load_balancing",), ("loadbalancing",)),
     "memorylimiterextension": Types(("memory_limiter",)),
     "memorylimiterprocessor": Types(("memory_limiter",)),

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,10 @@ _NETWORK = re.compile(
 )
 _HIGHEST_PORT = 65535
 _NO_ADDRESS_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+DATA_DIRECTORY = "OTEL_RL_COLLECTOR_DATA_DIR"
 _QUEUE_STORES = ("file_storage", "queue_storage")
+_LOCK = ".in-use"
+"""End of the name of the file that a collector locks: of a folder, or with the name of one of its files before it."""
 _PATHS = re.compile(r"^(\w+_file|filename|file)$")
 _MANDATORY_WHEN_NAMED = {"client_ca_file": "empty it would switch the check of client certificates off without a word"}
 
@@ -46,7 +50,7 @@ def problems(configuration: Mapping[str, Any], actual: Mapping[str, Any], enviro
 
 
 def start_problems(actual: Mapping[str, Any]) -> Problems:
-    """List what prevents a start now: ports in use, and queue folders that another collector has locked."""
+    """List what prevents a start now: ports in use, and folders that another collector has locked."""
     return [*_locks(actual), *_ports(actual)]
 
 
@@ -65,6 +69,13 @@ def listens_on(actual: Mapping[str, Any]) -> dict[str, str]:
         if prometheus:
             listeners["own metrics"] = with_port(str(prometheus.get("host", "localhost")), prometheus.get("port"))
     return listeners
+
+
+def files_of(actual: Mapping[str, Any]) -> dict[str, Path]:
+    """Map each exporter that writes a file to that file."""
+    exporters = identifiers(actual, "exporters").items()
+    paths = {exporter: given.get("path") for exporter, given in exporters if isinstance(given, dict)}
+    return {exporter: Path(path) for exporter, path in paths.items() if isinstance(path, str)}
 
 
 def _variables(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[str]:
@@ -96,27 +107,28 @@ def _folders(actual: Mapping[str, Any]) -> Iterator[str]:
                 f"{extension}: the queue folder {folder} is on a network file system ({kind}), where file locks and "
                 "memory maps lose data; set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder on a disk of this node"
             )
-    for exporter, folder, variable in _written(actual):
+    for exporter, folder, variable, _ in _written(actual):
         if reason := _why_not_writable(folder):
             yield f"{exporter}: {folder} cannot be written ({reason}); set {variable} to a folder that can"
 
 
-def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str]]:
-    """Yield each folder that an exporter writes to, with the variable that moves it."""
+def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str, str]]:
+    """Yield each folder that an exporter writes to, with the variable that moves it and the name of the lock in it."""
+    for exporter, path in files_of(actual).items():
+        yield exporter, path.parent, DATA_DIRECTORY, f".{path.name}{_LOCK}"
     for exporter, given in identifiers(actual, "exporters").items():
-        if isinstance(given, dict) and isinstance(given.get("path"), str):
-            yield exporter, Path(given["path"]).parent, "OTEL_RL_COLLECTOR_DATA_DIR"
         for folder in values_of((given or {}).get("dead_letter"), "directory"):
-            yield exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR"
+            yield exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR", _LOCK
 
 
 def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
     """Report folders that are both read and written: every record would be read again in an endless loop."""
-    written = {folder.resolve(): exporter for exporter, folder, _ in _written(actual)}
+    written = {folder.resolve(): exporter for exporter, folder, *_ in _written(actual)}
     for receiver, given in identifiers(actual, "receivers").items():
         for pattern in (given or {}).get("include") or []:
-            folder = Path(str(pattern)).parent.resolve()
-            if folder in written:
+            # ** is any number of folders, and none.
+            read = str(Path(str(pattern)).parent.resolve()).replace("/**", "*")
+            for folder in (folder for folder in written if fnmatchcase(str(folder), read)):
                 yield (
                     f"{receiver} reads {folder}, where {written[folder]} writes: everything would go round for ever; "
                     f"move the files to a folder of their own and name that in receivers.{receiver}.include"
@@ -179,6 +191,23 @@ def _locks(actual: Mapping[str, Any]) -> Iterator[str]:
                     "or set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder of its own for each"
                 )
                 break
+    # One line for a folder, in which each signal has a file.
+    in_use = {
+        folder: (folder / lock, variable) for _, folder, variable, lock in _written(actual) if _locked(folder / lock)
+    }
+    for folder, (lock, variable) in in_use.items():
+        yield (
+            f"another collector writes into {folder}{_owner(lock)}; stop it, or set {variable} to a folder of its own "
+            "for each"
+        )
+
+
+def _owner(lock: Path) -> str:
+    """Return who holds a lock in brackets, as its holder noted it there."""
+    with suppress(OSError):
+        if note := lock.read_text(encoding="utf-8", errors="replace").strip():
+            return f" ({note})"
+    return ""
 
 
 def _locked(file: Path) -> bool:

@@ -125,7 +125,7 @@ class Reader:
     def _is_other_run(self, process: Process) -> bool:
         named = process.resource.get(names.RL_RUN_ID)
         if named is None:
-            return bool(self.source.others)
+            return self.source.is_mixed
         return bool(named != self.source.run_id)
 
     def _count(self, problems: Unreadable, file: SignalFile) -> None:

@@ -1,11 +1,13 @@
-"""Finds what a folder holds: runs of the file store, one run, one process, or a collector's output."""
+"""Finds what a folder holds: runs of the file store, one run, one process, or the output of collectors."""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.store.reader.errors import UnusableInput
@@ -14,7 +16,6 @@ from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 _STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
@@ -47,6 +48,8 @@ class RunSource:
     files: list[SignalFile]
     processes: list[Process] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    #: True where the files hold records of other runs too.
+    is_mixed: bool = False
 
     @property
     def size(self) -> int:
@@ -61,8 +64,8 @@ def find_run(path: Path, run: str | None = None) -> RunSource:
         UnusableInput: nothing readable there, or no such run.
     """
     _check(path)
-    if _signal_files(path) and not (path / MANIFEST).exists() and not _is_process(path):
-        return _collector_output(path, run)
+    if _is_output(path):
+        return _collector_output(path, _outputs(path), run)
     if _is_process(path):
         return _store_run(path, [path], run)
     children = _folders(path)
@@ -72,11 +75,8 @@ def find_run(path: Path, run: str | None = None) -> RunSource:
     runs = [child for child in children if any(_is_process(folder) for folder in _folders(child))]
     if runs:
         return _newest_run(path, runs, run)
-    outputs = [child for child in children if _signal_files(child)]
-    if len(outputs) == 1:
-        return _collector_output(outputs[0], run)
-    if outputs:
-        raise UnusableInput(f"{path} holds several collectors' files; give one of {', '.join(map(str, outputs))}")
+    if outputs := _outputs(path):
+        return _collector_output(path, outputs, run)
     raise UnusableInput(_nothing(path))
 
 
@@ -112,11 +112,11 @@ def _signal_files(path: Path) -> list[SignalFile]:
 
 
 def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
-    """Return the streams of each process and signal: the files of each in order, errors beside the others."""
+    """Return the streams of each process and signal, or of each signal of collectors: files in order, errors apart."""
     for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
-        streams: dict[bool, list[SignalFile]] = {}
+        streams: dict[tuple[Path, bool], list[SignalFile]] = {}
         for file in group:
-            streams.setdefault(_ERRORS in file.path.name, []).append(file)
+            streams.setdefault((file.path.parent, _ERRORS in file.path.name), []).append(file)
         yield list(streams.values())
 
 
@@ -130,6 +130,17 @@ def _is_process(path: Path) -> bool:
         return any(child.name == MANIFEST or _STORE_FILE.fullmatch(child.name) for child in path.iterdir())
     except OSError:
         return False
+
+
+def _is_output(path: Path) -> bool:
+    return bool(_signal_files(path)) and not _is_process(path)
+
+
+def _outputs(path: Path) -> list[Path]:
+    """Return the folders with a collector's files: this one, those in it, and those in these, as in ``./otel-rl``."""
+    children = _folders(path)
+    found = filter(_is_output, [path, *children, *chain.from_iterable(map(_folders, children))])
+    return list({folder.resolve(): folder for folder in found}.values())  # a link to one is no other
 
 
 def _size(path: Path) -> int:
@@ -180,10 +191,33 @@ def _started(run: Path) -> float:
     return max(started, default=0.0) or run.stat().st_mtime
 
 
-def _collector_output(path: Path, wanted: str | None) -> RunSource:
-    files = _signal_files(path)
-    newest_first = run_ids([file.path for file in files])
+def _collector_output(path: Path, folders: list[Path], wanted: str | None) -> RunSource:
+    """Return the run with its files in all of these folders: a collector that was started again has another folder."""
+    files = {folder: _signal_files(folder) for folder in folders}
+    found = {folder: run_ids([file.path for file in files[folder]]) for folder in sorted(folders, key=_written)}
+    in_order = [run for runs in found.values() for run in reversed(runs)]
+    newest_first = list(dict.fromkeys(reversed(in_order)))
     chosen = newest_first[0] if newest_first else None
     if wanted is not None:
         chosen = _choose(wanted, newest_first, path)
-    return RunSource(path, chosen, files, others=[run for run in newest_first if run != chosen])
+    where = [folder for folder, runs in found.items() if chosen is None or chosen in runs]
+    return RunSource(
+        Path(os.path.commonpath(where)),
+        chosen,
+        sorted((file for folder in where for file in files[folder]), key=lambda file: file.signal),
+        others=[run for run in newest_first if run != chosen],
+        is_mixed=any(run != chosen for folder in where for run in found[folder]),
+    )
+
+
+def _written(output: Path) -> tuple[float, str]:
+    """Return when a job wrote last into a collector's folder; the name decides between equal times.
+
+    A collector without a job goes on to write logs and metrics of its own, but no traces.
+    """
+    files = _signal_files(output)
+    times = [0.0]
+    for file in [file for file in files if file.signal == "traces"] or files:
+        with suppress(OSError):
+            times.append(file.path.stat().st_mtime)
+    return max(times), output.name
