@@ -137,7 +137,7 @@ def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
 
 def _queue_beside(actual: Mapping[str, Any]) -> Iterator[str]:
     """Report a queue in a folder that something else is written to: its lock would keep the collector from starting."""
-    written = {folder.resolve(): (exporter, variable) for exporter, folder, variable in _written(actual)}
+    written = {folder.resolve(): (exporter, variable) for exporter, folder, variable, _ in _written(actual)}
     for extension, folder in _queues(actual):
         if (real := folder.resolve()) in written:
             exporter, variable = written[real]
