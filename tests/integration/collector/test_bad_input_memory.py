@@ -1,9 +1,11 @@
-"""Small requests that decode to much memory: the process stays within its limits."""
+"""Small requests that decode to much memory, and many connections: the process stays within its limits."""
 
 from __future__ import annotations
 
 import gzip
+import resource
 import socket
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -25,6 +27,7 @@ MEBIBYTE = 1 << 20
 SIZE = 16 * MEBIBYTE - 64
 FITTING = 1_300_000
 """Bytes of empty spans that take nearly all the memory that a decoded request may."""
+DESCRIPTORS, CONNECTIONS = 1024, 1500
 
 
 def _repeated(leaf: bytes, *fields: int, size: int = SIZE) -> bytes:
@@ -103,3 +106,41 @@ def test_requests_that_are_sent_slowly_hold_no_more_memory_than_there_is(collect
         for begun in [pool.submit(begin) for _ in range(40)]:
             begun.result()
         assert memory(collector) < MOST_MIB
+
+
+@pytest.mark.parametrize("port", ["http", "grpc"])
+def test_idle_connections_give_their_descriptors_back(otelcol_rl: Path, tmp_path: Path, port: str):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    limited = by_command(otelcol_rl, tmp_path, ["--role", "local"])
+    limited.command = ["sh", "-c", f'ulimit -n {DESCRIPTORS}; exec "$@"', "sh", *limited.command]
+    with limited as running, ExitStack() as stack:
+        assert "this process may open few files and connections" in running.log()
+        number = {"http": running.http_port, "grpc": int(running.environment["OTEL_RL_COLLECTOR_GRPC_PORT"])}[port]
+        for _ in range(CONNECTIONS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", number), timeout=60))
+        wait_for(lambda: _ready(running) and _takes(running), "health and data answer again", 60)
+
+
+def test_a_low_soft_limit_of_descriptors_is_raised(otelcol_rl: Path, tmp_path: Path):
+    low = by_command(otelcol_rl, tmp_path, ["--role", "local"])
+    low.command = ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *low.command]
+    with low as running:
+        assert running.process is not None
+        soft, hard = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
+        assert soft >= hard - 1 > 256  # Go keeps one below
+
+
+def _ready(running: CollectorProcess) -> bool:
+    try:
+        with urllib.request.urlopen(f"{running.health_url}ready", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _takes(running: CollectorProcess) -> bool:
+    try:
+        return post(running, neighbour()[1])[0] == 200
+    except OSError:
+        return False

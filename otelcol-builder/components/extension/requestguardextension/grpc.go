@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,6 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 )
+
+// handshakeTimeout ends connections that are opened and then silent. The default of gRPC is two minutes.
+const handshakeTimeout = 20 * time.Second
 
 // calls holds requests that were received and not decoded, by the empty message that the decoder fills.
 //
@@ -54,7 +58,7 @@ func (g *guard) GetGRPCServerOptions(context.Context) ([]grpc.ServerOption, erro
 		return nil, err
 	}
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec), grpc.InTapHandle(g.tap),
+		grpc.ForceServerCodecV2(codec), grpc.InTapHandle(g.tap), grpc.ConnectionTimeout(handshakeTimeout),
 		// The outermost of all, and the one after those of authentication.
 		grpc.UnaryInterceptor(g.claim), grpc.ChainUnaryInterceptor(g.decode),
 	}, nil

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/extension/extensionmiddleware"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
 	"otel-rl.example/otelcol-rl/extension/requestguardextension/internal/metadata"
 )
@@ -35,6 +36,7 @@ type guard struct {
 	memory    *memory
 	calls     calls
 	refused   metric.Int64Counter
+	logger    *zap.Logger
 }
 
 // memoryLimiter is what the extension memory_limiter says; it is read at each request.
@@ -58,12 +60,13 @@ func newGuard(config *Config, settings component.TelemetrySettings) (*guard, err
 	}
 	return &guard{
 		maxDepth: config.MaxDepth, limiterID: config.MemoryLimiter,
-		refused: telemetry.RequestGuardRefusedRequests,
+		refused: telemetry.RequestGuardRefusedRequests, logger: settings.Logger,
 	}, nil
 }
 
 // Start finds the memory limiter; receivers start after all extensions.
 func (g *guard) Start(_ context.Context, host component.Host) error {
+	warnOfFewDescriptors(g.logger)
 	if g.limiterID == nil {
 		return nil
 	}
