@@ -201,7 +201,7 @@ def test_values_nested_too_deep_are_refused_before_they_take_the_stack(collector
     status, answer = post(collector, nested_protobuf(levels), kind=PROTOBUF)
     assert (status, says in answer) == (400, True)
     code, details = call(collector, nested_protobuf(levels))
-    assert (code, says in details) == ("INTERNAL", True)
+    assert (code, says in details) == ("INVALID_ARGUMENT", True)
 
 
 def test_refused_requests_are_counted(collector: CollectorProcess):

@@ -2,7 +2,10 @@ package requestguardextension
 
 import (
 	"bytes"
+	"encoding/json"
+	"reflect"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -72,12 +75,12 @@ func TestNestingIsFoundBehindFieldsThatHideItFromAStricterReader(t *testing.T) {
 func TestAGroupAtTheTopOfARequestIsRefused(t *testing.T) {
 	g, _ := newTestGuard(t)
 	for _, group := range [][]byte{{0x7b, 0x7c}, {0x7c}, {0x0b}} {
-		refused := g.checkProtobuf(append(group, nestedProtobuf(1)...))
+		_, refused := g.check("/v1/traces", false, append(group, nestedProtobuf(1)...))
 		if refused == nil || refused.reason != malformed {
 			t.Errorf("% x: %v", group, refused)
 		}
 	}
-	if refused := g.checkProtobuf(message(nil, 1, message(nil, 3, []byte("strings{with|groups}")))); refused != nil {
+	if _, refused := g.check("/v1/traces", false, message(nil, 1, message(nil, 3, []byte("strings{with|groups}")))); refused != nil {
 		t.Errorf("text that looks like groups is refused: %v", refused)
 	}
 }
@@ -90,7 +93,7 @@ func TestJSONThatTheDecoderWouldRecurseInWithoutBracketsIsRefused(t *testing.T) 
 		"quotes in place of items": `{"arrayValue":{"values":[",",`,
 	} {
 		body := []byte(valueInJSON + string(bytes.Repeat([]byte(repeated), mostLevels)))
-		if refused := g.checkBody("/v1/traces", true, body); refused == nil {
+		if _, refused := g.check("/v1/traces", true, body); refused == nil {
 			t.Errorf("%s: passed", name)
 		}
 	}
@@ -110,15 +113,9 @@ func FuzzProtobufAgainstTheDecoder(f *testing.F) {
 		}
 		g, _ := newTestGuard(t)
 		for _, body := range [][]byte{after, append(disguised(before, int(levels)%mostLevels), after...)} {
-			if g.checkProtobuf(body) != nil {
-				continue
+			for _, path := range paths {
+				checkDecoded(t, g, path, false, body)
 			}
-			request := ptraceotlp.NewExportRequest()
-			if request.UnmarshalProto(body) == nil {
-				checkDepth(t, request)
-			}
-			_ = pmetricotlp.NewExportRequest().UnmarshalProto(body)
-			_ = plogotlp.NewExportRequest().UnmarshalProto(body)
 		}
 	})
 }
@@ -141,22 +138,86 @@ func FuzzJSONAgainstTheDecoder(f *testing.F) {
 		middle = append(middle, bytes.Repeat([]byte(end), count)...)
 		for _, tail := range []string{"", `}]}]}]}]}`, `}]}`, `}]}]}]}`, `]}`} {
 			body := append(append([]byte(begin), middle...), tail...)
-			for _, path := range []string{"/v1/traces", "/v1/metrics", "/v1/logs"} {
-				if g.checkBody(path, true, body) == nil {
-					decodeJSON(t, body)
-				}
+			for _, path := range paths {
+				checkDecoded(t, g, path, true, body)
 			}
 		}
 	})
 }
 
-func decodeJSON(t *testing.T, body []byte) {
-	request := ptraceotlp.NewExportRequest()
-	if request.UnmarshalJSON(body) == nil {
-		checkDepth(t, request)
+var paths = []string{"/v1/traces", "/v1/metrics", "/v1/logs"}
+
+// checkDecoded decodes what the guard passes: it must not get deep, and take no more memory than was said. What the
+// decoder takes is passed.
+func checkDecoded(t *testing.T, g *guard, path string, isJSON bool, body []byte) {
+	t.Helper()
+	memory, refused := g.check(path, isJSON, body)
+	if refused != nil {
+		// The decoder must not see much of what does not fit: it goes on after an error.
+		if isJSON && refused.reason == malformed && len(body) < 4096 && json.Valid(body) && !strings.Contains(refused.message, "without a name") {
+			if _, err := decoded(path, isJSON, body); err == nil {
+				t.Errorf("%s: refused though it can be decoded: %s", path, refused.message)
+			}
+		}
+		return
 	}
-	_ = pmetricotlp.NewExportRequest().UnmarshalJSON(body)
-	_ = plogotlp.NewExportRequest().UnmarshalJSON(body)
+	request, err := decoded(path, isJSON, body)
+	if taken := sizeOf(reflect.ValueOf(request)); taken > memory {
+		t.Errorf("%s: %d bytes of memory were said, %d are taken", path, memory, taken)
+	}
+	if traces, ok := request.(ptraceotlp.ExportRequest); ok && err == nil {
+		checkDepth(t, traces)
+	}
+}
+
+type decodable interface {
+	UnmarshalProto([]byte) error
+	UnmarshalJSON([]byte) error
+}
+
+func decoded(path string, isJSON bool, body []byte) (any, error) {
+	var into decodable
+	switch traces, metrics, logs := ptraceotlp.NewExportRequest(), pmetricotlp.NewExportRequest(), plogotlp.NewExportRequest(); path {
+	case "/v1/metrics":
+		into = metrics
+	case "/v1/logs":
+		into = logs
+	default:
+		into = traces
+	}
+	if isJSON {
+		return into, into.UnmarshalJSON(body)
+	}
+	return into, into.UnmarshalProto(body)
+}
+
+// sizeOf adds up what a value holds on the heap.
+func sizeOf(value reflect.Value) (bytes int) {
+	switch value.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if value.IsNil() {
+			return 0
+		}
+		if pointed := value.Elem(); value.Kind() == reflect.Pointer {
+			return int(pointed.Type().Size()) + sizeOf(pointed)
+		}
+		return sizeOf(value.Elem())
+	case reflect.String:
+		return value.Len()
+	case reflect.Slice:
+		bytes = value.Cap() * int(value.Type().Elem().Size())
+		if value.Type().Elem().Kind() < reflect.Array {
+			return bytes
+		}
+		for index := range value.Len() {
+			bytes += sizeOf(value.Index(index))
+		}
+	case reflect.Struct:
+		for index := range value.NumField() {
+			bytes += sizeOf(value.Field(index))
+		}
+	}
+	return bytes
 }
 
 // checkDepth fails where a value is nested deeper than the guard may let pass.

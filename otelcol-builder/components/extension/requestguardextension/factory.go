@@ -6,7 +6,9 @@
 // and lost. After an error in JSON it goes on, and recurses where no bracket stands. What does this is refused here,
 // counted, and answered with what to do about it.
 //
-// While memory is short it refuses every request and decodes none, so that the sender tries again.
+// Two bytes of an empty message become a struct of 200, which a memory limiter sees when it is too late. So the guard counts
+// what the decoder will take, and reserves that for as long as a request is under way. What does not fit is refused, so
+// that the sender tries again; what can never fit is refused for good. While memory is short it decodes nothing.
 package requestguardextension
 
 import (
@@ -29,9 +31,8 @@ type Config struct {
 
 // Validate says what is wrong with the configuration.
 func (c *Config) Validate() error {
-	// Below 40, text that happens to look like nested messages could be refused: see depth.go.
-	if c.MaxDepth < 40 || c.MaxDepth > 1000 {
-		return errors.New("max_depth: write a number from 40 to 1000")
+	if c.MaxDepth < 1 || c.MaxDepth > 1000 {
+		return errors.New("max_depth: write a number from 1 to 1000")
 	}
 	return nil
 }

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/extension/extensioncapabilities"
 	"go.opentelemetry.io/collector/extension/extensionmiddleware"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"google.golang.org/grpc"
+	"go.uber.org/zap"
 
 	"otel-rl.example/otelcol-rl/extension/requestguardextension/internal/metadata"
 )
@@ -31,15 +33,19 @@ type guard struct {
 	maxDepth  int
 	limiterID *component.ID
 	limiter   memoryLimiter
+	memory    *memory
+	calls     calls
 	refused   metric.Int64Counter
+	logger    *zap.Logger
 }
 
 // memoryLimiter is what the extension memory_limiter says; it is read at each request.
 type memoryLimiter interface{ MustRefuse() bool }
 
 var (
-	_ extensionmiddleware.HTTPServer = (*guard)(nil)
-	_ extensionmiddleware.GRPCServer = (*guard)(nil)
+	_ extensionmiddleware.HTTPServer              = (*guard)(nil)
+	_ extensionmiddleware.GRPCServer              = (*guard)(nil)
+	_ extensioncapabilities.ConfigSnapshotWatcher = (*guard)(nil)
 )
 
 // refusal is why a request is not decoded, in words that say what to do.
@@ -47,20 +53,20 @@ type refusal struct {
 	reason, message string
 }
 
-func (r *refusal) Error() string { return r.message }
-
 func newGuard(config *Config, settings component.TelemetrySettings) (*guard, error) {
 	telemetry, err := metadata.NewTelemetryBuilder(settings)
 	if err != nil {
 		return nil, err
 	}
 	return &guard{
-		maxDepth: config.MaxDepth, limiterID: config.MemoryLimiter, refused: telemetry.RequestGuardRefusedRequests,
+		maxDepth: config.MaxDepth, limiterID: config.MemoryLimiter,
+		refused: telemetry.RequestGuardRefusedRequests, logger: settings.Logger,
 	}, nil
 }
 
 // Start finds the memory limiter; receivers start after all extensions.
 func (g *guard) Start(_ context.Context, host component.Host) error {
+	warnOfFewDescriptors(g.logger)
 	if g.limiterID == nil {
 		return nil
 	}
@@ -69,6 +75,20 @@ func (g *guard) Start(_ context.Context, host component.Host) error {
 		return fmt.Errorf("memory_limiter: no extension %q that limits memory; name it under service::extensions", g.limiterID)
 	}
 	g.limiter = limiter
+	return nil
+}
+
+// NotifyConfigSnapshot reads the limit of the memory limiter, which does not tell it. It comes before receivers start.
+func (g *guard) NotifyConfigSnapshot(_ context.Context, snapshot extensioncapabilities.ConfigSnapshot) error {
+	if g.limiterID == nil {
+		return nil
+	}
+	limit, err := limitOf(*g.limiterID, snapshot.Effective())
+	if err != nil {
+		return err
+	}
+	g.memory = newMemory(limit)
+	inflating.Store(g.memory)
 	return nil
 }
 
@@ -90,32 +110,73 @@ func (g *guard) nestedTooDeep() *refusal {
 		"an attribute value is nested in more than about %d maps and lists; send it flat, or as JSON text", g.maxDepth)}
 }
 
-// checkBody returns why the body of an OTLP/HTTP request is refused, or nil.
-func (g *guard) checkBody(path string, isJSON bool, body []byte) *refusal {
-	if !isJSON {
-		return g.checkProtobuf(body)
+// most is how much memory a request may take when it is decoded.
+func (g *guard) most() int {
+	if g.memory == nil {
+		return math.MaxInt
 	}
-	if jsonTooDeep(body, g.maxDepth) {
-		return g.nestedTooDeep()
-	}
-	if len(body) > 0 && !json.Valid(body) {
-		return malformedJSON(body)
-	}
-	if message := wrongSignal(path, body); message != "" {
-		return &refusal{misplaced, message}
-	}
-	return nil
+	return g.memory.decoded.total
 }
 
-// checkProtobuf returns why an encoded request is refused, over HTTP and over gRPC, or nil.
-func (g *guard) checkProtobuf(body []byte) *refusal {
-	if protobufTooDeep(body, g.maxDepth) {
-		return g.nestedTooDeep()
+// noRoom turns the error of a reservation into what the sender is told.
+func (g *guard) noRoom(err error) *refusal {
+	if errors.Is(err, errNeverFits) {
+		return g.tooMuchMemory()
 	}
-	if holdsGroup(body) {
-		return &refusal{malformed, "the request has a group of fields (wire types 3 and 4), which OTLP has not; send OTLP protobuf"}
+	return &refusal{noMemory, shortOfMemory}
+}
+
+func (g *guard) tooMuchMemory() *refusal {
+	return &refusal{tooLarge, fmt.Sprintf(
+		"the request takes more memory, as it came or decoded, than the collector's limit of %d MiB leaves for one; export fewer spans, "+
+			"records or points at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE), or raise OTEL_RL_COLLECTOR_MEMORY_LIMIT_MIB", g.memory.limit>>20)}
+}
+
+// check returns why a request to this path or method is refused, or nil, and how much memory it takes when it is decoded.
+// Where a receiver has another path than OTLP says, the request is looked at as one of each signal.
+func (g *guard) check(target string, isJSON bool, body []byte) (memory int, refused *refusal) {
+	if of := requestTo(target); of != nil {
+		return g.checkMessage(of, isJSON, body)
 	}
-	return nil
+	for _, of := range []*messageType{tracesRequest, metricsRequest, logsRequest} {
+		bytes, refused := g.checkMessage(of, isJSON, body)
+		if refused != nil {
+			return 0, refused
+		}
+		memory = max(memory, bytes)
+	}
+	return memory, nil
+}
+
+func (g *guard) checkMessage(of *messageType, isJSON bool, body []byte) (memory int, refused *refusal) {
+	if isJSON {
+		return g.checkJSON(of, body)
+	}
+	w := weighProtobuf(of, body, g.maxDepth, g.most())
+	switch {
+	case w.tooDeep:
+		return 0, g.nestedTooDeep()
+	case holdsGroup(body):
+		return 0, &refusal{malformed, "the request has a group of fields (wire types 3 and 4), which OTLP has not; send OTLP protobuf"}
+	case w.tooMuch():
+		return 0, g.tooMuchMemory()
+	}
+	return w.bytes, nil
+}
+
+func (g *guard) checkJSON(of *messageType, body []byte) (memory int, refused *refusal) {
+	w, misfit := weighJSON(of, body, g.maxDepth, g.most())
+	switch {
+	case w.tooDeep:
+		return 0, g.nestedTooDeep()
+	case len(body) > 0 && !json.Valid(body):
+		return 0, malformedJSON(body)
+	case w.tooMuch():
+		return 0, g.tooMuchMemory()
+	case misfit != "":
+		return 0, &refusal{malformed, fmt.Sprintf("the request is no OTLP JSON: %s; send what the OTLP specification says of JSON", misfit)}
+	}
+	return w.bytes, nil
 }
 
 // malformedJSON says where a text stops being JSON. The decoder must not see it: it goes on after an error and recurses
@@ -139,13 +200,4 @@ func explainReadError(err error) (*refusal, bool) {
 	return &refusal{tooLarge, fmt.Sprintf(
 		"the request is larger than %d MiB; export fewer spans at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE) or shorten "+
 			"attributes (OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT)", limit.Limit>>20)}, true
-}
-
-// GetGRPCServerOptions replaces the codec of the server by one that looks first, and refuses calls while memory is short.
-func (g *guard) GetGRPCServerOptions(context.Context) ([]grpc.ServerOption, error) {
-	codec, err := newGuardedCodec(g)
-	if err != nil {
-		return nil, err
-	}
-	return []grpc.ServerOption{grpc.ForceServerCodecV2(codec), grpc.InTapHandle(g.tap)}, nil
 }

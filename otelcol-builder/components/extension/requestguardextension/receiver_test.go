@@ -17,8 +17,11 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/config/configmiddleware"
 	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/extensioncapabilities"
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"google.golang.org/grpc"
@@ -49,17 +52,39 @@ func (l *limiter) MustRefuse() bool { return l.refuses.Load() }
 type guarded struct {
 	http     http.Client
 	grpc     *grpc.ClientConn
-	received *consumertest.TracesSink
+	received *writing
 	limiter  *limiter
+	guard    *guard
 }
 
-// behindGuard starts the stock receiver on two sockets in a folder.
+// writing is the end of the pipeline, which keeps what it gets, or only writes it as JSON.
+type writing struct {
+	consumertest.TracesSink
+	writes bool
+}
+
+// ConsumeTraces does to a request what the file exporter does.
+func (w *writing) ConsumeTraces(ctx context.Context, traces ptrace.Traces) error {
+	if !w.writes {
+		return w.TracesSink.ConsumeTraces(ctx, traces)
+	}
+	_, err := new(ptrace.JSONMarshaler).MarshalTraces(traces)
+	return err
+}
+
+// behindGuard starts the stock receiver on two sockets in a folder, with a memory limit that is far.
 func behindGuard(t testing.TB) *guarded {
+	t.Helper()
+	return behindGuardOf(t, 600)
+}
+
+func behindGuardOf(t testing.TB, limitMiB int) *guarded {
 	t.Helper()
 	g, err := newGuard(&Config{MaxDepth: testDepth, MemoryLimiter: &limiterID}, componenttest.NewNopTelemetrySettings())
 	fatal(t, err)
 	host := guardedHost{g, &limiter{}}
 	fatal(t, g.Start(t.Context(), host))
+	fatal(t, g.NotifyConfigSnapshot(t.Context(), configuration("memory_limiter", map[string]any{"limit_mib": limitMiB})))
 	folder := t.TempDir()
 	overHTTP, overGRPC := filepath.Join(folder, "http"), filepath.Join(folder, "grpc")
 	factory := otlpreceiver.NewFactory()
@@ -71,7 +96,7 @@ func behindGuard(t testing.TB) *guarded {
 	serverGRPC := config.Protocols.GRPC.GetOrInsertDefault()
 	serverGRPC.NetAddr = confignet.AddrConfig{Endpoint: overGRPC, Transport: confignet.TransportTypeUnix}
 	serverGRPC.Middlewares = middlewares
-	sink := &consumertest.TracesSink{}
+	sink := &writing{}
 	startReceiver(t, factory, config, sink, host)
 	connection, err := grpc.NewClient("unix://"+overGRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{})))
@@ -80,7 +105,13 @@ func behindGuard(t testing.TB) *guarded {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", overHTTP)
 	}
-	return &guarded{http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}, connection, sink, host.limiter.(*limiter)}
+	return &guarded{http.Client{Transport: &http.Transport{DialContext: dial, DisableCompression: true}}, connection, sink, host.limiter.(*limiter), g}
+}
+
+// configuration is that of a collector with one extension.
+func configuration(extension string, settings map[string]any) extensioncapabilities.ConfigSnapshot {
+	conf := confmap.NewFromStringMap(map[string]any{"extensions": map[string]any{extension: settings}})
+	return extensioncapabilities.NewConfigSnapshot(conf, conf)
 }
 
 func startReceiver(t testing.TB, factory receiver.Factory, config component.Config, next consumer.Traces, host component.Host) {
@@ -156,10 +187,10 @@ func TestTheReceiverOutlivesRequestsThatWouldTakeItsStack(t *testing.T) {
 				t.Errorf("%s %s: %d %s", name, encoding, code, answer)
 			}
 		}
-		if code := status.Code(g.export(t, body)); code != codes.Internal {
+		if code := status.Code(g.export(t, body)); code != codes.InvalidArgument {
 			t.Errorf("%s over gRPC: %v", name, code)
 		}
-		if code := status.Code(g.export(t, body, grpc.UseCompressor("gzip"))); code != codes.Internal {
+		if code := status.Code(g.export(t, body, grpc.UseCompressor("gzip"))); code != codes.InvalidArgument {
 			t.Errorf("%s over gRPC, compressed: %v", name, code)
 		}
 	}
@@ -189,7 +220,7 @@ func (otherCodec) Name() string { return "json" }
 func TestTheGuardDecodesWhateverEncodingAGRPCRequestNames(t *testing.T) {
 	g := behindGuard(t)
 	deep := g.export(t, append([]byte{0x7b, 0x7c}, nestedProtobuf(mostLevels)...), grpc.ForceCodec(otherCodec{}))
-	if status.Code(deep) != codes.Internal {
+	if status.Code(deep) != codes.InvalidArgument {
 		t.Errorf("%v", deep)
 	}
 	if err := g.export(t, nestedProtobuf(3), grpc.ForceCodec(otherCodec{})); err != nil || g.received.SpanCount() != 1 {
@@ -240,7 +271,7 @@ func FuzzTheReceiverOverGRPC(f *testing.F) {
 			options = append(options, grpc.UseCompressor("gzip"))
 		}
 		err := g.export(t, append(disguised(before, int(levels)%mostLevels), after...), options...)
-		if code := status.Code(err); code != codes.OK && code != codes.Internal && code != codes.InvalidArgument && code != codes.ResourceExhausted {
+		if code := status.Code(err); code != codes.OK && code != codes.InvalidArgument && code != codes.ResourceExhausted {
 			t.Error(err)
 		}
 		g.received.Reset()

@@ -3,14 +3,37 @@ package requestguardextension
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
-// signals are the paths of OTLP/HTTP and the field that a request to each has.
-var signals = []struct{ path, field, snakeCase, formerScope string }{
-	{"/v1/traces", "resourceSpans", "resource_spans", "instrumentationLibrarySpans"},
-	{"/v1/metrics", "resourceMetrics", "resource_metrics", "instrumentationLibraryMetrics"},
-	{"/v1/logs", "resourceLogs", "resource_logs", "instrumentationLibraryLogs"},
-	{"/v1development/profiles", "resourceProfiles", "resource_profiles", ""},
+// signals are the paths of OTLP/HTTP, the service of OTLP/gRPC, and the field that a request to each has.
+var signals = []struct {
+	path, service                 string
+	request                       *messageType
+	field, snakeCase, formerScope string
+}{
+	{"/v1/traces", ".TraceService/", tracesRequest, "resourceSpans", "resource_spans", "instrumentationLibrarySpans"},
+	{"/v1/metrics", ".MetricsService/", metricsRequest, "resourceMetrics", "resource_metrics", "instrumentationLibraryMetrics"},
+	{"/v1/logs", ".LogsService/", logsRequest, "resourceLogs", "resource_logs", "instrumentationLibraryLogs"},
+	{"/v1development/profiles", ".ProfilesService/", nil, "resourceProfiles", "resource_profiles", ""},
+}
+
+// requestTo returns the message that is sent to a path of OTLP/HTTP or to a method of OTLP/gRPC, and nil where it is unknown.
+func requestTo(target string) *messageType {
+	for _, signal := range signals {
+		if signal.path == target || strings.Contains(target, signal.service) {
+			return signal.request
+		}
+	}
+	return nil
+}
+
+// misplacedJSON returns the refusal of OTLP JSON that would be taken and not stored, or nil.
+func misplacedJSON(path string, text []byte) *refusal {
+	if message := wrongSignal(path, text); message != "" {
+		return &refusal{misplaced, message}
+	}
+	return nil
 }
 
 // wrongSignal returns why OTLP JSON that is sent to this path would be taken and not stored, or nothing.

@@ -2,43 +2,6 @@ package requestguardextension
 
 import "math"
 
-// A value in OTLP that is nested in one more map costs three messages in protobuf (AnyValue, KeyValueList, KeyValue) and
-// four brackets in JSON; what is around a value that is not nested at all is less than the constants.
-const (
-	messagesAroundValue, messagesPerLevel = 10, 3
-	bracketsAroundValue, bracketsPerLevel = 16, 4
-)
-
-// protobufTooDeep tells whether messages in the encoded message are nested deeper than levels of values make them.
-//
-// It knows no schema: every length-delimited field is followed as if it were a message, text too. Text does not get
-// deep: in ASCII each level takes two bytes and a length below 128, so that it ends after at most 64.
-func protobufTooDeep(encoded []byte, levels int) bool {
-	return deeperThan(encoded, messagesAroundValue+messagesPerLevel*levels)
-}
-
-func deeperThan(encoded []byte, remaining int) bool {
-	if remaining == 0 {
-		return true
-	}
-	for len(encoded) > 0 {
-		tag, size := varint(encoded)
-		if size == 0 {
-			return false // no message; the decoder says so better
-		}
-		field, rest, ok := nextField(encoded[size:], tag&7)
-		if !ok {
-			return false
-		}
-		// Each level takes two bytes at least: what is shorter cannot hold as many. This skips nearly all text.
-		if len(field) >= 2*(remaining-1) && deeperThan(field, remaining-1) {
-			return true
-		}
-		encoded = rest
-	}
-	return false
-}
-
 // The wire types of protobuf.
 const (
 	wireVarint, wireFixed64, wireBytes, wireStartGroup, wireEndGroup, wireFixed32 = 0, 1, 2, 3, 4, 5
@@ -111,26 +74,4 @@ func varint(encoded []byte) (number uint64, size int) {
 		}
 	}
 	return 0, 0
-}
-
-// jsonTooDeep tells whether the brackets of a valid JSON text are nested deeper than levels of values make them. In a text
-// that is none the decoder finds levels without brackets: after an error it goes on, and takes a comma for one.
-func jsonTooDeep(text []byte, levels int) bool {
-	limit, depth, inString := bracketsAroundValue+bracketsPerLevel*levels, 0, false
-	for position := 0; position < len(text); position++ {
-		switch character := text[position]; {
-		case character == '"':
-			inString = !inString
-		case character == '\\' && inString:
-			position++ // the next character is no end
-		case inString:
-		case character == '{' || character == '[':
-			if depth++; depth > limit {
-				return true
-			}
-		case character == '}' || character == ']':
-			depth--
-		}
-	}
-	return false
 }
