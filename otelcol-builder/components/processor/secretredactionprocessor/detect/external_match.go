@@ -159,6 +159,9 @@ func (s *scan) matchRule(rule *externalRule, from, to int) {
 		if rule.generic && !acceptGeneric(piece[max(0, match[0]-genericReach):start], secret) {
 			continue
 		}
+		if (isDigest(secret) || isUUID(secret)) && hasWord(nameBefore(piece[:start]), thingWords) {
+			continue // a commit of that vendor's
+		}
 		if rule.password && !acceptQuotedPassword(secret) {
 			continue
 		}

@@ -62,7 +62,8 @@ var hostilePieces = []string{
 	"1 ", "1-", "+1 ", "$2a$", "curl -u ", "Cookie: a=b; ", "\"kty\"", "<RSAKeyValue>", "net use ", "echo a | ", "--password-stdin ", "DE12", "authorization: ", "aaaa", "A1b2", "[redacted",
 	"[redacted:x]", "&quot;", "github key ", "github token 9fceb02d0ae598e9 ", "é", "value=", "{ssha}", ":::", "api_key(", "password is ", "password:a&", "password=&", "&amp;",
 	"é@", "o'a@b.io ", "1.2.3.4 ", "10.1.2.3/8,", "v1.2.3.4, ", "version 1.2.3.4 ", ":1", "::", "2001:db8::1 ", "fe80:", "a.b:", "4111 1111 1111 1111 ", "+1 415 555 0134 ", "(11) 91234-5678 ",
-	"0049 30 1234567 ", "卡1", "tel 123456789 ", "AB 12 34 56 C ", "12.345.678-Z ", "a1.b2-", "de12-", "DE12 3704 ", "bsn 111222333 ", "219-09-9999 ", "pnr-811218-9876 ", "sin_130692544 ", "0 ", "\u00a0", "1\u00a0", "\u2011a", "10.1.2.3.4 > ", "dni 12345678 Z ", "a/b1", "RSS MRA 85T10 A562S ", "RSSMRA 85T10 A562T ",
+	"0049 30 1234567 ", "卡1", "tel 123456789 ", "AB 12 34 56 C ", "12.345.678-Z ", "a1.b2-", "de12-", "DE12 3704 ", "bsn 111222333 ", "219-09-9999 ", "pnr-811218-9876 ", "sin_130692544 ", "0 ", "\u00a0", "1\u00a0", "\u2011a", "10.1.2.3.4 > ", "dni 12345678 Z ", "A1b2c3d4!", "kovaly,secret\n", "token\n", "| key | ", "key,", ") values (", "(password) values ('a", "password:\n", "password: |\n ", "\x1b[1m", "：", "密码", "login a8Kd03jfLs92mZqP ",
+	"key a8Kd03jfLs92mZqPw7Xc\n", "\"v\": 'a8Kd03jfLs92mZqPw7Xc", "  password\n", "input_value='a8Kd03jfLs92mZqPw7Xc' ", "5403926876 ", "463-612-6138x036 ", "a/b1", "RSS MRA 85T10 A562S ", "RSSMRA 85T10 A562T ",
 }
 
 func TestHostileTextsAreScannedWhole(t *testing.T) {
