@@ -65,3 +65,9 @@ func TestStructuresWithoutASecretStay(t *testing.T) {
 	cleanTraces(core, data)
 	equal(t, "the span", tracesJSON(t, data), before)
 }
+
+func TestAMaskInTheNameOfAVariableUnderASecretKeyIsLeftAlone(t *testing.T) {
+	data, span := oneSpan()
+	span.Attributes().PutStr("password", "$"+planted)
+	cleanTwice(t, func() string { return tracesJSON(t, data) }, func() { cleanTraces(testCore(fingerprints), data) })
+}

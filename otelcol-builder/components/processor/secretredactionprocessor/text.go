@@ -111,7 +111,7 @@ var (
 func (w *walk) secretText(text, key string) string {
 	secret := strings.TrimSpace(text)
 	secret = secret[len(scheme.FindString(secret)):]
-	if isMark(secret) {
+	if isMark(strings.TrimPrefix(secret, "$")) { // the name of a variable is scanned too
 		return text
 	}
 	if placeholder.MatchString(secret) {
