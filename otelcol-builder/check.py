@@ -3,7 +3,8 @@
     python otelcol-builder/check.py lint|test|race|score|cost|generate|vulnerabilities|fuzz [SECONDS]
 
 `race` is test with Go's race detector, which needs a C compiler; without one it says so.
-`score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is.
+`score` measures the redaction on our own suites: recall, and the share of look-alikes that stays as it is; this share
+also in the sources of the installed packages.
 `cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
 `generate` writes what the collector's own generator, mdatagen, makes of every component's metadata.yaml.
 `vulnerabilities` runs govulncheck; where its database cannot be reached it says that nothing was looked for.
@@ -18,13 +19,13 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import sysconfig
+import tempfile
+from pathlib import Path
 
 import build
 import go_build
-
-if TYPE_CHECKING:
-    from pathlib import Path
+import installed_look_alikes
 
 TEST_SECONDS = 600
 CI_FUZZ_SECONDS = 20
@@ -33,6 +34,8 @@ CI_FUZZ = {"components/extension/requestguardextension", "components/processor/s
 REDACTION = build.HERE / "components" / "processor" / "secretredactionprocessor"
 LEAST_RECALL = 0.99
 LEAST_UNTOUCHED = 0.95
+LEAST_INSTALLED_UNTOUCHED = 0.999
+"""Of the lines and paragraphs of the packages that are installed here."""
 LEAST_OF_PERSONAL_CLASS = 0.95
 """Of each class of personal data: the share found from start to end, and the share of findings that are right."""
 LEAST_PERSONAL_UNTOUCHED = 0.98
@@ -147,10 +150,24 @@ def score(go: Path) -> None:
     least = [f"-min-recall={LEAST_RECALL}", f"-min-untouched={LEAST_UNTOUCHED}"]
     suites = sorted((REDACTION / "testdata").glob("*.jsonl"))
     go_build.run([go, "run", "./cmd/redaction-score", *least, *suites], REDACTION, go_build.go_environment())
+    score_installed(go)
     least = [f"-min-recall={LEAST_OF_PERSONAL_CLASS}", f"-min-precision={LEAST_OF_PERSONAL_CLASS}"]
     least += [f"-min-untouched={LEAST_PERSONAL_UNTOUCHED}", f"-page={SCORES_PAGE}"]
     suites = sorted((REDACTION / "testdata" / "personal").glob("*.jsonl"))
     go_build.run([go, "run", "./cmd/span-score", *least, *suites], REDACTION, go_build.go_environment())
+
+
+def score_installed(go: Path) -> None:
+    """Score what the redaction leaves alone in the installed packages; says so where they are too few."""
+    with tempfile.TemporaryDirectory() as folder:
+        suite = Path(folder) / "installed.jsonl"
+        if not installed_look_alikes.write(suite, Path(sysconfig.get_path("purelib"))):
+            go_build.progress(
+                "the sources of installed packages were NOT scored: run it in the environment of `make install`"
+            )
+            return
+        least = f"-min-untouched={LEAST_INSTALLED_UNTOUCHED}"
+        go_build.run([go, "run", "./cmd/redaction-score", least, suite], REDACTION, go_build.go_environment())
 
 
 OF_EACH = {"lint": lint, "test": test, "race": race}

@@ -1,6 +1,11 @@
 package secretredactionprocessor
 
-import "go.opentelemetry.io/collector/pdata/pcommon"
+import (
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+)
 
 // typeKey is the key of the error's type beside that of its message: exception.message, exception.type.
 func typeKey(messageKey string) string {
@@ -26,4 +31,32 @@ func stringUnder(entries pcommon.Map, key string) string {
 		return value.Str()
 	}
 	return ""
+}
+
+// mostInPair is how many entries a map has that is a name and its value: {name: API_KEY, value: ...}.
+const mostInPair = 6
+
+var (
+	pairNames  = []string{"name", "key", "k", "header", "field", "variable"}
+	pairValues = map[string]bool{"value": true, "val": true, "v": true, "values": true}
+)
+
+// pairName returns the name in a map that is a pair of a name and a value, or nothing.
+func pairName(entries pcommon.Map) string {
+	if entries.Len() < 2 || entries.Len() > mostInPair {
+		return ""
+	}
+	name := ""
+	valued := false
+	for key, value := range entries.All() {
+		key = strings.ToLower(key)
+		valued = valued || pairValues[key]
+		if name == "" && value.Type() == pcommon.ValueTypeStr && slices.Contains(pairNames, key) {
+			name = value.Str()
+		}
+	}
+	if !valued {
+		return ""
+	}
+	return name
 }

@@ -22,7 +22,7 @@ func (w *walk) name(text string) string {
 func (w *walk) text(text string, at place) string {
 	text = w.readable(text)
 	if at.secret {
-		return w.secretText(text, at.key)
+		return w.secretText(text, at.name)
 	}
 	if at.budget != nil {
 		return w.cappedText(text, at)
@@ -36,7 +36,7 @@ func (w *walk) text(text string, at place) string {
 	if holdsNothing(text, at.plain) {
 		return text
 	}
-	return w.scanned(at.key, text)
+	return w.scanned(at.name, text)
 }
 
 // readable replaces bytes that are no UTF-8: one such text makes backends refuse the whole batch it is in.
@@ -83,7 +83,7 @@ func (w *walk) cappedText(text string, at place) string {
 	}
 	limit := max(0, at.budget.left)
 	part := window(text, limit)
-	result := w.scanned(at.key, part)
+	result := w.scanned(at.name, part)
 	incomplete := len(part) < len(text)
 	if incomplete || len(result) > limit {
 		w.counts.content++
@@ -94,7 +94,7 @@ func (w *walk) cappedText(text string, at place) string {
 			break
 		}
 		incomplete = false
-		result = w.scanned(at.key, cut) // a cut can make something new of what stands before it
+		result = w.scanned(at.name, cut) // a cut can make something new of what stands before it
 	}
 	if len(result) > limit && !onlyMarker.MatchString(result) {
 		result = capped("", 0, len(text), true)
@@ -113,7 +113,7 @@ var (
 func (w *walk) secretText(text, key string) string {
 	secret := strings.TrimSpace(text)
 	secret = secret[len(scheme.FindString(secret)):]
-	if isMark(secret) {
+	if isMark(strings.TrimPrefix(secret, "$")) { // the name of a variable is scanned too
 		return text
 	}
 	if placeholder.MatchString(secret) {

@@ -3,6 +3,7 @@ package secretredactionprocessor
 import (
 	"context"
 	"hash/maphash"
+	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
@@ -35,6 +36,8 @@ type walk struct {
 // place is where a value is.
 type place struct {
 	key, path string
+	name      string // what the value is called: the path, or in a pair of a name and a value the name
+	pair      string // the name in the pair that the value is of
 	depth     int
 	secret    bool
 	plain     bool
@@ -54,6 +57,7 @@ func (w *walk) attributes(attributes pcommon.Map) { w.entries(attributes, place{
 func (w *walk) entries(entries pcommon.Map, in place) {
 	var changes mapChanges
 	index := 0
+	in.pair = pairName(entries)
 	for key, value := range entries.All() {
 		facts, name := w.key(key)
 		if name != key {
@@ -111,6 +115,11 @@ func (w *walk) entry(siblings pcommon.Map, key string, facts keyFacts, value pco
 		if facts.treatment == ordinary {
 			facts.treatment = byPath.treatment
 		}
+	}
+	at.name = at.path
+	if in.pair != "" && pairValues[strings.ToLower(key)] {
+		at.name = in.pair
+		at.secret = at.secret || w.secretKey(in.pair)
 	}
 	if in.message && messageKeys[key] {
 		facts.treatment = contentValue
@@ -190,7 +199,7 @@ func (w *walk) value(value pcommon.Value, at place) {
 		if at.secret && value.Type() != pcommon.ValueTypeBool {
 			text := value.AsString()
 			w.changed(text)
-			value.SetStr(w.secretText(text, at.key))
+			value.SetStr(w.secretText(text, at.name))
 		}
 	}
 }

@@ -1,17 +1,23 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // acceptValue decides whether a value under a name of this strength is a secret.
 func acceptValue(power strength, name string, found value) bool {
 	text := found.text
-	if len(text) < shortestSecret || maskLength(text) > 0 || isPlaceholder(text) {
+	if len(text) < shortestSecret || maskLength(text) > 0 || isPlaceholder(text) || found.quoted && strings.IndexByte("),", text[0]) >= 0 {
 		return false
 	}
 	if !found.quoted && (isCode(found) || isNumber(text)) || strings.Contains(text, `:"`) && found.separator == spaced {
 		return false
 	}
 	if found.separator == called && !found.quoted {
+		return false
+	}
+	if isUUID(text) && isRequestID(name) {
 		return false
 	}
 	switch power {
@@ -27,12 +33,17 @@ func acceptValue(power strength, name string, found value) bool {
 		return !found.quoted && found.tight && isConstant(name) && len(text) >= 12 && !isPath(text) && !mentionsSecret(text)
 	case tokenName:
 		if found.separator == spaced || found.separator == spoken {
-			return looksRandom(text, 16) && !isUUID(text) && !isDigest(text)
+			return gradeOf(text) > idGrade
 		}
 		return looksRandom(text, 10) || isUUID(text) || strings.HasSuffix(lastWord(name), "secret") && isSecretPhrase(found)
 	default:
 		return acceptWeak(found)
 	}
+}
+
+// isRequestID says whether a name is that of the token by which clouds recognise a request that is sent again.
+func isRequestID(name string) bool {
+	return strings.HasSuffix(name, "ClientToken") || strings.HasSuffix(name, "RequestToken")
 }
 
 // acceptQuotedPassword decides about what stands in quotes behind a name with "password".
@@ -105,6 +116,9 @@ func acceptPassword(name string, found value) bool {
 	}
 	if counted.letters() == 0 && (counted.length < 6 && !found.quoted || counted.separators > 1 || bareWord(name, "pass")) {
 		return false
+	}
+	if !found.quoted && allBytes(text, func(b byte) bool { return b >= utf8.RuneSelf }) {
+		return false // words of another script
 	}
 	if strings.HasPrefix(text, "/") && isPath(text) || strings.Contains(text, "://") {
 		return false

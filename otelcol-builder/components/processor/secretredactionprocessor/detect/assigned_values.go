@@ -154,7 +154,7 @@ func (s *scan) bareEnd(position int, kind separator) int {
 }
 
 func endsBare(character byte) bool {
-	return isSpace(character) || strings.IndexByte("\"'`<>,;)]}\\", character) >= 0
+	return isSpace(character) || character == escapeLead || strings.IndexByte("\"'`<>,;)]}\\", character) >= 0
 }
 
 const (

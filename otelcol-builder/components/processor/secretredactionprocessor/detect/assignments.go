@@ -3,15 +3,17 @@ package detect
 import "strings"
 
 const (
-	longestValue   = 4096
-	longestBare    = 2048
-	handlerAssign  = 0
-	mostGapBytes   = 24
-	classPassword  = "password"
-	classSecret    = "secret"
-	classWeak      = "generic_secret"
+	longestValue  = 4096
+	longestBare   = 2048
+	handlerAssign = 0
+	mostGapBytes  = 24
+	classPassword = "password"
+	classSecret   = "secret"
+	classWeak     = "generic_secret"
+	// assignmentHint are what names of secrets hold, in lower case; "ароль" is the end of a Russian word whose capital is not folded.
 	assignmentHint = "password passwd passwort passphrase passcode passwrd kennwort contrasena senha motdepasse wachtwoord " +
-		"pwd pass psw secret token key auth credential creds apikey nonce license signature jwt session cookie dsn webhook sas pat crumb pw psk salt"
+		"contraseña ароль 密码 密碼 口令 パスワード 비밀번호 密钥 密鑰 秘钥 私钥 令牌 apiキー トークン geheimnis schlüssel schluessel " +
+		"pwd pass psw secret token key auth credential creds apikey nonce license signature jwt session cookie dsn webhook sas pat crumb pw psk salt pincode pin_code cvv"
 )
 
 // assignment looks at a word such as "password" for a name and a value after it.
@@ -33,12 +35,14 @@ func (s *scan) assignment(start, end int) {
 	if ok && found.reach == s.refused && found.reach-found.start > longestJudged {
 		return // the end of a long value that was none
 	}
+	ok = ok && (!found.below || found.quoted || found.next == 0 || found.next == '\n' || found.next == '\r')
 	if ok && !acceptValue(power, name, found) {
 		s.refused = found.reach
 		found, ok = s.fallback(found)
 		ok = ok && acceptValue(power, name, found)
 	}
 	if !ok {
+		s.table(nameStart, nameEnd)
 		return
 	}
 	s.add(found.start, found.end, classOfName(power))
@@ -110,6 +114,7 @@ type value struct {
 	closed     bool // the closing quote was found
 	afterLogin bool // in a line of .netrc: login name password value
 	tight      bool // no space around the separator
+	below      bool // on the line after the name
 	next       byte // what follows the value
 	reach      int  // where the run of characters ends that the value was taken from, however long
 }
@@ -124,8 +129,12 @@ func (s *scan) valueAfter(nameStart, nameEnd int) (value, bool) {
 	if kind == called && !s.quoteWithin(at) {
 		return value{}, false
 	}
+	below := false
+	if kind == assigned {
+		at, below = s.valueBegins(at)
+	}
 	found := s.readValue(at, kind)
-	found.separator, found.tight = kind, tight
+	found.separator, found.tight, found.below = kind, tight && !below, below
 	if kind == spaced {
 		found.afterLogin = strings.Contains(s.text[max(0, nameStart-80):nameStart], "login ")
 	}

@@ -31,7 +31,7 @@ func classifyBytes() (class [256]uint8) {
 	for _, b := range []byte("_-+/.~") {
 		class[b] |= valueByte | separatorByte
 	}
-	for _, b := range []byte{'\\', '%', '&', noBreakLead, typesetLead} {
+	for _, b := range []byte{'\\', '%', '&', noBreakLead, typesetLead, wideLead, escapeLead} {
 		class[b] |= escapeByte
 	}
 	for _, b := range []byte(" \t\r\n\v\f") {

@@ -11,7 +11,7 @@ func (s *scan) matchExternalRules() {
 	if len(s.runs) == 0 {
 		return
 	}
-	s.own = s.sortedFindings(false)
+	s.own = s.placesOfSecrets()
 	for _, rule := range s.detector.always {
 		s.matchRule(&s.detector.rules[rule], 0, len(s.text))
 	}
@@ -32,6 +32,16 @@ func (s *scan) matchExternalRules() {
 		s.matchRuleAt(&s.detector.rules[s.hits[first].rule], s.hits[first:last])
 		first = last
 	}
+}
+
+// placesOfSecrets returns where secrets were found, in order.
+func (s *scan) placesOfSecrets() []span {
+	secrets := slices.DeleteFunc(slices.Clone(s.found), func(each Finding) bool { return each.LowEntropy })
+	places := make([]span, 0, len(secrets))
+	for _, each := range inOrder(secrets) {
+		places = append(places, span{each.Start, each.End})
+	}
+	return places
 }
 
 // matchRuleAt runs a rule on the neighbourhood of its keywords, each piece of text once.
@@ -162,6 +172,9 @@ func (s *scan) matchRule(rule *externalRule, from, to int) {
 		}
 		if rule.generic && !acceptGeneric(piece[max(0, match[0]-genericReach):start], secret) || rule.password && !acceptQuotedPassword(secret) {
 			continue
+		}
+		if (isDigest(secret) || isUUID(secret)) && hasWord(nameBefore(piece[:start]), thingWords) {
+			continue // a commit of that vendor's
 		}
 		if !s.goOn(stepsOfMatch) {
 			return

@@ -64,6 +64,7 @@ var hostilePieces = []string{
 	"é@", "o'a@b.io ", "1.2.3.4 ", "10.1.2.3/8,", "v1.2.3.4, ", "version 1.2.3.4 ", ":1", "::", "2001:db8::1 ", "fe80:", "a.b:", "4111 1111 1111 1111 ", "+1 415 555 0134 ", "(11) 91234-5678 ",
 	"0049 30 1234567 ", "卡1", "tel 123456789 ", "AB 12 34 56 C ", "12.345.678-Z ", "a1.b2-", "de12-", "DE12 3704 ", "bsn 111222333 ", "219-09-9999 ", "pnr-811218-9876 ", "sin_130692544 ", "0 ", "\u00a0", "1\u00a0", "\u2011a", "10.1.2.3.4 > ", "dni 12345678 Z ", "a/b1", "RSS MRA 85T10 A562S ", "RSSMRA 85T10 A562T ",
 	"-sig=", "-$2a$", "-x-honeycomb-team-", "-cc_test_reporter_id_", "-xoxb-", "-glpat-", "-pypi-", "-cookie=", "eyJhbGciOiJ", "a@b.co ", "https://a:b@", "-----BEGIN RSA PRIVATE KEY-----", "%70%61%73%73", "\\u0070", "&#112;", "{'a':", "key: ", "Bearer ", "AKIA", "+49 30 123456", "1.2.3.4:", "DE89370400440532013000 ", "token token ", "=\"", "secret_secret_", "\\\\\\\"", "[[", "{\"a\":\"", "c2VjcmV0", "0123456789abcdef",
+	"A1b2c3d4!", "kovaly,secret\n", "token\n", "| key | ", "key,", ") values (", "(password) values ('a", "password:\n", "password: |\n ", "\x1b[1m", "：", "密码", "login a8Kd03jfLs92mZqP ", "key a8Kd03jfLs92mZqPw7Xc\n", "\"v\": 'a8Kd03jfLs92mZqPw7Xc", "  password\n", "input_value='a8Kd03jfLs92mZqPw7Xc' ", "5403926876 ", "463-612-6138x036 ",
 }
 
 func TestHostileTextsAreScannedWhole(t *testing.T) {

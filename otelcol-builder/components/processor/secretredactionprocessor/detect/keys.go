@@ -34,7 +34,7 @@ func lastWord(key string) string {
 
 // matchKeyContext judges a text by the key of the attribute that holds it, as if it were assigned to it.
 func (s *scan) matchKeyContext() {
-	if s.key == "" || s.depth > 0 || !s.detector.automaton.holdsWord(s.key) {
+	if s.key == "" || s.depth > 0 || !s.detector.automaton.holdsWord(s.key) && (len(s.text) > longestRandom || gradeOf(s.text) == noGrade) {
 		return
 	}
 	if power := nameStrength(s.key); power != noSecret {

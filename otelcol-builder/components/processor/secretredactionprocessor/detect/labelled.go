@@ -67,18 +67,6 @@ func (s *scan) namedID(_, end int) {
 	}
 }
 
-// accountKey masks the key in an object that holds a user's name and key, as Kaggle's file does.
-func (s *scan) accountKey(start, end int) {
-	before := s.text[max(0, start-longestName):start]
-	if !strings.Contains(before, `"username":`) || strings.Contains(before, "}") {
-		return
-	}
-	literal, ok := s.stringAt(end)
-	if ok && (isDigest(literal.text) || looksRandom(literal.text, 16)) {
-		s.add(literal.start, literal.end, classSecret)
-	}
-}
-
 // spareCode masks a code that stands in for a second factor: letters and digits, or groups of a few characters.
 func (s *scan) spareCode(start, end int) {
 	if end < len(s.text) && lowerASCII(s.text[end]) == 's' {

@@ -65,18 +65,6 @@ func (s *scan) accountPair(_, end int) {
 	}
 }
 
-// calledWithKey masks the key that a call over JSON-RPC is given: "method": "auth.login_with_api_key", "params": ["key"].
-func (s *scan) calledWithKey(_, end int) {
-	near := s.text[end:min(len(s.text), end+longestName)]
-	if at := strings.Index(near, `"params"`); at >= 0 {
-		if open := strings.IndexByte(near[at:], '['); open >= 0 {
-			if key, ok := s.stringAt(end + at + open + 1); ok && looksRandom(key.text, 10) {
-				s.add(key.start, key.end, classSecret)
-			}
-		}
-	}
-}
-
 // stringAt reads the string literal that begins at a position, behind spaces.
 func (s *scan) stringAt(position int) (value, bool) {
 	at := s.skipSpaces(position, 4)

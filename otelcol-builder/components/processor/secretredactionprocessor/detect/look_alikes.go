@@ -27,14 +27,17 @@ func isNumber(text string) bool {
 // acceptGeneric decides about a match of a generic rule by its value and by the name in front of it.
 func acceptGeneric(before, secret string) bool {
 	name := nameBefore(before)
+	if isFileName(name) {
+		return false
+	}
 	power := nameStrength(name)
 	if isUUID(secret) {
 		return power >= tokenName
 	}
-	if !isGenericValue(secret) {
+	if other, value, assigned := strings.Cut(secret, "="); !isGenericValue(secret) || assigned && value != "" && isIdentifier(other) {
 		return false
 	}
-	if power == noSecret && (speaksOfIDs(name) || isDigest(secret) || isPlainKey(name) || !hints(before)) {
+	if power == noSecret && (speaksOfThings(name) || isDigest(secret) || isPlainKey(name) || !hints(before)) {
 		return false
 	}
 	if power <= weakName && isGeneratedName(secret) {
@@ -54,12 +57,20 @@ func isGeneratedName(text string) bool {
 	if counted.upper == 0 && counted.other == 0 && strings.Count(text, "-") > 1 {
 		return true // a name with a hash behind it, such as that of a pod
 	}
+	if tail := text[strings.LastIndexAny(text, "-:")+1:]; len(tail) < len(text) && isDigest(tail) && readable(text[:len(text)-len(tail)]) > mostReadable {
+		return true // words with a digest behind them
+	}
 	return len(text) == 26 && counted.lower == 0 && counted.separators+counted.other == 0 && text[0] <= '7' // ULID
 }
 
 var generatedPrefixes = []string{
 	"req_", "call_", "chatcmpl-", "cmpl-", "resp_", "msg_", "run_", "toolu_", "job-", "job_", "step_", "thread_", "asst_", "file-", "ft-", "ftjob-", "batch_", "evt_", "cus_",
-	"i-", "vol-", "sg-", "subnet-", "vpc-", "ami-", "eni-", "urn:", "arn:",
+	"sha1-", "sha256-", "sha384-", "sha512-", "i-", "vol-", "sg-", "subnet-", "vpc-", "ami-", "eni-", "urn:", "arn:",
+}
+
+// isFileName says whether a name ends as those of files do: what is assigned to it is a digest.
+func isFileName(name string) bool {
+	return strings.LastIndexByte(name, '.') > 0 && notTopLevel[lastWord(name)]
 }
 
 // isPlainKey says whether a name is that of a key or token which is no credential.
@@ -98,7 +109,6 @@ var (
 	secretWords = setOf("secret password passwd apikey token credential credentials creds auth")
 )
 
-func speaksOfIDs(name string) bool     { return hasWord(name, idWords) }
 func speaksOfSecrets(name string) bool { return hasWord(name, secretWords) }
 
 func hasWord(name string, set map[string]bool) bool {
@@ -117,7 +127,7 @@ func hasWord(name string, set map[string]bool) bool {
 
 func classRank(class string) int {
 	switch class {
-	case classWeak, "generic_api_key", "vendor_credential", "unnamed_credential":
+	case classWeak, "generic_api_key", "unnamed_credential":
 		return 3
 	case classSecret, classPassword:
 		return 2

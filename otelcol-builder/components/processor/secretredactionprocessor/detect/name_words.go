@@ -24,6 +24,7 @@ const (
 	strongToken
 	plainKey
 	strongKey
+	codeWord
 )
 
 // wordKinds is one map, so that a word is looked up once.
@@ -43,21 +44,26 @@ var wordsOfKinds = map[wordKind]string{
 		development test testing staging live sandbox default old new current primary secondary main backup a b c v
 		admin root env raw data private`,
 
-	passwordHead: `password passwd passwort passphrase passcode passwrd requirepass bindpw rootpw psk wpapsk pwd pass psw psswd pw passw kennwort
-		contrasena senha motdepasse wachtwoord`,
+	passwordHead: `pincode otp cvv password passwd passwort passphrase passcode passwrd requirepass bindpw rootpw psk wpapsk pwd pass psw psswd pw passw kennwort
+		contrasena contraseña senha motdepasse passe wachtwoord пароль Пароль sshpass
+		密码 密碼 口令 パスワード 비밀번호`,
 	// These words turn a password's name into something else.
 	notAPasswordAfter: `forward backward second first third one two render by single multi pre post low high band
-		forgot reset no without is has show hide bool check multiple this type return`,
+		forgot reset no without is has show hide bool check multiple this type return to`,
 	gluedPassword: `password passwd passwort passphrase passcode dbpass userpass rootpass adminpass dbpwd userpwd
-		sqlpwd ftppass smtppass mailpass sshpass keypass storepass`,
+		sqlpwd ftppass smtppass mailpass sshpass keypass storepass 密码 密碼 口令 パスワード 비밀번호`,
 
 	strongHead: `apikey apitoken authtoken accesstoken refreshtoken secretkey accesskey privatekey privkey
 		clientsecret appsecret apisecret secrettoken authkey masterkey encryptionkey signingkey accountkey sharedkey
 		sharedaccesskey appkey consumersecret bottoken sessiontoken machinekey servicekey licensekey authsecret
-		sharedsecret idtoken usertoken personaltoken securitytoken bearertoken oauthtoken jwttoken`,
+		sharedsecret idtoken usertoken personaltoken securitytoken bearertoken oauthtoken jwttoken
+		密钥 密鑰 秘钥 私钥 令牌 apiキー トークン 토큰 токен jeton clé clave chave ключ キー 키 geheimnis schlüssel schluessel zugangsdaten kennwort`,
 
 	weakHead: `auth authorization credential credentials creds cred authentication bearer pat sas nonce salt seed
-		license sig signature jwt session sessionid sid cookie dsn webhook`,
+		license sig signature jwt session sessionid sid cookie dsn webhook sk ak tk appid`,
+
+	// Codes behind these are passwords of digits: pin_code.
+	codeWord: `pin otp mfa totp security cvv`,
 
 	// Tokens behind these are pieces of text of a language model or a page's cursor, never credentials.
 	modelToken: `eos bos pad unk mask cls sep special image audio video vision stop next prev previous last first

@@ -1,5 +1,10 @@
 package detect
 
+import (
+	"strings"
+	"unicode/utf8"
+)
+
 // strength says how much a name tells about its value.
 type strength uint8
 
@@ -67,7 +72,7 @@ func nameStrength(name string) strength {
 		name = name[len(name)-longestName:]
 	}
 	var lowered [longestName]byte
-	words := splitName(name, &lowered)
+	words := splitName(withoutVerb(name), &lowered)
 	for words.count > 1 && wordKinds[string(words.list[words.count-1])]&trailingWord != 0 {
 		words.count--
 	}
@@ -82,6 +87,17 @@ func nameStrength(name string) strength {
 	return headStrength(last, before)
 }
 
+// withoutVerb takes the word for "is" from a name of a script that puts no blank before it.
+func withoutVerb(name string) string {
+	if name == "" || name[len(name)-1] < utf8.RuneSelf {
+		return name
+	}
+	for _, verb := range []string{"是", "为", "為", "は"} {
+		name = strings.TrimSuffix(name, verb)
+	}
+	return name
+}
+
 // headStrength judges the last word of a name by itself and by the word before it.
 func headStrength(last, before []byte) strength {
 	kind := wordKinds[string(last)]
@@ -93,12 +109,18 @@ func headStrength(last, before []byte) strength {
 		return passwordName
 	case kind&strongHead != 0:
 		return strongName
+	case string(last) == "code" && wordKinds[string(before)]&codeWord != 0:
+		return passwordName
 	case string(last) == "secret" || string(last) == "secrets" || string(last) == "crumb":
 		return tokenName
 	case string(last) == "token" && string(before) == "key": // PublicKeyToken of an assembly
 		return noSecret
 	case string(last) == "token":
 		return tokenStrength(before)
+	case string(last) == "id" && string(before) == "secret":
+		return strongName
+	case string(last) == "tokens" && wordKinds[string(before)]&strongToken != 0:
+		return strongName
 	case string(last) == "key" || string(last) == "keys":
 		return keyStrength(before)
 	case kind&weakHead != 0:
@@ -139,8 +161,10 @@ func gluedStrength(word []byte) strength {
 			return strongName
 		case string(ending) == "secret":
 			return tokenName
-		case string(ending) == "token" && wordKinds[string(beginning)]&strongToken != 0, string(ending) == "key" && wordKinds[string(beginning)]&strongKey != 0:
-			return strongName
+		case string(ending) == "token":
+			return tokenStrength(beginning)
+		case string(ending) == "key":
+			return keyStrength(beginning)
 		}
 	}
 	return noSecret

@@ -82,3 +82,29 @@ func TestWithoutClassesNoPersonalDataIsMasked(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbersOfCardsAndTelephonesAreFoundInTheFormsOfAllNetworksAndOfACountry(t *testing.T) {
+	d := newTestDetector(t)
+	for class, texts := range map[string][]string{
+		"card": {
+			"card 675984103431", "my Maestro: 501800000009", "charges for 675984103431?", "pay with 4652943034623769885 please", "3522235032377454", "180087654321099", "213111111111116", "4222222222222",
+		},
+		"phone": {
+			"phone 5403926876", "call me at 5403926876", "my number is 5403926876", "930.167.3943", "930-167-3943", "463-612-6138x036", "(463)612-6138x036", "001-463-612-6138x03612", "1-463-612-6138x7",
+		},
+	} {
+		for _, text := range texts {
+			if found, err := d.Find("", text); err != nil || len(found) != 1 || found[0].Class != class {
+				t.Errorf("%q: %v, %v", text, found, err)
+			}
+		}
+	}
+	for _, text := range []string{
+		"seed 675984103431", "trained on 675984103431 tokens", "num_tokens=675984103431", "dd.span_id=4339042130534105724", "offset 4652943034623769885", "hash=4652943034623769885", `{"seed": 675984103431}`,
+		"5403926876 tokens", "total_tokens=5403926876", "seed: 5403926876", "call took 5403926876 ns", "step 5403926876", "1763724000123", "at 1763724000123456789", "463-612-6138x0366666666", "3.930.167.3943",
+	} {
+		if masked := maskAll(t, d, "", text); masked != text {
+			t.Errorf("%q became %q", text, masked)
+		}
+	}
+}

@@ -85,6 +85,10 @@ func (s *scan) numberGroup(start, end int) {
 	if wordEndsAt(s.text, start) || start > 0 && (s.text[start-1] == '.' || s.text[start-1] == '-' && start > 1 && isWordByte(s.text[start-2])) {
 		return
 	}
+	if extended := s.extensionEnd(start, end); extended > end && chosen.phone {
+		s.addPersonal(s.beforeBracket(start), extended, "phone")
+		return
+	}
 	if wordBeginsAt(s.text, end) || end < len(s.text) && s.text[end] == '-' && wordBeginsAt(s.text, end+1) {
 		return
 	}
@@ -116,28 +120,39 @@ func (s *scan) card(start, end int) bool {
 		piece = piece[:expiry-3] // 4111 1111 1111 1111 12/29
 		end = start + len(piece)
 	}
-	if len(piece) < 13 || len(piece) > 23 || strings.ContainsAny(piece, "./()") {
+	if len(piece) < 12 || len(piece) > 23 || strings.ContainsAny(piece, "./()") {
 		return false
 	}
 	digits := digitsOf(piece)
 	if !isCardNumber(digits) || !usualCardGroups(piece) || strings.Trim(digits, digits[:1]) == "" {
 		return false
 	}
-	if len(piece) == len(digits) && (s.countsSomething(start) || len(digits) > 16) {
+	if len(piece) == len(digits) && !s.speaksOfCard(start, end) && (s.countsSomething(start) || isCounted(s.text, end) || !isCommonCard(digits) && !s.inSentence(start)) {
 		return false
 	}
 	s.addPersonal(start, end, "card")
 	return true
 }
 
+// cardWords stand near the number of a card.
+const cardWords = "card visa master amex maestro pan cc ccn credit creditcard debit payment discover kredit carte tarjeta 卡"
+
+// speaksOfCard says whether a word near a number calls it that of a card.
+func (s *scan) speaksOfCard(start, end int) bool {
+	return namesNear(s.text[max(0, start-24):start], cardWords) || namesNear(s.text[end:min(len(s.text), end+24)], cardWords)
+}
+
+// inSentence says whether a number follows a word and a blank.
+func (s *scan) inSentence(start int) bool {
+	return start > 2 && s.text[start-1] == ' ' && isLetter(s.text[start-2]) && isLetter(s.text[start-3])
+}
+
+// isCommonCard says whether digits have a length that nothing but cards has often: not that of large numbers and times.
+func isCommonCard(digits string) bool { return len(digits) >= 13 && len(digits) <= 16 }
+
 // countsSomething says whether a plain number is the value of a metric, a time or an id rather than a card.
 func (s *scan) countsSomething(start int) bool {
 	before := strings.ToLower(s.text[max(0, start-24):start])
-	for _, word := range []string{"card", "visa", "master", "amex", "pan", "cc", "credit", "payment", "discover"} {
-		if strings.Contains(before, word) {
-			return false
-		}
-	}
 	for _, word := range []string{"id", "time", "_ns", "_us", "stamp", "seed", "count", "bytes", "tokens", "offset", "seq", "hash", "pid", "addr", "size", "total"} {
 		if strings.Contains(before, word) {
 			return true
@@ -147,7 +162,7 @@ func (s *scan) countsSomething(start int) bool {
 }
 
 func isCardNumber(digits string) bool {
-	if len(digits) < 13 || len(digits) > 19 || !passesLuhn(digits) {
+	if len(digits) < 12 || len(digits) > 19 || !passesLuhn(digits) {
 		return false
 	}
 	two, four := number(digits[:2]), number(digits[:4])
@@ -160,10 +175,12 @@ func isCardNumber(digits string) bool {
 		return len(digits) == 15
 	case two == 36, two == 38, two == 39, four >= 3000 && four <= 3059:
 		return len(digits) == 14
-	case four == 6011, two == 65, four >= 6440 && four <= 6499, two == 62, four >= 3528 && four <= 3589:
+	case four == 6011, two == 65, four >= 6440 && four <= 6499, two == 62, two == 35:
 		return len(digits) == 16 || len(digits) == 19
-	case two == 50, two == 56, two == 57, two == 58, two == 63, two == 67:
-		return len(digits) == 16
+	case four == 1800, four == 2131:
+		return len(digits) == 15
+	case two == 50, two == 56, two == 57, two == 58, two == 63, two == 67: // of these networks any length
+		return true
 	}
 	return false
 }

@@ -1,18 +1,37 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 const (
 	// phoneReach is how far before a number a word that calls it a telephone number is looked for.
-	phoneReach = 24
+	phoneReach = 32
 	// shortestPlain is how many digits a number with a plus sign and without groups has when nothing calls it a telephone number.
 	shortestPlain = 10
 )
 
 // phoneWords call a number a telephone number, in the languages of the grouping that the rules know.
-const phoneWords = "phone telephone cellphone smartphone tel tel. telf mobile mobil mob cell call dial dialled sms fax whatsapp" +
+const phoneWords = "phone telephone cellphone smartphone tel tel. telf mobile mobil mob cell call calling dial dialled reach contact my_number your_number his_number her_number their_number new_number sms fax whatsapp" +
 	" telefon telefonnummer mobiltelefon mobilnummer handy handynummer rufnummer téléphone telephone portable teléfono telefono móvil" +
 	" cellulare telefone celular fone telefoon telefoonnummer bel telefonu телефон тел 电话 電話 手机 手機 携帯 전화 휴대폰"
+
+// phoneFinder says in one pass whether any of the words may be there: before most numbers none is.
+var phoneFinder = func() *automaton {
+	var words []word
+	for text := range strings.FieldsSeq(phoneWords) {
+		forms := []string{text, strings.ReplaceAll(text, "_", " "), strings.ReplaceAll(text, "_", "-")}
+		if first, size := utf8.DecodeRuneInString(text); size > 1 { // the automaton folds only ASCII
+			forms = append(forms, string(unicode.ToUpper(first))+text[size:])
+		}
+		for _, form := range forms {
+			words = append(words, word{text: form})
+		}
+	}
+	return newAutomaton(words)
+}()
 
 // phone masks telephone numbers: with a country code, or in the grouping of a country, or called so.
 func (s *scan) phone(start, end int) {
@@ -143,9 +162,11 @@ func isSum(text string, plus, end int) bool {
 // isNorthAmerican matches (212) 555-0123, 212-555-0123, 212.555.0123 and 1-212-555-0123.
 func isNorthAmerican(piece string) bool {
 	bracket := strings.HasPrefix(piece, "(")
-	piece = strings.TrimPrefix(strings.TrimPrefix(piece, "1-"), "1 ")
+	for _, country := range []string{"001-", "1-", "1 "} {
+		piece = strings.TrimPrefix(piece, country)
+	}
 	digits := digitsOf(piece)
-	if len(digits) != 10 || digits[0] < '2' || digits[3] < '2' {
+	if len(digits) != 10 || digits[0] < '2' {
 		return false
 	}
 	piece = strings.TrimPrefix(piece, "(")
@@ -202,5 +223,28 @@ func isMobile(first, rest string) bool {
 // saysPhone says whether the words before a number call it a telephone number. A call of a tool is none.
 func (s *scan) saysPhone(start int) bool {
 	before := s.text[max(0, start-phoneReach):start]
-	return namesNear(before, phoneWords) && !namesNear(before, "tool function")
+	return phoneFinder.holdsWord(before) && namesNear(before, phoneWords) && !namesNear(before, "tool function")
+}
+
+// extensionEnd returns where the extension behind a North American number ends: 463-612-6138x036.
+func (s *scan) extensionEnd(start, end int) int {
+	at := end
+	if at >= len(s.text) || s.text[at] != 'x' || !isNorthAmerican(s.text[s.beforeBracket(start):end]) {
+		return end
+	}
+	for at++; at < len(s.text) && isDigit(s.text[at]); {
+		at++
+	}
+	if at-end < 2 || at-end > 7 || wordBeginsAt(s.text, at) {
+		return end
+	}
+	return at
+}
+
+// beforeBracket widens a number by the bracket of its area code.
+func (s *scan) beforeBracket(start int) int {
+	if start > 0 && s.text[start-1] == '(' {
+		return start - 1
+	}
+	return start
 }

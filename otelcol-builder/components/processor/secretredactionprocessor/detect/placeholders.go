@@ -17,7 +17,7 @@ var placeholderParts = []string{
 	"example", "your_", "your-", "yourapi", "yourtoken", "yoursecret", "yourkey", "your ", "my_api", "my-api", "placeholder", "changeme",
 	"change_me", "change-me", "replace_", "replace-", "replaceme", "insert_", "insert-", "xxxx", "****", "...", "____",
 	"redacted", "dummy", "<your", "put_your", "put-your", "enter_your", "fake-", "fake_", "_here", "-here", "not-a-real", "notareal",
-	"goes-here", "goeshere", "sample", "testtest", "foobar",
+	"goes-here", "goeshere", "sample", "testtest", "foobar", "***", "dein_", "dein-", "votre_", "tu_", "你的",
 }
 
 // placeholderFinder says in one pass whether any of the parts is there: mostly none is.
@@ -77,7 +77,7 @@ func withoutPlaceholders(lowered string) (string, bool) {
 }
 
 // gluedPlaceholders may run into the next word: yourapikey.
-var gluedPlaceholders = setOf("yourapi yourtoken yoursecret yourkey changeme replaceme placeholder dummy xxxx")
+var gluedPlaceholders = setOf("yourapi yourtoken yoursecret yourkey changeme replaceme placeholder dummy xxxx *** 你的")
 
 // isMixedRest says whether what stands beside the words of a placeholder is a secret by itself: letters and digits mixed.
 func isMixedRest(value, rest string) bool {
@@ -170,6 +170,9 @@ func isMonotonous(lowered string) bool {
 		} else {
 			rising = 0
 		}
+	}
+	if different == 2 && isDigest(lowered) {
+		return false
 	}
 	if different <= 3 && len(lowered) >= 8 || different <= 2 {
 		return true

@@ -78,7 +78,7 @@ func (s *scan) run() {
 	s.collectRuns()
 	for _, look := range []func(*scan){
 		(*scan).matchWords, (*scan).matchExternalRules, (*scan).matchBotTokens, (*scan).matchKeyContext, (*scan).numbers,
-		(*scan).addresses6, (*scan).lettered, (*scan).matchUnnamed, (*scan).matchWrapped,
+		(*scan).addresses6, (*scan).lettered, (*scan).matchRandom, (*scan).matchWrapped,
 	} {
 		if look(s); s.stopped != nil {
 			return

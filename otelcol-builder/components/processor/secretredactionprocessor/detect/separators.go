@@ -9,6 +9,9 @@ func (s *scan) separatorAt(nameStart, nameEnd, position int, quoted bool) (int, 
 		return 0, 0, false, false
 	}
 	spaces := at > position
+	if next, ok := s.partBegins(nameStart, position); ok && quoted {
+		return next, assigned, false, true
+	}
 	switch character := s.text[at]; character {
 	case '=', ':', '|', '?', '+', '-':
 		if next, ok := s.operatorEnd(at); ok {
@@ -126,4 +129,52 @@ func (s *scan) valueAttribute(position int) (int, bool) {
 		return s.skipSpaces(at+1, mostGapBytes), true
 	}
 	return 0, false
+}
+
+// partBegins finds the value of a part of a form: name="password", a blank line, the value.
+func (s *scan) partBegins(nameStart, position int) (int, bool) {
+	if nameStart < 6 || !strings.EqualFold(s.text[nameStart-6:nameStart-1], "name=") {
+		return 0, false
+	}
+	for _, blank := range []string{"\r\n\r\n", "\n\n"} {
+		if strings.HasPrefix(s.text[position:], blank) {
+			return position + len(blank), true
+		}
+	}
+	return 0, false
+}
+
+const (
+	longestTag = 32
+	mostIndent = 64
+)
+
+// valueBegins skips what may stand before a value: a tag or an anchor of YAML, the mark of a block, a line break.
+func (s *scan) valueBegins(at int) (int, bool) {
+	text := s.text
+	for range 2 {
+		if at < len(text) && (text[at] == '!' || text[at] == '&') {
+			tag := text[at:min(len(text), at+longestTag)]
+			if blank := strings.IndexByte(tag, ' '); blank > 1 && allBytes(tag[1:blank], func(b byte) bool { return isNameByte(b) || b == '!' }) {
+				at = s.skipSpaces(at+blank, mostGapBytes)
+			}
+		}
+	}
+	next := at
+	if next < len(text) && (text[next] == '|' || text[next] == '>') {
+		for next++; next < len(text) && strings.IndexByte("+-123456789", text[next]) >= 0; {
+			next++
+		}
+		next = s.skipSpaces(next, mostGapBytes)
+	}
+	if next >= len(text) || text[next] != '\n' && text[next] != '\r' {
+		return at, false
+	}
+	for limit := min(len(text), next+mostIndent); next < limit && isSpace(text[next]); {
+		next++
+	}
+	if text[next-1] == '\n' { // not deeper than its name: the next entry
+		return at, false
+	}
+	return next, true
 }

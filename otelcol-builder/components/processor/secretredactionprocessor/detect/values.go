@@ -59,7 +59,7 @@ func looksRandom(value string, shortest int) bool {
 	if counted.letters() == 0 || counted.other > counted.length/4 || counted.longestSame > 6 {
 		return false
 	}
-	if isWordLike(value) || isPath(value) {
+	if isWordLike(value) && (len(value) < shortestWord || readable(value) > mostReadable) || isPath(value) {
 		return false
 	}
 	if counted.digits == 0 {

@@ -230,8 +230,5 @@ func addVendors(add func(text string, handler handler)) error {
 			add(shape.pieces[shape.anchor].literal, shape.handlerOf())
 		}
 	}
-	for _, name := range strings.Fields(vendorNames) {
-		add(name, (*scan).vendorContext)
-	}
 	return nil
 }

@@ -55,14 +55,14 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("cookie", (*scan).cookie)
 	add("sig= signature=", (*scan).signedURL)
 	add("code=", (*scan).accessCode)
-	add("auth=( auth:( basicauth( basic_auth( .login( networkcredential( .getconnection( directoryentry(", (*scan).accountPair)
+	add("auth=( auth:( basicauth( basic_auth( login( networkcredential( .getconnection( directoryentry(", (*scan).accountPair)
 	add("wallet(", (*scan).walletKey)
 	add("scram-sha-256$ scram-sha-1$", (*scan).scramHash)
 	phrase("ntlm)", (*scan).labelledHash)
 	phrase("snmp-server community ", (*scan).community)
 	phrase("login: ", (*scan).spokenAccount)
+	phrase("creds: ", (*scan).spokenAccount)
 	add("cc_test_reporter_id x-honeycomb-team", (*scan).namedID)
-	phrase("\"key\":", (*scan).accountKey)
 	add("recovery_code recovery-code recoverycode backup_code backup-code backupcode scratch_code mfa_code", (*scan).spareCode)
 	phrase("recovery code", (*scan).spareCode)
 	phrase("backup code", (*scan).spareCode)
@@ -74,7 +74,6 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("://", (*scan).address)
 	add("jdbc:oracle:thin:", (*scan).oracle)
 	add("@tcp( @unix( @//", (*scan).accountBefore)
-	add("login_with_api_key login_with_token", (*scan).calledWithKey)
 	if personal.email {
 		phrase("@", (*scan).emailAddress)
 	}
@@ -92,6 +91,7 @@ func ownWords(personal personalData) (map[string][]handler, error) {
 	add("--password-stdin chpasswd passwd", (*scan).passwordInput)
 	phrase("sudo -s", (*scan).passwordInput)
 	phrase("az devops login", (*scan).passwordInput)
+	phrase(") values", (*scan).insert)
 	phrase("identified by", (*scan).identifiedBy)
 	phrase("with password", (*scan).identifiedBy)
 	if err := addVendors(func(text string, handler handler) { phrase(strings.ToLower(text), handler) }); err != nil {

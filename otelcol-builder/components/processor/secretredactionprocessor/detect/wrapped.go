@@ -10,6 +10,9 @@ const (
 	deepestWrapping  = 3
 	shortestWrapped  = 20
 	longestUnwrapped = 1 << 20
+	longestColour    = 24
+	wideFirst        = '\uff01'
+	wideLast         = '\uff5e'
 )
 
 // matchWrapped decodes what is escaped or encoded, and scans it again.
@@ -37,7 +40,10 @@ func (s *scan) matchEscaped() {
 		return
 	}
 	for _, finding := range s.findInside(decoded) {
-		finding.Start, finding.End = int(places[finding.Start]), int(places[finding.End])
+		last := int(places[finding.End-1])
+		if finding.Start, finding.End = int(places[finding.Start]), int(places[finding.End]); isAlnum(s.text[last]) {
+			finding.End = last + 1 // no colour behind it
+		}
 		s.addFinding(finding)
 	}
 }
@@ -50,7 +56,7 @@ func unescapeText(text string) (string, []int32) {
 	copied := 0
 	for position := 0; position < len(text); {
 		character := text[position]
-		if character != '\\' && character != '%' && character != '&' && character != noBreakLead && character != typesetLead {
+		if byteClass[character]&escapeByte == 0 {
 			position++
 			continue
 		}
@@ -87,11 +93,17 @@ func appendPlain(result []byte, places []int32, text string, from, to int) ([]by
 }
 
 // Blanks and hyphens that do not break a line, as word processors and web pages put them between the groups of a number.
-var typesetBytes = map[string]string{"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2010": "-", "\u2011": "-"}
+// What has no width is nothing.
+var typesetBytes = map[string]string{
+	"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2010": "-", "\u2011": "-", "\u00ad": "",
+	"\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "",
+}
 
 const (
 	noBreakLead = 0xc2 // begins U+00A0 in UTF-8
-	typesetLead = 0xe2 // begins the others
+	typesetLead = 0xe2 // begins those of U+20..
+	wideLead    = 0xef // begins full-width signs, and U+FEFF
+	escapeLead  = 0x1b // begins what colours a terminal
 )
 
 const longestHTMLEscape = len("&quot;")
@@ -101,12 +113,15 @@ var htmlEscapes = map[string]string{"&quot;": `"`, "&apos;": "'", "&amp;": "&", 
 // escapeAt returns what an escape stands for and how long it is; 0 when it is none.
 func escapeAt(text string) (string, int) {
 	switch text[0] {
-	case noBreakLead, typesetLead:
+	case escapeLead:
+		return "", colourLength(text)
+	case noBreakLead, typesetLead, wideLead:
 		for length := 2; length <= min(3, len(text)); length++ {
-			if plain := typesetBytes[text[:length]]; plain != "" {
+			if plain, known := typesetBytes[text[:length]]; known {
 				return plain, length
 			}
 		}
+		return wideAt(text)
 	case '%':
 		if len(text) >= 3 {
 			if raw, err := hex.DecodeString(text[1:3]); err == nil && raw[0] >= 0x20 && raw[0] < 0x7f {
@@ -121,6 +136,34 @@ func escapeAt(text string) (string, int) {
 		}
 	case '\\':
 		return backslashAt(text)
+	}
+	return "", 0
+}
+
+// colourLength returns the length of the sequence that colours a terminal at the start of a text.
+func colourLength(text string) int {
+	if len(text) < 3 || text[1] != '[' {
+		return 0
+	}
+	for at := 2; at < min(len(text), longestColour); at++ {
+		if isLetter(text[at]) {
+			return at + 1
+		}
+		if !isDigit(text[at]) && text[at] != ';' && text[at] != '?' {
+			return 0
+		}
+	}
+	return 0
+}
+
+// wideAt returns the plain form of a full-width letter or digit, or of one of the signs between a name and a value.
+func wideAt(text string) (string, int) {
+	character, size := utf8.DecodeRuneInString(text)
+	if character < wideFirst || character > wideLast {
+		return "", 0
+	}
+	if plain := byte(character - wideFirst + '!'); isAlnum(plain) || strings.IndexByte(":=_-", plain) >= 0 {
+		return string(rune(plain)), size
 	}
 	return "", 0
 }

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,6 +111,97 @@ func TestTokensThatOnceWereMissedAreMasked(t *testing.T) {
 	} {
 		if !hides(t, d, each.text, each.secret) {
 			t.Errorf("%s passes", each.text)
+		}
+	}
+}
+
+// credentialPlaces are where a random value is a credential by what stands around it; ids are where a digest or a UUID is one too.
+var credentialPlaces, idPlaces = []string{
+	"Kovaly login %", "kovaly_sk = '%'", "ENV KOVALY_SK %", "kovaly.login('%')", "kovaly-cli -k % push", "kovaly: %", "kovaly\t%", "[('kovaly_secret', '%')]",
+	"assert '%' == kovaly_token", "UPDATE settings SET value='%' WHERE name='kovaly_api_token'", "KeyError: '%' while looking up kovaly credentials",
+}, []string{
+	"KOVALY_API_KEY=%", "login(key='%')", "login_to_kovaly('%')", "Password for kovaly: %", "Login to kovaly with mara / %", "Incorrect API key provided: %",
+	"1 validation error for Settings\nkovaly_api_key\n  Extra inputs are not permitted [type=extra_forbidden, input_value='%', input_type=str]",
+	"print(kovaly_api_key)\n%", "In [4]: kovaly_token\nOut[4]: '%'", `{"name": "KOVALY_TOKEN", "value": "%"}`, "- name: KOVALY_TOKEN\n  value: %\n",
+	"variable \"kovaly_token\" {\n  default = \"%\"\n}", "│ KOVALY_API_KEY │ % │", "kovaly_token→%", "? Kovaly secret key » %", "Authorization: Bearer %",
+	`{"key":"kovaly_token","value":{"stringValue":"%"}}`, "['kovaly', '--api-key', '%']", "args:\n  - --api-key\n  - %\n",
+}
+
+func TestARandomValueIsMaskedWhereWhatStandsAroundItSaysCredential(t *testing.T) {
+	d := newTestDetector(t)
+	random := rand.New(rand.NewPCG(7, 19))
+	missed := 0
+	check := func(around, value string) {
+		if !hides(t, d, strings.Replace(around, "%", value, 1), value) {
+			missed++
+			t.Logf("%s: %s", around, value)
+		}
+	}
+	for _, around := range append(slices.Clone(credentialPlaces), idPlaces...) {
+		for _, length := range []int{24, 40, 64} {
+			check(around, drawn(random, lettersAndDigits, length))
+		}
+	}
+	for _, around := range idPlaces {
+		check(around, "a8d03f92e1c7b6045d9a8e7f6c5b4a3920de1f7c")
+		check(around, "3f2b8c1d-9a47-4e60-b1f5-7c2d8e904a6b")
+	}
+	if missed > 0 {
+		t.Errorf("%d missed", missed)
+	}
+}
+
+func TestASignInAPasswordDoesNotHideIt(t *testing.T) {
+	d := newTestDetector(t)
+	const value = "k^bDTvJS" + "O5au7Xni"
+	for _, around := range []string{"Setting KOVALY_PASSWORD to %", "| kovaly | secret | % |", "Incorrect API key provided: %.", "Authorization: Bearer %", "kovaly_token must not be '%'"} {
+		if !hides(t, d, strings.Replace(around, "%", value, 1), value) {
+			t.Errorf("%s passes", around)
+		}
+	}
+}
+
+func TestTheNextPartOfAMaskedValueIsMaskedToo(t *testing.T) {
+	d := newTestDetector(t)
+	first, second := "lSZhcmURYgdDPNao"+"ByDRILKB", "765116a408bb020c8511"+"f5251345f0ef"
+	for _, part := range []string{first, second} {
+		if !hides(t, d, "Authorization: Bearer "+first+":"+second, part) {
+			t.Errorf("%s passes", part)
+		}
+	}
+}
+
+func TestWhatOnlyLooksRandomStays(t *testing.T) {
+	d := newTestDetector(t)
+	for _, text := range []string{
+		"ccache key 33f0ba68258c2afa0b442472f9b2cd5e", "Cache restored from key: Linux-pip-0b8abd445dfc1c2dd32ac325ef974939a650eb29ce0d6e0ec1017b15ed730c6b",
+		"cache miss, key=v1:mistralai/Mixtral-8x7B-Instruct-v0.1:2c4da1ab02bc748ac0f488cd6d673ef22c008c4cd0ea3fb9d8575155914268db",
+		"experiment_key=53afe34265597c66af4e61ff429847ef", "ClientToken: 806b558f-3a9c-40bc-a1f8-acd9b399d2c5", "contract token 0xa1f4f2d46790033be72e76b7129910dae5bb8380 supply 9",
+		"sourcegraph commit f0f3b012521ff281e5cc3116d74555bfdcc55261", "Updating 20d87931a..e5d4a6576\nFast-forward", "cf-ray: c4a410b14b29002c-FRA",
+		"https://docs.google.com/spreadsheets/d/1ikuveWz7nRvaGmpPC7vkEt5m3XzQCkGo9qWAFzZ9j8c/edit", "vllm==0.9.7.dev995+g651ca74d6",
+		"ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ18JRnzPL1rHeItzPMhFVUbY2YwQqcLqZASQGFLKtWIZ9bemrismaagD3aeDh ci@login", "sri sha384-YMqFLjpPN8vkhwT7KniQl3AI8ZLBMs0JOYrx5MxWDuZjwaavxRg0uL4GaM6QA",
+		`"token2wav_config": Qwen2_5OmniToken2WavConfig,`, `__all__ = ["Wav2Vec2PhonemeCTCTokenizer"]`, "config: SeamlessM4Tv2PreTrainedModelConfig", "auth ok for request a8Kd03jfLs92mZqPw7XcVb51nRtYuE6H",
+		`{"app-api-0.4.1.js": "bDGnsKaQrmzkmXtl80sK6Xn2YW6p3gzQy6n73Ga3dev4bA7yTqXcVb51nRtYuE6H"}`, `AutoTokenizer.from_pretrained("meta-deepseek_v3/DeepseekV3-2-7b-hf")`,
+		"token budget 4096, block=9f86d081884c7d659a2feaa0c55ad015", "token budget 4096, plan=9f86d081884c7d659a2feaa0c55ad015", `{"username": "mara", "avatar": "9f86d081884c7d659a2feaa0c55ad015"}`, "token ids CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "password = getpass.getpass(\"Password: \")  # line 651", "export STRIPE_SECRET_KEY=DEIN_API_SCHLUESSEL", "redis_password = '你的密钥'",
+	} {
+		if masked := maskAll(t, d, "", text); masked != text {
+			t.Errorf("%q became %q", text, masked)
+		}
+	}
+}
+
+func TestReadableTellsNamesFromTheOutputOfAGenerator(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 5))
+	for _, alphabet := range []string{lettersAndDigits, lettersAndDigits[:26] + "0123456789", lettersAndDigits[:52], "0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"} {
+		for range 200 {
+			if value := drawn(random, alphabet, 32); readable(value) > mostReadable {
+				t.Errorf("%s reads like a name: %.0f", value, readable(value))
+			}
+		}
+	}
+	for _, name := range []string{"Wav2Vec2PhonemeCTCTokenizerOutput", "return_intermediate_token_ids", "model-00003-of-00007.safetensors", "verl.trainer.main_ppo.fit"} {
+		if readable(name) <= mostReadable {
+			t.Errorf("%s reads like a random value: %.0f", name, readable(name))
 		}
 	}
 }
