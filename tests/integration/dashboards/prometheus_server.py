@@ -57,6 +57,8 @@ class Prometheus:
             f"--config.file={self._folder / 'prometheus.yaml'}",
             f"--storage.tsdb.path={self._folder / 'data'}",
             f"--web.listen-address={self.address.removeprefix('http://')}",
+            f"--web.external-url={self.address}",
+            f"--web.user-assets={GENERATED.parent / 'runbooks'}",
             "--web.enable-otlp-receiver",
             "--enable-feature=exemplar-storage,created-timestamp-zero-ingestion",
         ]

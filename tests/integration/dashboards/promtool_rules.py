@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from dashboards.build import GENERATED
+from dashboards.lib.rules import STACK
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dashboards.lib.rules import AlertRule
+
+#: What the server says of its own address.
+PROMETHEUS = "http://prometheus:9090"
 
 
 @dataclass
@@ -29,13 +33,19 @@ class Promtool:
         content = {
             "rule_files": [str(path) for path in sorted((GENERATED / "prometheus").glob("*.yaml"))],
             "evaluation_interval": "30s",
-            "tests": [{"interval": "15s", "input_series": inputs, **expectations}],
+            "tests": [{"interval": "15s", "input_series": inputs, "external_url": PROMETHEUS, **expectations}],
         }
         path = self.folder / "rules.test.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         return subprocess.run(
-            [self.program, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False
+            [self.program, "test", "rules", path], capture_output=True, text=True, timeout=300, check=False
         )
+
+
+def links(page: str, board: str | None = None, subject: str = "run=r1") -> dict[str, str]:
+    """The annotations of an alert that say where to read on."""
+    runbook = {"runbook_url": f"{PROMETHEUS}/user/{page}.md"}
+    return {**runbook, "dashboard": f"{STACK.grafana}/d/{board}?var-{subject}"} if board else runbook
 
 
 def labels(**values: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, passed
+from promtool_rules import Promtool, alert_at, labels, links, passed
 
 from dashboards.lib.names import label_name, prometheus_name
-from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.health import HEALTH, HEALTH_ALERTS, RANK_GONE, WARNING
 from dashboards.rules.logged import LOGGED_ALERTS
 from otel_rl.health.rule_table import RULES
@@ -38,8 +37,7 @@ def firing(alert: AlertRule, value: int) -> dict[str, Any]:
         "exp_annotations": {
             "summary": summary,
             "description": description,
-            "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
-            "dashboard": f"/d/{alert.board}?var-run=r1",
+            **links(alert.name, alert.board),
         },
     }
 
@@ -95,8 +93,7 @@ def gone(number: int) -> dict[str, Any]:
             "summary": "Ranks of run r1 are gone while others report",
             "description": f"{number} ranks that reported within 20m report no more. `otel-rl postmortem` on the run's "
             "folder says who stopped first and where.",
-            "runbook_url": f"{RUNBOOKS}/RankGone.md",
-            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
+            **links("RankGone", "otel-rl-ranks-collectives"),
         },
     }
 
@@ -141,7 +138,7 @@ def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(promtool: 
         "exp_annotations": {
             "summary": "KL explosion: job trainer at node1",
             "description": alert.description.replace("{{ $value }}", "7"),
-            "runbook_url": f"{RUNBOOKS}/KLExplosion.md",
+            **links("KLExplosion"),
         },
     }
     passed(
