@@ -49,7 +49,6 @@ MAY_BE_EMPTY = {
 #: Panels of what a healthy run of six steps does not have; the same holds.
 OF_FAULTS = {
     "What has changed",
-    "Reports of hangs, by rank",
     "Hangs",
     "Ranks without a flight recorder",
     "Late ranks",

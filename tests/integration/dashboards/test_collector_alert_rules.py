@@ -53,7 +53,8 @@ _SHARE = {"policy": "rest"}
 _SECRETS = {"class": "api_key", "signal": "logs"}
 
 FIRE_AND_RESOLVE = {
-    "CollectorAbsent": Case({}, ("17m", "40m"), ("9m", "80m"), alive="15+15x40"),
+    # Silent from minute 10 until it reports again.
+    "CollectorAbsent": Case({}, ("17m", "80m", "300m"), ("9m", "315m"), alive="15+15x40 _x1200 15+15x80"),
     # It begins anew every five minutes from minute 30 to minute 60.
     "CollectorRestarting": Case({}, ("60m",), ("29m", "130m"), alive="15+15x120 " + "15+15x20 " * 6 + "15+15x400"),
     "CollectorBackendUnreachable": Case(

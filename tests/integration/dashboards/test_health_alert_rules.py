@@ -8,7 +8,7 @@ import pytest
 from promtool_rules import Promtool, alert_at, labels, links, passed
 
 from dashboards.lib.names import label_name, prometheus_name
-from dashboards.rules.health import HEALTH, HEALTH_ALERTS, RANK_GONE, WARNING
+from dashboards.rules.health import HEALTH, HEALTH_ALERTS, WARNING
 from dashboards.rules.logged import LOGGED_ALERTS
 from otel_rl.health.rule_table import RULES
 from otel_rl.semconv import attributes, metrics
@@ -78,52 +78,6 @@ def test_a_resumed_run_whose_two_processes_overlap_is_one_series_with_the_worse_
     passed(
         promtool.test(series, promql_expr_test=[{"expr": HEALTH.name, "eval_time": "5m", "exp_samples": [expected]}])
     )
-
-
-def reporting(rank: int, values: str, run: str = "r1") -> dict[str, str]:
-    name = prometheus_name(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS)
-    who = {label_name(attributes.RL_RUN_ID): run, label_name(attributes.RL_RANK): str(rank)}
-    return {name + labels(**who, **{label_name(attributes.RL_TELEMETRY_INSTRUMENTOR): "x"}): values}
-
-
-def gone(number: int) -> dict[str, Any]:
-    return {
-        "exp_labels": {"severity": "critical", **RUN},
-        "exp_annotations": {
-            "summary": "Ranks of run r1 are gone while others report",
-            "description": f"{number} ranks that reported within 20m report no more. `otel-rl postmortem` on the run's "
-            "folder says who stopped first and where.",
-            **links("RankGone", "otel-rl-ranks-collectives"),
-        },
-    }
-
-
-def test_ranks_that_report_no_more_while_others_do_are_counted(promtool: Promtool):
-    series = {**reporting(0, "1x240"), **reporting(1, "1x80 _x160"), **reporting(2, "1x80 _x160")}
-    passed(
-        promtool.test(
-            series,
-            alert_rule_test=[
-                alert_at("20m", RANK_GONE),
-                alert_at("29m", RANK_GONE, gone(2)),
-                # Twenty minutes after their last value nothing is known of them any more.
-                alert_at("50m", RANK_GONE),
-            ],
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    ("case", "series"),
-    [
-        ("all ranks end together", {**reporting(0, "1x80 _x160"), **reporting(1, "1x80 _x160")}),
-        ("a rank comes later", {**reporting(0, "1x240"), **reporting(1, "_x80 1x160")}),
-        ("another run ends", {**reporting(0, "1x240"), **reporting(0, "1x80 _x160", run="r2")}),
-        ("one export is missing", {**reporting(0, "1x240"), **reporting(1, "1x80 _x8 1x160")}),
-    ],
-)
-def test_no_rank_is_called_gone_when(promtool: Promtool, case: str, series: dict[str, str]):
-    passed(promtool.test(series, alert_rule_test=[alert_at(f"{minute}m", RANK_GONE) for minute in range(5, 60, 5)]))
 
 
 def logged(name: str, values: str) -> dict[str, str]:

@@ -53,7 +53,8 @@ def known_labels():
     whose = {label_name(key) for key in collector.WHO}
     for metric in collector.definitions():
         known[prometheus_name(metric)] = {label_name(key) for key in metric.attributes} | whose
-    recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL, label_name(attributes.RL_HEALTH_CODE)}
+    kinds = (attributes.RL_HEALTH_CODE, attributes.RL_RUN_END_STATUS)
+    recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL, *map(label_name, kinds)}
     return (
         known | dict.fromkeys(RECORDED, recorded) | {ALERTS: PROMOTED | whose | {"alertname", "alertstate", "severity"}}
     )
