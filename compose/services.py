@@ -92,6 +92,8 @@ def services(ports: Mapping[str, int], data: Path, settings: Mapping[str, str] |
         f"--storage.tsdb.path={data / 'prometheus'}",
         "--storage.tsdb.retention.time=30d",
         f"--web.listen-address=127.0.0.1:{ports['prometheus']}",
+        f"--web.external-url={local}:{ports['prometheus']}",
+        f"--web.user-assets={ROOT / 'dashboards' / 'runbooks'}",
         "--web.enable-otlp-receiver",
         "--enable-feature=exemplar-storage,created-timestamp-zero-ingestion",
     ]

@@ -1,4 +1,4 @@
-"""``python -m dashboards build [--check] [--output FOLDER] [--runbooks URL]``, from the root of the checkout."""
+"""``python -m dashboards build``, from the root of the checkout; ``--help`` lists its options."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ def main(arguments: list[str] | None = None) -> int:
     build.add_argument("--check", action="store_true", help="change nothing; fail if a file is out of date")
     build.add_argument("--output", type=Path, metavar="FOLDER", help="instead of dashboards/generated")
     build.add_argument("--runbooks", metavar="URL", help="where your people read the runbooks; alerts link there")
+    build.add_argument("--grafana", metavar="URL", help="where your people see the boards; alerts link there")
     options = parser.parse_args(arguments)
     try:
         from dashboards import build as builder  # noqa: PLC0415  # so that a missing extra gives a clear line
-        from dashboards.lib import rules  # noqa: PLC0415
+        from dashboards.lib.rules import Links  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "grafanalib":
             raise
         print("grafanalib is missing: pip install 'otel-rl[dashboards]'", file=sys.stderr)
         return 2
-    folder, runbooks = options.output or builder.GENERATED, (options.runbooks or rules.RUNBOOKS).rstrip("/")
+    folder = options.output or builder.GENERATED
+    chosen = {name: url.rstrip("/") for name in Links._fields if (url := getattr(options, name))}
+    links = Links(**chosen)
     if not options.check:
-        builder.write(folder, runbooks)
+        builder.write(folder, links)
         return 0
-    stale = builder.differences(folder, runbooks)
+    stale = builder.differences(folder, links)
     for line in stale:
         print(f"{folder.name}/{line}; run `python -m dashboards build`", file=sys.stderr)
     return 1 if stale else 0

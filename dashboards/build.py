@@ -6,20 +6,21 @@ from pathlib import Path
 
 from dashboards.boards import BOARDS
 from dashboards.lib import render, rules
+from dashboards.lib.rules import STACK, Links
 from dashboards.rules import RULE_FILES
 
 GENERATED = Path(__file__).parent / "generated"
 
 
-def artefacts(runbooks: str = rules.RUNBOOKS) -> dict[str, str]:
+def artefacts(links: Links = STACK) -> dict[str, str]:
     """Path within ``generated/`` -> content, for every board and rule file."""
     boards = {f"grafana/{board.uid}.json": render.render(board) for board in BOARDS}
-    return boards | {f"prometheus/{name}": rules.render(groups, runbooks) for name, groups in RULE_FILES.items()}
+    return boards | {f"prometheus/{name}": rules.render(groups, links) for name, groups in RULE_FILES.items()}
 
 
-def differences(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> list[str]:
+def differences(folder: Path = GENERATED, links: Links = STACK) -> list[str]:
     """Return what differs between ``folder`` and the sources, one line per file."""
-    wanted = artefacts(runbooks)
+    wanted = artefacts(links)
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     lines = [f"{name}: not generated from any source" for name in sorted(present - wanted.keys())]
     for name, content in sorted(wanted.items()):
@@ -31,9 +32,9 @@ def differences(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> lis
     return lines
 
 
-def write(folder: Path = GENERATED, runbooks: str = rules.RUNBOOKS) -> None:
+def write(folder: Path = GENERATED, links: Links = STACK) -> None:
     """Bring ``folder`` up to date, and take away what no source gives."""
-    wanted = artefacts(runbooks)
+    wanted = artefacts(links)
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         if str(path.relative_to(folder)) not in wanted:
             path.unlink()

@@ -6,7 +6,7 @@ from dashboards.lib import panels, search
 from dashboards.lib.layout import Cell, Row
 from dashboards.lib.names import shown
 from dashboards.lib.panels import GREEN, ORANGE, steps
-from dashboards.lib.promql import CHOSEN_RANKS, Match, by, latest
+from dashboards.lib.promql import CHOSEN_RANKS, Match, latest
 from dashboards.lib.queries import LokiQuery, PromQuery
 from dashboards.lib.search import field
 from otel_rl.flight_recorder.recorder import NAME as FLIGHT_RECORDER
@@ -33,15 +33,13 @@ HANGS = Row(
     (
         Cell(
             panels.timeseries(
-                "Reports of hangs, by rank",
-                "How often each rank said that it makes no progress. Nearly all ranks say it, as they wait: the one "
-                "that does not wait in a collective, or says nothing, is where to look. `otel-rl postmortem` names it.",
+                "Hangs, by rank",
+                "1 while a rank makes no progress. Nearly all ranks say it, as they wait: the one that does not wait "
+                "in a collective, or says nothing, is where to look. `otel-rl postmortem` names it.",
                 [
-                    LokiQuery(
-                        f"sum {by(attributes.RL_RANK)} "
-                        f"(count_over_time({search.events(events.RL_HANG, where=(CHOSEN_RANKS,))} [1m]))",
-                        legend=_LEGEND,
-                        empty_when="no rank hung",
+                    PromQuery(
+                        latest(metrics.RL_HANG_ACTIVE, attributes.RL_ROLE, attributes.RL_RANK, where=(CHOSEN_RANKS,)),
+                        legend=f"{shown(attributes.RL_ROLE)} {_LEGEND}",
                     )
                 ],
                 unit="short",

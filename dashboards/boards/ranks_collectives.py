@@ -6,13 +6,14 @@ from dashboards.boards.annotations import FIRING_ALERTS
 from dashboards.boards.hang_rows import HANGS
 from dashboards.boards.pressure_rows import PRESSURE
 from dashboards.boards.rank_rows import COLLECTIVES, SKEW
+from dashboards.boards.run_selector import RUN
 from dashboards.lib import links, panels, search
 from dashboards.lib.layout import Board, Cell, Row
 from dashboards.lib.names import shown
 from dashboards.lib.panels import column
 from dashboards.lib.promql import CHOSEN_RANKS, by
 from dashboards.lib.queries import LokiQuery, TempoQuery
-from dashboards.lib.variables import RANK, RUN, SLOWER_THAN, WINDOW
+from dashboards.lib.variables import RANK, SLOWER_THAN, WINDOW
 from otel_rl.semconv import attributes, spans
 
 _LEGEND = f"rank {shown(attributes.RL_RANK)}"

@@ -7,6 +7,7 @@ from dashboards.boards.engine_row import ENGINES
 from dashboards.boards.event_loop_row import EVENT_LOOPS
 from dashboards.boards.lines import failures, quantiles
 from dashboards.boards.rollout_rows import MODEL_CALLS, TOOLS
+from dashboards.boards.run_selector import RUN
 from dashboards.boards.trajectory_row import TRAJECTORIES
 from dashboards.boards.weight_sync_row import WEIGHT_SYNC
 from dashboards.lib import panels, search
@@ -14,7 +15,7 @@ from dashboards.lib.layout import Board, Cell, Row
 from dashboards.lib.names import shown
 from dashboards.lib.promql import Match, buckets, latest, mean, quantile
 from dashboards.lib.queries import LokiQuery, PromQuery, TempoQuery
-from dashboards.lib.variables import REWARD, RUN, SLOWER_THAN, WINDOW
+from dashboards.lib.variables import REWARD, SLOWER_THAN, WINDOW
 from otel_rl.semconv import attributes, events, metrics, spans
 
 _CHOSEN_REWARDS = (Match(attributes.RL_REWARD_NAME, "$reward", "=~"),)

@@ -8,13 +8,14 @@ from dashboards.boards.annotations import FIRING, FIRING_ALERTS
 from dashboards.boards.health_row import HEALTH_ROW
 from dashboards.boards.learning_row import LEARNING
 from dashboards.boards.run_overview_rows import PACE, RECORDS
+from dashboards.boards.run_selector import RUN
 from dashboards.lib import panels
 from dashboards.lib.layout import Board, Cell, Row
 from dashboards.lib.names import label_name, shown
 from dashboards.lib.panels import BLUE, GREEN, ORANGE, RED, steps
 from dashboards.lib.promql import increase, latest, mean, rate, series, zero_if_none
 from dashboards.lib.queries import PromQuery
-from dashboards.lib.variables import RUN, TRAINER_METRIC, WINDOW
+from dashboards.lib.variables import TRAINER_METRIC, WINDOW
 from otel_rl.semconv import attributes, metrics
 
 _STATUS = metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: training step often lasts longer, so that most points would be empty.
 WINDOW = "$window"
 RANGE = "$__range"
+DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,25 @@ def recorded(rule: str, *matches: Match) -> str:
 def by(*keys: str) -> str:
     """``by (...)`` for registry attributes; ``le`` stands for itself."""
     return f"by ({', '.join(label_name(key) for key in keys)})"
+
+
+def on(*keys: str) -> str:
+    """``on (...)`` for registry attributes."""
+    return by(*keys).replace("by", "on", 1)
+
+
+def increased(selector: str, window: str) -> str:
+    """Return the increase within the window; ``increase`` alone misses the event with which a counter appears."""
+    return f"{selector} unless {selector} offset {window} or increase({selector}[{window}])"
+
+
+def remembered(rule: str, times: str) -> str:
+    """Return ``times`` (Unix seconds), or where a series has ended what ``rule`` recorded last, for a day.
+
+    The rule reads what it has recorded itself, so ``times`` is looked at now only and not over the whole day. Half an
+    hour without Prometheus is bridged.
+    """
+    return f"{times}\n  or\n(last_over_time({rule}[30m]) > time() - {DAY})"
 
 
 def aggregate(function: str, expression: str, *keys: str) -> str:

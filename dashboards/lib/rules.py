@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -13,9 +13,16 @@ from otel_rl.semconv import attributes
 if TYPE_CHECKING:
     from dashboards.lib.promql import Match
 
-#: Where the runbook pages can be read unless `python -m dashboards build --runbooks URL` says otherwise.
-#: Nothing answers there: .invalid is reserved (RFC 6761) until the project has a domain.
-RUNBOOKS = "https://otel-rl.invalid/runbooks"
+
+class Links(NamedTuple):
+    """Where those who are woken read on; the defaults are those of the stack in ``compose/``."""
+
+    #: The runbook pages: Prometheus serves the folder that ``--web.user-assets`` names, and knows its own address.
+    runbooks: str = "{{ $externalURL }}/user"
+    grafana: str = "http://127.0.0.1:3000"
+
+
+STACK = Links()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,8 @@ class RecordingRule:
     description: str
     empty_when: str | None = None
 
-    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
-        """Return the rule as Prometheus reads it; it has no runbook."""
+    def to_yaml_data(self, links: Links = STACK) -> dict[str, Any]:
+        """Return the rule as Prometheus reads it; it has no links."""
         return {"record": self.name, "expr": _Text(self.expr)}
 
 
@@ -71,25 +78,25 @@ class AlertRule:
     def _variable(self) -> str:
         return "run" if self.subject == attributes.RL_RUN_ID else self.subject
 
-    def annotations(self, runbooks: str = RUNBOOKS) -> dict[str, str]:
+    def annotations(self, links: Links = STACK) -> dict[str, str]:
         """Return what the on-call engineer reads; the same on every firing, but for the templates' values."""
         texts = {
             "summary": self.summary,
             "description": self.description,
-            "runbook_url": f"{runbooks}/{self.page or self.name}.md",
+            "runbook_url": f"{links.runbooks}/{self.page or self.name}.md",
         }
         if self.board is not None:
-            texts["dashboard"] = f"/d/{self.board}?var-{self._variable}={alert_label(self.subject)}"
+            texts["dashboard"] = f"{links.grafana}/d/{self.board}?var-{self._variable}={alert_label(self.subject)}"
         return texts
 
-    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+    def to_yaml_data(self, links: Links = STACK) -> dict[str, Any]:
         """Return the rule as Prometheus reads it."""
         return {
             "alert": self.name,
             "expr": _Text(self.expr),
             "for": self.wait,
             "labels": {"severity": self.severity},
-            "annotations": self.annotations(runbooks),
+            "annotations": self.annotations(links),
         }
 
 
@@ -104,9 +111,9 @@ class RuleGroup:
     rules: tuple[Rule, ...] = field(default=())
     interval: str = "30s"
 
-    def to_yaml_data(self, runbooks: str = RUNBOOKS) -> dict[str, Any]:
+    def to_yaml_data(self, links: Links = STACK) -> dict[str, Any]:
         """Return the group as Prometheus reads it."""
-        rules = [rule.to_yaml_data(runbooks) for rule in self.rules]
+        rules = [rule.to_yaml_data(links) for rule in self.rules]
         return {"name": self.name, "interval": self.interval, "rules": rules}
 
 
@@ -127,8 +134,8 @@ def _represent_text(dumper: yaml.SafeDumper, text: _Text) -> yaml.ScalarNode:
 _Dumper.add_representer(_Text, _represent_text)
 
 
-def render(groups: tuple[RuleGroup, ...], runbooks: str = RUNBOOKS) -> str:
-    """Return the rule file that holds ``groups``; ``runbooks`` is where their runbook pages can be read."""
-    data = {"groups": [group.to_yaml_data(runbooks) for group in groups]}
+def render(groups: tuple[RuleGroup, ...], links: Links = STACK) -> str:
+    """Return the rule file that holds ``groups``, whose alerts link to ``links``."""
+    data = {"groups": [group.to_yaml_data(links) for group in groups]}
     header = "# Generated from dashboards/rules; edit there and run `python -m dashboards build`.\n"
     return header + yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)

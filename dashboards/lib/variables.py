@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Variable = dict[str, Any]
 
 _ON_TIME_RANGE_CHANGE = 2
-_NATURAL_ORDER = 7
+_AS_QUERIED, _NATURAL_ORDER = 0, 7
+_LABEL_VALUES, _QUERY_RESULT = 1, 3
 
 
 def _data_source(name: str, kind: str, label: str) -> Variable:
@@ -45,7 +46,7 @@ def _label_values(name: str, label: str, description: str, query: str, *, many: 
         "multi": many,
         "name": name,
         "options": [],
-        "query": {"qryType": 1, "query": query, "refId": "variable"},
+        "query": {"qryType": _LABEL_VALUES, "query": query, "refId": "variable"},
         "refresh": _ON_TIME_RANGE_CHANGE,
         "regex": "",
         "sort": _NATURAL_ORDER,
@@ -53,6 +54,17 @@ def _label_values(name: str, label: str, description: str, query: str, *, many: 
     }
     # Without a value of its own, "All" would list every value and miss the series that lack the label.
     return {**variable, "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]}} if many else variable
+
+
+def in_order(name: str, label: str, description: str, expression: str, attribute: str) -> Variable:
+    """Offer the values of ``attribute`` in the order of the series of ``expression``; label values have their own."""
+    query = f"query_result({expression})"
+    return {
+        **_label_values(name, label, description, query, many=False),
+        "query": {"qryType": _QUERY_RESULT, "query": query, "refId": "variable"},
+        "regex": f'/{label_name(attribute)}="([^"]+)"/',
+        "sort": _AS_QUERIED,
+    }
 
 
 def _of_metric(name: str, label: str, description: str, metric: MetricDefinition, attribute: str) -> Variable:
@@ -65,14 +77,6 @@ DATA_SOURCES = (
     _data_source("prom", "prometheus", "Metrics"),
     _data_source("tempo", "tempo", "Traces"),
     _data_source("loki", "loki", "Logs"),
-)
-
-RUN = _label_values(
-    "run",
-    "Run",
-    "The runs that reported within the time range",
-    f"label_values({label_name(attributes.RL_RUN_ID)})",
-    many=False,
 )
 
 RANK = _of_metric(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dashboards.rules import alerts, collector, collector_signals, health, logged, recording
+from dashboards.rules import alerts, collector, collector_signals, health, logged, recording, runs
 
 #: File name in ``generated/prometheus`` -> its groups.
 RULE_FILES = {
-    "recording_rules.yaml": (*recording.GROUPS, *health.RECORDING_GROUPS),
-    "alert_rules.yaml": (*alerts.GROUPS, *health.GROUPS),
+    "recording_rules.yaml": (*recording.GROUPS, *runs.RECORDING_GROUPS, *health.RECORDING_GROUPS),
+    "alert_rules.yaml": (*alerts.GROUPS, *runs.GROUPS, *health.GROUPS),
     "logged_rules.yaml": logged.GROUPS,
     "collector_recording_rules.yaml": collector_signals.GROUPS,
     "collector_alert_rules.yaml": collector.GROUPS,

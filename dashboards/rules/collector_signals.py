@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dashboards.lib import collector
 from dashboards.lib.collector import EXPORTER, OF_A_COLLECTOR, ROLE, SIGNAL, WHO
-from dashboards.lib.promql import Match, by, series
+from dashboards.lib.promql import Match, by, increased, remembered, series
 from dashboards.lib.rules import RecordingRule, RuleGroup
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ _QUEUE = by(*WHO, EXPORTER, SIGNAL)
 _ON_QUEUE = _QUEUE.replace("by", "on", 1)
 _ON_WHO = _WHO.replace("by", "on", 1)
 
-#: What a collector was last seen is known for this long; then it counts as taken away on purpose.
-MEMORY = "1h"
 #: Counters of single events are looked at over this window, so that an alert stays visible for as long.
 EVENTS = "15m"
 _SECONDS = 900
@@ -31,9 +29,7 @@ def _of(metric: MetricDefinition, *matches: Match) -> str:
 
 
 def _increase(metric: MetricDefinition, window: str, *matches: Match) -> str:
-    """Return the increase within the window; ``increase`` alone misses the event with which a counter appears."""
-    selected = _of(metric, *matches)
-    return f"{selected} unless {selected} offset {window} or increase({selected}[{window}])"
+    return increased(_of(metric, *matches), window)
 
 
 def _events(*metrics: MetricDefinition | tuple[MetricDefinition, Match] | tuple[MetricDefinition, Match, Match]) -> str:
@@ -44,10 +40,15 @@ def _events(*metrics: MetricDefinition | tuple[MetricDefinition, Match] | tuple[
     return f" + {_ON_WHO} ".join(f"({expression} or {up})" for expression in each)
 
 
+SEEN = RecordingRule(
+    name="otelcol:collector:seen_seconds",
+    description="When a collector was heard last, for a day; then it counts as taken away on purpose",
+    expr=remembered("otelcol:collector:seen_seconds", f"max {_WHO} (timestamp({_of(collector.UPTIME)}))"),
+)
 SILENCE = RecordingRule(
     name="otelcol:collector:silence_seconds",
-    description="How long a collector that reported within the last hour has been silent",
-    expr=f"time() - max {_WHO} (max_over_time(timestamp({_of(collector.UPTIME)})[{MEMORY}:15s]))",
+    description="How long a collector has been silent",
+    expr=f"time() - {SEEN.name}",
 )
 RESTARTS = RecordingRule(
     name="otelcol:collector:restarts",
@@ -163,6 +164,7 @@ max {_POLICY} ({_of(collector.BUDGET_SHARE)})
 )
 
 _SIGNALS = (
+    SEEN,
     SILENCE,
     RESTARTS,
     UNREACHABLE,

@@ -1,4 +1,4 @@
-"""Alerts on the health of a run: one for each rule of the pack, and one for ranks that are gone.
+"""Alerts on the health of a run: one for each rule of the pack.
 
 The pack judges each step (``rl.health``, docs/health.md). It has warm-up and hysteresis, so these alerts wait only for
 two exports.
@@ -14,15 +14,9 @@ from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 _RUN = alert_label(attributes.RL_RUN_ID)
-_OVERVIEW, _RANKS = "otel-rl-run-overview", "otel-rl-ranks-collectives"
-_EACH_RUN = by(attributes.RL_RUN_ID)
-_EACH_RANK = by(attributes.RL_RUN_ID, attributes.RL_RANK)
-_STATUS = series(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS, Match(attributes.RL_RANK, "", "!="), run=None)
 
 #: Values of the gauge.
 UNOBSERVED, HEALTHY, WARNING, CRITICAL = -1, 0, 1, 2
-#: Reaches back to ranks that have ended lately.
-RANKS_WINDOW = "20m"
 
 HEALTH = RecordingRule(
     name="rl:run:health",
@@ -30,19 +24,8 @@ HEALTH = RecordingRule(
     expr=f"max {by(attributes.RL_RUN_ID, attributes.RL_HEALTH_CODE)} ({series(metrics.RL_HEALTH, run=None)})",
 )
 
-# A series that is pushed ends five minutes after its last value: a rank that is gone is missed then.
-RANKS_GONE = RecordingRule(
-    name="rl:run:ranks_gone",
-    description="Ranks that have reported lately and report no more, while others do",
-    expr=f"""\
-count {_EACH_RUN} (count {_EACH_RANK} (last_over_time({_STATUS}[{RANKS_WINDOW}])))
-  -
-count {_EACH_RUN} (count {_EACH_RANK} ({_STATUS}))
-""",
-)
 
-
-def _alert(name: str, code: str, summary: str, *, board: str = _OVERVIEW, critical_only: bool = False) -> AlertRule:
+def _alert(name: str, code: str, summary: str, *, critical_only: bool = False) -> AlertRule:
     return AlertRule(
         name=name,
         signal=HEALTH.name,
@@ -53,7 +36,7 @@ def _alert(name: str, code: str, summary: str, *, board: str = _OVERVIEW, critic
         summary=f"Run {_RUN}: {summary}",
         description=f"{RULES[code].means} State {{{{ $value }}}} of the rule {code} (1 warning, 2 critical). The event "
         "rl.health.changed in the run's logs has the first step and the values.",
-        board=board,
+        board="otel-rl-run-overview",
     )
 
 
@@ -76,19 +59,5 @@ HEALTH_ALERTS = (
     _alert("EngineDrift", Code.ENGINE_DRIFT, "engine and trainer disagree on the probabilities of samples"),
 )
 
-RANK_GONE = AlertRule(
-    name="RankGone",
-    signal=RANKS_GONE.name,
-    condition="> 0",
-    wait="1m",
-    severity="critical",
-    summary=f"Ranks of run {_RUN} are gone while others report",
-    description=(
-        "{{ $value }} ranks that reported within "
-        f"{RANKS_WINDOW} report no more. `otel-rl postmortem` on the run's folder says who stopped first and where."
-    ),
-    board=_RANKS,
-)
-
-RECORDING_GROUPS = (RuleGroup("otel-rl-health", (HEALTH, RANKS_GONE)),)
-GROUPS = (RuleGroup("otel-rl-health-alerts", (*HEALTH_ALERTS, RANK_GONE)),)
+RECORDING_GROUPS = (RuleGroup("otel-rl-health", (HEALTH,)),)
+GROUPS = (RuleGroup("otel-rl-health-alerts", HEALTH_ALERTS),)

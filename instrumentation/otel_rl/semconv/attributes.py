@@ -591,6 +591,9 @@ RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
 """Signal that ended the process in order, after what it had recorded was delivered."""
 
+RL_RUN_END_STATUS: Final = "rl.run.end.status"
+"""Way in which a process ended in order."""
+
 RL_RUN_ID: Final = "rl.run.id"
 """Identity of the training run, the same in all its processes and restarts."""
 
@@ -1153,6 +1156,17 @@ class RlRolloutStatusValues:
     """It came to its end and is not used."""
 
 
+class RlRunEndStatusValues:
+    """Known values of `rl.run.end.status`."""
+
+    COMPLETED: Final = "completed"
+    """The program came to its end."""
+    STOPPED: Final = "stopped"
+    """SIGTERM or Ctrl-C ended it."""
+    FAILED: Final = "failed"
+    """An uncaught exception ended it."""
+
+
 class RlRunPartValues:
     """Known values of `rl.run.part`."""
 
@@ -1449,6 +1463,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_REWARD_NAME: 50,
         RL_ROLLOUT_DISCARD_REASON: 20,
         RL_ROLLOUT_STATUS: 4,
+        RL_RUN_END_STATUS: 3,
         RL_SAMPLING_REASON: 3,
         RL_SPAN_NAME: 200,
         RL_STRAGGLER_RANK: 4096,

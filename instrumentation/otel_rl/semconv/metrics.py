@@ -732,6 +732,14 @@ RL_GC_TIME: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(attributes.CPYTHON_GC_GENERATION,),
 )
+RL_HANG_ACTIVE: Final = definitions.MetricDefinition(
+    name="rl.hang.active",
+    instrument="gauge",
+    unit="{hang}",
+    description="Hang of a process that trains, as its watchdog sees it: 1 from rl.hang to rl.hang.end, else 0",
+    boundaries=None,
+    attributes=(),
+)
 RL_HEALTH: Final = definitions.MetricDefinition(
     name="rl.health",
     instrument="gauge",
@@ -906,6 +914,14 @@ RL_ROLLOUT_STALENESS: Final = definitions.MetricDefinition(
     description="Versions by which the oldest weights of a trajectory are behind the newest known at its end",
     boundaries=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0),
     attributes=(),
+)
+RL_RUN_ENDED: Final = definitions.MetricDefinition(
+    name="rl.run.ended",
+    instrument="gauge",
+    unit="{process}",
+    description="Orderly end of a rank, a driver or the leading process: 0 while it runs, 1 at its end",
+    boundaries=None,
+    attributes=(attributes.RL_RUN_END_STATUS,),
 )
 RL_SAMPLE_DURATION: Final = definitions.MetricDefinition(
     name="rl.sample.duration",
@@ -1393,6 +1409,7 @@ SELF_TELEMETRY: Final = frozenset(
         RL_CUDA_OOMS.name,
         RL_GC_TIME.name,
         RL_PINNED_MEMORY_USAGE.name,
+        RL_RUN_ENDED.name,
         RL_TELEMETRY_CPU_TIME.name,
         RL_TELEMETRY_DROPPED.name,
         RL_TELEMETRY_ERRORS.name,

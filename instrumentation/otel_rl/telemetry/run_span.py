@@ -5,6 +5,7 @@ and attempt, so every rank can link to it although only the leading process emit
 
 ``rl.run.start`` comes from ranks and drivers once their identity is final, from other processes with their first
 record; ``rl.run.end`` when the process ends in order. A begin without an end means that the process was killed.
+The gauge ``rl.run.ended`` of ranks, drivers and the leading process tells the same to rules over metrics.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from opentelemetry.trace import Link, SpanContext, TraceFlags
 from otel_rl.core import clock
 from otel_rl.core.guard import guard
 from otel_rl.process import child_processes, process_identity
-from otel_rl.semconv import attributes, events, spans
+from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import RlRoleValues
+from otel_rl.semconv.attributes import RlRunEndStatusValues as Status
 from otel_rl.telemetry import ids, lifecycle
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.sampling import KEEP
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from otel_rl.semconv.definitions import EventDefinition
 
@@ -119,10 +121,29 @@ def _follow_identity() -> None:
 
 def _announce(identity: process_identity.ProcessIdentity) -> None:
     """Emit the start event once the identity of this process is final; at the end at the latest."""
+    if _is_final(identity) and _reports(identity):
+        _announce_once()
+
+
+def _announce_once() -> None:
     global _announced
-    if not _announced and _is_final(identity) and _reports(identity):
+    if not _announced:
         _announced = True
         emit(events.RL_RUN_START, _started)
+        _scope.observe(metrics.RL_RUN_ENDED, _observe_end)
+
+
+def _observe_end() -> Iterator[tuple[float, Mapping[str, str]]]:
+    """Say whether this process has ended; a child of a rank has the rank's number, and must not speak for it."""
+    identity = process_identity.current()
+    if identity.leads or _is_rank_or_driver(identity):
+        yield int(_ended), {attributes.RL_RUN_END_STATUS: _status()} if _ended else {}
+
+
+def _status() -> str:
+    if _signal is not None or isinstance(_error, KeyboardInterrupt):
+        return Status.STOPPED
+    return Status.COMPLETED if _error is None else Status.FAILED
 
 
 def _is_final(identity: process_identity.ProcessIdentity) -> bool:
@@ -150,15 +171,13 @@ def _place(identity: process_identity.ProcessIdentity) -> tuple[int | None, int 
 
 def close() -> None:
     """Emit the end event of this process, and the run span where it leads."""
-    global _announced, _ended
+    global _ended
     identity = process_identity.current()
     # The first record of a process may be its own begin event, made here: that registers this function again.
     if _ended or not _reports(identity):
         return
     _ended = True
-    if not _announced:
-        _announced = True
-        emit(events.RL_RUN_START, _started)
+    _announce_once()
     outcome: dict[str, object] = {
         attributes.ERROR_TYPE: None if _error is None else error_type(_error),
         attributes.RL_RUN_END_SIGNAL: _signal,

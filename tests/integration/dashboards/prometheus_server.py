@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from dashboards.build import GENERATED
 from dashboards.lib import collector
-from dashboards.rules import logged
+from dashboards.rules import logged, runs
 from otel_rl.flight_recorder.recorder import NAME as FLIGHT_RECORDER
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
@@ -57,6 +57,8 @@ class Prometheus:
             f"--config.file={self._folder / 'prometheus.yaml'}",
             f"--storage.tsdb.path={self._folder / 'data'}",
             f"--web.listen-address={self.address.removeprefix('http://')}",
+            f"--web.external-url={self.address}",
+            f"--web.user-assets={GENERATED.parent / 'runbooks'}",
             "--web.enable-otlp-receiver",
             "--enable-feature=exemplar-storage,created-timestamp-zero-ingestion",
         ]
@@ -149,6 +151,8 @@ def _record(meter: Any, definition: MetricDefinition) -> None:
         values[attributes.SYSTEM_MEMORY_STATE] = "used"  # the one that a panel shows
     if attributes.RL_TELEMETRY_INSTRUMENTOR in values:
         values[attributes.RL_TELEMETRY_INSTRUMENTOR] = FLIGHT_RECORDER  # likewise
+    if attributes.RL_TELEMETRY_DROP_REASON in values:
+        values[attributes.RL_TELEMETRY_DROP_REASON] = runs.UNDELIVERED[0]  # one that a rule counts
     if attributes.GEN_AI_TOKEN_TYPE in values:
         values[attributes.GEN_AI_TOKEN_TYPE] = attributes.GenAiTokenTypeValues.INPUT  # of which a panel shows a share
     # The bound of a queue lies above its size.

@@ -6,11 +6,10 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, passed
+from promtool_rules import Promtool, alert_at, labels, links, passed
 
 from dashboards.build import GENERATED
 from dashboards.lib.names import label_name, prometheus_name
-from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.alerts import ENTROPY_COLLAPSE, RANK_LATE, RANK_STRAGGLING
 from dashboards.rules.recording import ENTROPY_LEVEL, STRAGGLER_SCORE, WAIT_SHARE
 from otel_rl.semconv import attributes, metrics
@@ -48,8 +47,7 @@ def straggling(rank: str, share: str) -> dict[str, Any]:
             "summary": f"Rank {rank} of run r1 keeps the other ranks waiting",
             "description": f"The other ranks spend {share} more of their time waiting in collectives than rank {rank}, "
             "over 10m: it arrives last, and the whole run is that much slower.",
-            "runbook_url": f"{RUNBOOKS}/RankStraggling.md",
-            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
+            **links("RankStraggling", "otel-rl-ranks-collectives"),
         },
     }
 
@@ -61,8 +59,7 @@ def collapsed(share: str) -> dict[str, Any]:
             "summary": "The policy of run r1 has nearly stopped exploring",
             "description": f"Entropy is at {share} of its highest value in this run: samples of one prompt become "
             "alike, their advantages vanish, and further steps teach little.",
-            "runbook_url": f"{RUNBOOKS}/EntropyCollapse.md",
-            "dashboard": "/d/otel-rl-run-overview?var-run=r1",
+            **links("EntropyCollapse", "otel-rl-run-overview"),
         },
     }
 
@@ -141,8 +138,7 @@ def test_a_rank_that_its_node_waits_for_is_named_until_it_is_late_no_more(promto
             "summary": "Rank 3 of run r1 is late in each step",
             "description": "Without it the other ranks of its node would end a step 25% earlier. The event rl.straggler"
             " in the run's logs names the operation and the phase.",
-            "runbook_url": f"{RUNBOOKS}/RankLate.md",
-            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
+            **links("RankLate", "otel-rl-ranks-collectives"),
         },
     }
     # 15 s between two values: late from minute 5 to 15, and after that without a value.

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, passed
+from promtool_rules import Promtool, alert_at, labels, links, passed
 
 from dashboards.lib import collector
 from dashboards.lib.names import label_name, prometheus_name
-from dashboards.lib.rules import RUNBOOKS
 from dashboards.rules.collector import ALERTS
 from dashboards.rules.collector_signals import DISK_ROOM, LOST, PUSHED_BACK, QUEUE_AGE
 
@@ -54,7 +53,8 @@ _SHARE = {"policy": "rest"}
 _SECRETS = {"class": "api_key", "signal": "logs"}
 
 FIRE_AND_RESOLVE = {
-    "CollectorAbsent": Case({}, ("17m", "40m"), ("9m", "80m"), alive="15+15x40"),
+    # Silent from minute 10 until it reports again.
+    "CollectorAbsent": Case({}, ("17m", "80m", "300m"), ("9m", "315m"), alive="15+15x40 _x1200 15+15x80"),
     # It begins anew every five minutes from minute 30 to minute 60.
     "CollectorRestarting": Case({}, ("60m",), ("29m", "130m"), alive="15+15x120 " + "15+15x20 " * 6 + "15+15x400"),
     "CollectorBackendUnreachable": Case(
@@ -180,8 +180,7 @@ def test_the_message_names_the_collector_the_destination_and_the_value(promtool:
         "exp_annotations": {
             "summary": "The agent node-1:4317 has half filled its queue to durable_otlp_grpc/gateway_1 (traces)",
             "description": "The queue is at 60% of its bound; when it is full senders are refused.",
-            "runbook_url": f"{RUNBOOKS}/CollectorQueueFilling.md",
-            "dashboard": "/d/otel-rl-collector?var-instance=node-1:4317",
+            **links("CollectorQueueFilling", "otel-rl-collector", "instance=node-1:4317"),
         },
     }
     reported = {**series(collector.UPTIME, ALIVE), **_FULL, **series(collector.QUEUE_SIZE, "60x100", **QUEUE)}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, passed
+from promtool_rules import Promtool, alert_at, labels, links, passed
 
 from dashboards.lib.names import label_name, prometheus_name
-from dashboards.lib.rules import RUNBOOKS
-from dashboards.rules.health import HEALTH, HEALTH_ALERTS, RANK_GONE, WARNING
+from dashboards.rules.health import HEALTH, HEALTH_ALERTS, WARNING
 from dashboards.rules.logged import LOGGED_ALERTS
 from otel_rl.health.rule_table import RULES
 from otel_rl.semconv import attributes, metrics
@@ -38,8 +37,7 @@ def firing(alert: AlertRule, value: int) -> dict[str, Any]:
         "exp_annotations": {
             "summary": summary,
             "description": description,
-            "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
-            "dashboard": f"/d/{alert.board}?var-run=r1",
+            **links(alert.name, alert.board),
         },
     }
 
@@ -82,53 +80,6 @@ def test_a_resumed_run_whose_two_processes_overlap_is_one_series_with_the_worse_
     )
 
 
-def reporting(rank: int, values: str, run: str = "r1") -> dict[str, str]:
-    name = prometheus_name(metrics.RL_TELEMETRY_INSTRUMENTOR_STATUS)
-    who = {label_name(attributes.RL_RUN_ID): run, label_name(attributes.RL_RANK): str(rank)}
-    return {name + labels(**who, **{label_name(attributes.RL_TELEMETRY_INSTRUMENTOR): "x"}): values}
-
-
-def gone(number: int) -> dict[str, Any]:
-    return {
-        "exp_labels": {"severity": "critical", **RUN},
-        "exp_annotations": {
-            "summary": "Ranks of run r1 are gone while others report",
-            "description": f"{number} ranks that reported within 20m report no more. `otel-rl postmortem` on the run's "
-            "folder says who stopped first and where.",
-            "runbook_url": f"{RUNBOOKS}/RankGone.md",
-            "dashboard": "/d/otel-rl-ranks-collectives?var-run=r1",
-        },
-    }
-
-
-def test_ranks_that_report_no_more_while_others_do_are_counted(promtool: Promtool):
-    series = {**reporting(0, "1x240"), **reporting(1, "1x80 _x160"), **reporting(2, "1x80 _x160")}
-    passed(
-        promtool.test(
-            series,
-            alert_rule_test=[
-                alert_at("20m", RANK_GONE),
-                alert_at("29m", RANK_GONE, gone(2)),
-                # Twenty minutes after their last value nothing is known of them any more.
-                alert_at("50m", RANK_GONE),
-            ],
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    ("case", "series"),
-    [
-        ("all ranks end together", {**reporting(0, "1x80 _x160"), **reporting(1, "1x80 _x160")}),
-        ("a rank comes later", {**reporting(0, "1x240"), **reporting(1, "_x80 1x160")}),
-        ("another run ends", {**reporting(0, "1x240"), **reporting(0, "1x80 _x160", run="r2")}),
-        ("one export is missing", {**reporting(0, "1x240"), **reporting(1, "1x80 _x8 1x160")}),
-    ],
-)
-def test_no_rank_is_called_gone_when(promtool: Promtool, case: str, series: dict[str, str]):
-    passed(promtool.test(series, alert_rule_test=[alert_at(f"{minute}m", RANK_GONE) for minute in range(5, 60, 5)]))
-
-
 def logged(name: str, values: str) -> dict[str, str]:
     return {name + labels(job="trainer", instance="node1"): values}
 
@@ -141,7 +92,7 @@ def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(promtool: 
         "exp_annotations": {
             "summary": "KL explosion: job trainer at node1",
             "description": alert.description.replace("{{ $value }}", "7"),
-            "runbook_url": f"{RUNBOOKS}/KLExplosion.md",
+            **links("KLExplosion"),
         },
     }
     passed(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import time
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
 from prometheus_server import DEFINITIONS, RUN, Prometheus
 
 from dashboards.lib.names import label_name, prometheus_name
+from dashboards.lib.rules import AlertRule
 from dashboards.queries_of import BoardQuery, RuleQuery, panel_queries, rule_queries, variable_queries
+from dashboards.rules import RULE_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,9 @@ _RULE_SECONDS = 20
 
 PANELS = [query for query in panel_queries(RUN) if query.datasource == "prometheus"]
 RULES = list(rule_queries(RUN))
+ALERTS = [
+    rule for groups in RULE_FILES.values() for group in groups for rule in group.rules if isinstance(rule, AlertRule)
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,16 @@ def test_every_rule_evaluates_to_series_of_the_run_or_the_collector(prometheus: 
 
 @pytest.mark.parametrize("variable", list(variable_queries(RUN)), ids=lambda query: f"{query.board}: {query.panel}")
 def test_every_selector_offers_a_value(prometheus: Prometheus, variable: BoardQuery):
-    selector, label = re.fullmatch(r"label_values\((?:(.+), )?(\w+)\)", variable.text).groups()
-    parameters = {"match[]": selector} if selector else {}
-    assert prometheus.get(f"label/{label}/values", **parameters)
+    if variable.panel == "run":
+        found = prometheus.query(variable.text.removeprefix("query_result(").removesuffix(")"))
+        assert [series["metric"] for series in found] == [{"rl_run_id": RUN}]
+        return
+    selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable.text).groups()
+    assert prometheus.get(f"label/{label}/values", **{"match[]": selector})
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_the_runbook_that_an_alert_links_to_is_served(prometheus: Prometheus, alert: AlertRule):
+    address = alert.annotations()["runbook_url"].replace("{{ $externalURL }}", prometheus.address)
+    with urlopen(address, timeout=30) as page:  # our own server
+        assert page.read().decode().startswith(f"# {alert.page or alert.name}\n")

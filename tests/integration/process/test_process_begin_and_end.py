@@ -119,5 +119,53 @@ def test_the_end_of_a_failed_program_names_the_exception(programs: Programs) -> 
     assert plain(end["attributes"])["error.type"] == "ValueError"
 
 
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        ("", "completed"),
+        ("raise ValueError", "failed"),
+        ("raise KeyboardInterrupt", "stopped"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); signal.pause()", "stopped"),
+    ],
+)
+def test_the_last_export_of_metrics_says_that_and_how_the_program_ended(
+    programs: Programs, what: str, status: str
+) -> None:
+    programs.instrumented(ONE_SPAN + "import otel_rl\notel_rl.flush(60)\n" + what)
+
+    first, *_, last = programs.store.points("rl.run.ended")
+    assert (first["asInt"], first.get("attributes", [])) == ("0", [])
+    assert (last["asInt"], plain(last["attributes"])) == ("1", {"rl.run.end.status": status})
+
+
+def test_a_program_that_is_killed_leaves_the_gauge_at_0(programs: Programs) -> None:
+    kill = "import os, otel_rl, signal\notel_rl.flush(60)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    programs.instrumented(ONE_SPAN + kill)
+
+    assert {point["asInt"] for point in programs.store.points("rl.run.ended")} == {"0"}
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn"])
+def test_the_end_of_a_child_with_the_number_of_its_rank_is_not_that_of_the_rank(programs: Programs, kind: str) -> None:
+    programs.write("work.py", "def busy():\n" + _indented(ONE_SPAN))
+    programs.instrumented(
+        "import multiprocessing, os, otel_rl, signal, work\n"
+        "if __name__ == '__main__':\n"
+        + _indented(ONE_SPAN)
+        + f"    child = multiprocessing.get_context('{kind}').Process(target=work.busy)\n"
+        "    child.start(); child.join()\n"
+        "    otel_rl.flush(60); os.kill(os.getpid(), signal.SIGKILL)\n",
+        RANK="1",
+        WORLD_SIZE="2",
+        LOCAL_RANK="1",
+        TORCHELASTIC_RUN_ID="none",
+        MASTER_PORT="1",
+        OTEL_RL_RUN_ID="run",
+    )
+
+    assert len(programs.store.points("made")) > 1
+    assert {point["asInt"] for point in programs.store.points("rl.run.ended")} == {"0"}
+
+
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.strip().splitlines())

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dashboards.lib.rules import STACK
+
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = ROOT / "compose"
 FILE = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
@@ -57,7 +59,29 @@ def test_prometheus_gets_the_same_flags_as_without_docker(monkeypatch: pytest.Mo
     monkeypatch.setattr(services, "build", lambda script, *names: Path("/programs"))
     started = services.services(free_ports(), Path("/data"))[0].command
     chosen = {flag for flag in started if flag.startswith(("--web.enable", "--enable", "--storage.tsdb.retention"))}
-    assert chosen <= set(SERVICES["prometheus"]["command"])
+    in_container = SERVICES["prometheus"]["command"]
+    assert chosen <= set(in_container)
+    assert {_name_of(flag) for flag in started[1:]} == {_name_of(flag) for flag in in_container} | {
+        "--web.listen-address"
+    }
+
+
+def _name_of(flag: str) -> str:
+    return flag.partition("=")[0]
+
+
+def test_the_links_of_alerts_lead_to_what_the_stack_publishes():
+    prometheus, grafana = SERVICES["prometheus"], SERVICES["grafana"]
+    (address,) = [flag.split("=")[1] for flag in prometheus["command"] if flag.startswith("--web.external-url=")]
+    assert address.removeprefix("http://") + ":9090" in prometheus["ports"]
+    assert STACK.grafana in {f"http://{_published(port)}" for port in grafana["ports"]}
+    (pages,) = [flag.split("=")[1] for flag in prometheus["command"] if flag.startswith("--web.user-assets=")]
+    assert f"../dashboards/runbooks:{pages}:ro" in prometheus["volumes"]
+
+
+def _published(port: str) -> str:
+    """Host and port of a published port, each variable with its default."""
+    return re.sub(r"\$\{\w+:-(\d+)\}", r"\1", port).rpartition(":")[0]
 
 
 def test_data_sources_link_to_data_sources_that_exist_and_point_to_services():

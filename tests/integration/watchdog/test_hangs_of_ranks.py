@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120
+STATUS = "rl.run.end.status"
 PROGRAM = """
 import ctypes, os, pathlib, signal, time, torch, otel_rl, torch.distributed as dist
 
@@ -98,6 +99,16 @@ class Job:
                     ]
         return sorted(found, key=lambda event: event["rl.rank"])
 
+    def values(self, metric: str) -> dict[str, list[tuple[int, str | None]]]:
+        """Each rank's exported values of a gauge, oldest first, with the status of an end."""
+        found: dict[str, list[tuple[int, str | None]]] = {}
+        for file in sorted(self.folder.glob("otel-rl/run/*/metrics*.jsonl")):
+            for line in file.read_text().splitlines():
+                if line.endswith("}"):
+                    for rank, point in _points(json.loads(line), metric):
+                        found.setdefault(rank, []).append((int(point["asInt"]), _attributes(point).get(STATUS)))
+        return found
+
     def postmortem(self) -> Postmortem:
         return examine(self.folder / "otel-rl", self.rings)
 
@@ -114,9 +125,24 @@ def _records(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from scope["logRecords"]
 
 
+def _points(line: dict[str, Any], metric: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for resource in line["resourceMetrics"]:
+        for scope in resource["scopeMetrics"]:
+            for one in (one for one in scope["metrics"] if one["name"] == metric):
+                for point in one["gauge"]["dataPoints"]:
+                    yield _attributes(resource["resource"])["rl.rank"], point
+
+
+def _attributes(item: dict[str, Any]) -> dict[str, Any]:
+    return {one["key"]: next(iter(one["value"].values())) for one in item.get("attributes", ())}
+
+
 def _event(record: dict[str, Any]) -> dict[str, Any]:
-    values = {one["key"]: next(iter(one["value"].values())) for one in record["attributes"]}
-    return {**values, "body": record.get("body", {}).get("stringValue"), "severity": record["severityText"]}
+    return {
+        **_attributes(record),
+        "body": record.get("body", {}).get("stringValue"),
+        "severity": record["severityText"],
+    }
 
 
 @contextmanager
@@ -165,6 +191,35 @@ def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(tmp_path: 
     assert second.startswith("otel-rl: rank 1 may hang: no progress for")
     assert "waits in" not in second
     assert second_over.startswith("otel-rl: rank 1 goes on after")
+
+
+def test_the_gauge_of_each_rank_says_so_while_the_main_threads_hang_and_goes_back(tmp_path: Path) -> None:
+    def all_see_a_hang() -> bool:
+        values = job.values("rl.hang.active")
+        return len(values) == 2 and all(exported[-1] == (1, None) for exported in values.values())
+
+    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')", OTEL_METRIC_EXPORT_INTERVAL="500") as job:
+        _await(job, all_see_a_hang)
+        exported = {rank: len(values) for rank, values in job.values("rl.hang.active").items()}
+        # Once is no proof that the periodic export goes on.
+        _await(job, lambda: all(len(job.values("rl.hang.active")[rank]) > exported[rank] + 1 for rank in exported))
+        assert all_see_a_hang()
+        (tmp_path / "go").touch()
+        assert job.process.wait(TIMEOUT) == 0
+
+    for rank in ("0", "1"):
+        assert job.values("rl.hang.active")[rank][-1] == (0, None)
+        assert job.values("rl.run.ended")[rank][0] == (0, None)
+        assert job.values("rl.run.ended")[rank][-1] == (1, "completed")
+
+
+def test_ranks_that_are_stopped_in_a_hang_leave_no_gauge_that_says_hang(tmp_path: Path) -> None:
+    with started(tmp_path, "if number == 8 and rank == 1: awaited('never')", OTEL_METRIC_EXPORT_INTERVAL="500") as job:
+        _await(job, lambda: [values[-1] for values in job.values("rl.hang.active").values()] == [(1, None)] * 2)
+
+    for rank in ("0", "1"):
+        assert job.values("rl.hang.active")[rank][-1] == (0, None)
+        assert job.values("rl.run.ended")[rank][-1] == (1, "stopped")
 
 
 def test_ranks_that_are_slow_or_in_a_phase_that_may_be_long_report_nothing(tmp_path: Path) -> None:

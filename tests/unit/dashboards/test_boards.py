@@ -14,6 +14,7 @@ from dashboards.lib.layout import Cell, Row, place
 from dashboards.lib.panels import timeseries
 from dashboards.lib.queries import PromQuery
 from dashboards.queries_of import substituted
+from dashboards.rules.runs import RUN_START
 from otel_rl.semconv import events
 
 UNITS = {"none", "short", "s", "bytes", "Bps", "percentunit", "cps", "sci"}
@@ -39,7 +40,19 @@ def test_a_board_lets_its_user_choose_its_data_sources_and_the_run_or_the_collec
     if board["uid"] == COLLECTOR:
         assert {"role", "instance"} <= variables.keys()
     else:
-        assert variables["run"]["query"]["query"] == "label_values(rl_run_id)"
+        assert variables["run"]["regex"] == '/rl_run_id="([^"]+)"/'
+
+
+def test_a_board_opens_on_the_run_that_began_last():
+    """Grafana keeps the order of an instant query's series only where it does not sort itself."""
+    for uid in RENDERED.keys() - {COLLECTOR}:
+        (run,) = [one for one in RENDERED[uid]["templating"]["list"] if one["name"] == "run"]
+        assert run["query"]["qryType"] == 3
+        assert run["query"]["query"].startswith(
+            f"query_result(sort_desc(max by (rl_run_id) (last_over_time({RUN_START.name}["
+        )
+        assert run["sort"] == 0
+        assert "current" not in run
 
 
 def test_a_query_variable_follows_the_time_range(board):

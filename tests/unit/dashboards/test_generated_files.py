@@ -51,7 +51,8 @@ def test_check_fails_and_names_the_file_that_is_out_of_date(monkeypatch, capsys)
 
 
 def test_the_links_of_the_alerts_lead_where_the_command_says(tmp_path):
-    assert main(["build", "--output", str(tmp_path), "--runbooks", "https://wiki.example/runbooks/"]) == 0
+    chosen = ("--runbooks", "https://wiki.example/runbooks/", "--grafana", "https://boards.example")
+    assert main(["build", "--output", str(tmp_path), *chosen]) == 0
 
     for file in ("alert_rules.yaml", "collector_alert_rules.yaml"):
         groups = yaml.safe_load((tmp_path / "prometheus" / file).read_text())["groups"]
@@ -60,6 +61,7 @@ def test_the_links_of_the_alerts_lead_where_the_command_says(tmp_path):
         for alert in alerts:
             page = alert["alert"].removeprefix("Logged")
             assert alert["annotations"]["runbook_url"] == f"https://wiki.example/runbooks/{page}.md"
+            assert alert["annotations"]["dashboard"].startswith("https://boards.example/d/otel-rl-")
 
 
 def test_without_grafanalib_the_command_names_the_extra():

@@ -13,6 +13,7 @@ from rendered_boards import RENDERED, ROOT
 from dashboards.lib.names import label_name
 from dashboards.lib.rules import AlertRule
 from dashboards.rules import RULE_FILES
+from dashboards.rules.runs import UNDELIVERED
 
 RULES = [rule for groups in RULE_FILES.values() for group in groups for rule in group.rules]
 ALERTS = [rule for rule in RULES if isinstance(rule, AlertRule)]
@@ -44,6 +45,11 @@ def test_the_runbook_of_an_alert_says_all_that_is_needed(alert):
 def test_no_runbook_is_left_without_its_alert():
     pages = {path.stem for path in Path(ROOT, "dashboards", "runbooks").glob("*.md")}
     assert pages == {alert.page or alert.name for alert in ALERTS}
+
+
+def test_each_reason_that_an_alert_is_about_is_described():
+    page = (ROOT / "docs" / "delivery.md").read_text()
+    assert not [reason for reason in UNDELIVERED if f"`{reason}`" not in page]
 
 
 def test_rule_names_are_unique_and_files_hold_every_rule():

@@ -1,4 +1,4 @@
-"""The project owns no domain: URLs of its own are reserved ones, and each has one constant."""
+"""The project owns no domain: the URL of its own is a reserved one, and has one constant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dashboards.lib.rules import RUNBOOKS
 from otel_rl.semconv import SCHEMA_URL
 
 ROOT = Path(__file__).parents[3]
@@ -23,18 +22,18 @@ def texts():
         yield path.relative_to(ROOT), path.read_text()
 
 
-def test_hosts_of_our_constants_are_reserved():
-    assert {urlsplit(url).hostname for url in (SCHEMA_URL, RUNBOOKS)} == {"otel-rl.invalid"}
+def test_the_host_of_our_constant_is_reserved():
+    assert urlsplit(SCHEMA_URL).hostname == "otel-rl.invalid"
 
 
 def test_no_other_url_of_the_project_exists():
     found = {(path, url) for path, text in texts() for url in OWN_URL.findall(text)}
 
     assert found
-    assert {(path, url) for path, url in found if not url.startswith((SCHEMA_URL, RUNBOOKS))} == set()
+    assert {(path, url) for path, url in found if not url.startswith(SCHEMA_URL)} == set()
 
 
-def test_each_constant_is_written_once_outside_of_generated_files():
+def test_the_constant_is_written_once_outside_of_generated_files():
     generated = {Path("instrumentation/otel_rl/semconv/__init__.py")}
     written = [
         (path, url)
@@ -43,7 +42,7 @@ def test_each_constant_is_written_once_outside_of_generated_files():
         if path not in generated and "generated" not in path.parts and "schemas" not in path.parts
     ]
 
-    assert sorted(url for _, url in written) == sorted([SCHEMA_URL, RUNBOOKS]), written
+    assert [url for _, url in written] == [SCHEMA_URL], written
 
 
 def test_no_domain_that_somebody_else_may_own_bears_our_name():

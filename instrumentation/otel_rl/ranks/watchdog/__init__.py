@@ -4,7 +4,7 @@ The thread begins with the first step of a process, never in one that trains not
 
 Modules, each importing only those below it:
     thread: what the thread does when it wakes: compare, judge, report.
-    reports: the event with the stacks of all threads, and the line on stderr.
+    reports: the event with the stacks of all threads, the line on stderr, the gauge.
     open_operations: the step, phase and collective that the process is in.
     peers: the other ranks of this node, as their rings tell.
     stacks: what each thread does, as text and as a reason to wait longer.
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
+#: There is one, or was one: the last export of a process that is ended in a hang must not leave the gauge at 1.
+_watched = False
 _loading = Loading()
 
 
@@ -63,22 +65,30 @@ def _step_ends(step: Step) -> None:
 
 
 def _make() -> Watchdog | None:
-    global _watchdog
+    global _watchdog, _watched
     if _loading.is_here:
         return None
     try:
         with _loading:
-            from otel_rl.ranks.watchdog.thread import Watchdog  # noqa: PLC0415 - most processes train nothing
+            from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - most processes train nothing
+            from otel_rl.ranks.watchdog.thread import Watchdog  # noqa: PLC0415
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
         # Where nothing more can be imported nobody asks again, and the step goes on.
         steps.openers.remove(_step_began)
         return None
-    _watchdog = Watchdog(settings.current().hang_seconds)
+    _watchdog, _watched = Watchdog(settings.current().hang_seconds), True
+    reports.observe(_sees_hang)
     return _watchdog
+
+
+def _sees_hang() -> bool | None:
+    if not _watched:
+        return None
+    return _watchdog is not None and _watchdog.sees_hang
 
 
 def _forked() -> None:
     """Forget the thread, which is the parent's; the child gets one with its own first step."""
-    global _watchdog
-    _watchdog = None
+    global _watchdog, _watched
+    _watchdog, _watched = None, False

@@ -1,4 +1,4 @@
-"""The event of a hang with the stacks of all threads, and the line on stderr; both again when the hang is over.
+"""The event of a hang with the stacks of all threads, the line on stderr, both again when it is over, and the gauge.
 
 Every rank writes its line: the one that hangs is rarely the leading one, and the others say what they wait in.
 """
@@ -17,16 +17,17 @@ from otel_rl.core.guard import guard
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.process import process_identity
 from otel_rl.ranks.watchdog import POLLOUT, poll
-from otel_rl.semconv import attributes, events
+from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import deferral, redaction
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from otel_rl.ranks.watchdog.open_operations import Operations
     from otel_rl.training.steps import Step
 
 _scope = Scope("process")
-
 
 #: Where there is a ring.
 _HINT = "; `otel-rl postmortem` shows who waits for whom"
@@ -46,6 +47,17 @@ class Hang(NamedTuple):
     def words(self) -> str:
         """The hang as one line."""
         return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.silent])
+
+
+def observe(sees_hang: Callable[[], bool | None]) -> None:
+    """Export whether a hang is seen, with each export; no value where ``sees_hang`` returns None."""
+
+    def observed() -> Iterator[tuple[float, dict[str, str]]]:
+        seen = sees_hang()
+        if seen is not None:
+            yield int(seen), {}
+
+    _scope.observe(metrics.RL_HANG_ACTIVE, observed)
 
 
 def hang(silence: Hang, stacks: str, step: Step | None) -> None:

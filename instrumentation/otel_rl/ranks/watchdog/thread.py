@@ -40,7 +40,8 @@ class Watchdog:
         self._still = 0.0
         #: Until just now it was in work that may be long.
         self._was_excused = False
-        self._reported = False
+        #: It sees a hang, which it has reported.
+        self.sees_hang = False
 
     def start(self) -> None:
         """Start the thread unless it runs."""
@@ -74,7 +75,7 @@ class Watchdog:
             return
         self._still += passed
         limit = self.times.limit()
-        if self._reported or limit is None or self._still < limit:
+        if self.sees_hang or limit is None or self._still < limit:
             return
         if self._may_be_long(calls[0]):
             return
@@ -87,8 +88,8 @@ class Watchdog:
 
     def _go_on(self) -> None:
         seconds, self._still, self._was_excused = self._still, 0.0, False
-        if self._reported:
-            self._reported = False
+        if self.sees_hang:
+            self.sees_hang = False
             reports.hang_over(seconds)
 
     def _may_be_long(self, calls: int) -> bool:
@@ -108,6 +109,6 @@ class Watchdog:
             # What follows gets the whole limit.
             self._was_excused, self._still = False, 0.0
             return
-        self._reported = True
+        self.sees_hang = True
         inside = open_operations.find_operations(self.times.step, captured.collective)
         reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)
