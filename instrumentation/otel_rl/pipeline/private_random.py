@@ -9,7 +9,12 @@ from __future__ import annotations
 import random as standard
 import sys
 
-from otel_rl.telemetry.randomness import random as private
+from otel_rl.telemetry import lifecycle
+
+#: Seeded from the operating system, independent of the state that the functions of ``random`` share.
+private = standard.Random()  # noqa: S311 - reservoirs and jitter, not cryptography
+# A forked child would otherwise repeat its parent's draws.
+lifecycle.after_fork_in_child(private.seed)
 
 _PREFIXES = ("opentelemetry.sdk.", "opentelemetry.exporter.")
 _FUNCTIONS = ("randrange", "uniform", "getrandbits", "randint", "choice", "sample")

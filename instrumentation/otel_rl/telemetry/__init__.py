@@ -19,7 +19,6 @@
 ``open_trajectory``       what the calls of one trajectory add up to
 ``progress``              signs that the process goes on, for the watchdog
 ``propagation``           trace context and baggage to and from other processes
-``randomness``            the private random generator
 ``redaction``             the user's function that sees content before it is recorded
 ``run_parts``             what the leading process does outside of steps, and which program it runs
 ``run_span``              the span of the run
