@@ -107,6 +107,8 @@ def _check(path: Path) -> None:
 def _nothing(path: Path) -> str:
     if not any(path.iterdir()):
         return f"{path} is empty; {EXPECTED}"
+    if (data := path / "otel-rl").is_dir():
+        return f"{path} holds no telemetry of its own; give the folder in it: {data}"
     return f"{path} holds no telemetry; {EXPECTED}"
 
 
