@@ -218,6 +218,7 @@ def _conclude(replay: RunReplay, source: RunSource, where: str, stopped: Stopped
         notes.append(lines)
     if source.others:
         notes.append(f"this is the newest run; others with --run: {', '.join(source.others[:_NAMED])}")
+    notes += source.remarks
     for note in notes:
         print(f"otel-rl replay: {note}", file=sys.stderr)
     if stopped is not None:

@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes = [] if printed else ["this run has none; docs/trajectories.md says where they come from"]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
+    notes += source.remarks
     if unreadable := sentences.unreadable(reader.problems):
         notes.append(unreadable)
     for note in notes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector.checks.host import DATA_DIRECTORY, files_of
@@ -16,12 +19,13 @@ from otel_rl.process import launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from otel_rl.collector.parts.choices import Selection
 
 _NOTABLE = 10**9
 """Bytes of other starts that a start speaks of."""
+_SIGNAL_FILE = re.compile(r"(traces|metrics|logs)(-\d{4}-\d\d-\d\dT.*)?\.jsonl")
+"""A file that the exporters of role local write, or one that they closed when it was full."""
 
 
 def for_this_start(selection: Selection, environ: Mapping[str, str]) -> dict[str, str]:
@@ -37,21 +41,21 @@ def for_this_start(selection: Selection, environ: Mapping[str, str]) -> dict[str
     return {**environ, DATA_DIRECTORY: f"{default}/{name}"}
 
 
-def in_words(actual: Mapping[str, Any], *, is_own: bool) -> list[str]:
-    """Say where the files go, and how much other starts left beside a folder of its own, which nothing removes."""
+def in_words(actual: Mapping[str, Any], own: str = "") -> list[str]:
+    """Say where the files go, and how much other starts left beside ``own``, the folder made for this one."""
     folders = dict.fromkeys(path.parent for path in files_of(actual).values())
     lines = [f"writes into {', '.join(map(str, folders))}"] if folders else []
-    beside = {folder.parent: _size(folder.parent) for folder in folders} if is_own else {}
-    return lines + [
-        f"files of other starts in {folder} take {size / 1e9:.1f} GB; remove what you no longer need"
-        for folder, size in beside.items()
-        if size >= _NOTABLE
-    ]
+    beside = Path(own).parent
+    if own and (size := _size(beside)) >= _NOTABLE:
+        lines.append(f"files of other starts in {beside} take {size / 1e9:.1f} GB; remove what you no longer need")
+    return lines
 
 
 def _size(folder: Path) -> int:
+    """Return the bytes of collectors' files in a folder and in the folders of starts in it, and of no other files."""
     size = 0
-    for file in folder.rglob("*.jsonl"):
-        with suppress(OSError):
-            size += file.stat().st_size
+    for file in chain(folder.glob("*.jsonl"), folder.glob("*/*.jsonl")):
+        if _SIGNAL_FILE.fullmatch(file.name):
+            with suppress(OSError):
+                size += file.stat().st_size
     return size

@@ -38,7 +38,8 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
     warnings = [f"warning: {warning}" for warning in configuration.warnings]
-    where = data_folder.in_words(configuration.values, is_own=variables != environ)
+    own = variables.get(host.DATA_DIRECTORY, "") if variables != environ else ""
+    where = data_folder.in_words(configuration.values, own)
     for line in [*warnings, *_first_lines(selection, configuration.values, file), *where]:
         print(f"otel-rl collector: {addresses.without_secrets(line)}", file=sys.stderr)  # noqa: T201 - a foreground command
     sys.stderr.flush()

@@ -77,6 +77,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         notes.append(
             f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
         )
+    notes += source.remarks
     if unreadable := sentences.unreadable(collected.reader.problems):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
     if collected[HealthReplay].complaint:

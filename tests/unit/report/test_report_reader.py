@@ -290,6 +290,7 @@ def test_progress_tells_every_byte(run: Path) -> None:
         (lambda path: path.write_text("x"), "is a file; give the folder it lies in"),
         (lambda path: path.mkdir(), "is empty; expected"),
         (lambda path: (path / "src").mkdir(parents=True), "holds no telemetry; expected"),
+        (lambda path: (path / "otel-rl" / "run").mkdir(parents=True), "give the folder in it: .*/data/otel-rl$"),
     ],
 )
 def test_unusable_input_says_what_to_give_instead(tmp_path: Path, prepare: Any, message: str) -> None:

@@ -10,6 +10,7 @@ and in :attr:`Reader.problems`.
 
 Modules, each importing only those below it:
     locate: the runs and files that a folder holds.
+    copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
     otlp: the records of an export request.
     records: spans, metric points and log records.

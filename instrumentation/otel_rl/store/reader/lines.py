@@ -23,6 +23,14 @@ _RUN_ID = re.compile(
 )
 
 
+def size(path: Path) -> int:
+    """Bytes of a file; 0 where it cannot be looked at."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def raw_lines(path: Path) -> Iterator[bytes]:
     """Lines of ``path`` with their line ends.
 

@@ -10,8 +10,9 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_rl.store.reader.copies import find_copies
 from otel_rl.store.reader.errors import UnusableInput
-from otel_rl.store.reader.lines import run_ids
+from otel_rl.store.reader.lines import run_ids, size
 from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 _STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
 _ERRORS = "-errors-"
 _NAMES_SHOWN = 5
+_FOR_REPLAY = "collector-replay"
+"""The folder that `otel-rl collector run --with replay` reads: what that has sent may be in other files as well."""
 
 EXPECTED = (
     "expected a folder written by otel-rl (default ./otel-rl), one run in it, "
@@ -50,11 +53,13 @@ class RunSource:
     others: list[str] = field(default_factory=list)
     #: True where the files hold records of other runs too.
     is_mixed: bool = False
+    #: What beside the files is not read, and why, in words.
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def size(self) -> int:
         """Bytes in all files; what cannot be looked at counts as 0."""
-        return sum(_size(file.path) for file in self.files)
+        return sum(size(file.path) for file in self.files)
 
 
 def find_run(path: Path, run: str | None = None) -> RunSource:
@@ -64,6 +69,17 @@ def find_run(path: Path, run: str | None = None) -> RunSource:
         UnusableInput: nothing readable there, or no such run.
     """
     _check(path)
+    source, for_replay = _run_in(path, run), path / _FOR_REPLAY
+    if source is None and _signal_files(for_replay):
+        return find_run(for_replay, run)
+    if source is None:
+        raise UnusableInput(_nothing(path))
+    if _signal_files(for_replay):
+        source.remarks.append(f"{for_replay} is for replay and not read; to read it, give it as the folder")
+    return source
+
+
+def _run_in(path: Path, run: str | None) -> RunSource | None:
     if _is_output(path):
         return _collector_output(path, _outputs(path), run)
     if _is_process(path):
@@ -75,9 +91,8 @@ def find_run(path: Path, run: str | None = None) -> RunSource:
     runs = [child for child in children if any(_is_process(folder) for folder in _folders(child))]
     if runs:
         return _newest_run(path, runs, run)
-    if outputs := _outputs(path):
-        return _collector_output(path, outputs, run)
-    raise UnusableInput(_nothing(path))
+    outputs = _outputs(path)
+    return _collector_output(path, outputs, run) if outputs else None
 
 
 def _check(path: Path) -> None:
@@ -92,12 +107,14 @@ def _check(path: Path) -> None:
 def _nothing(path: Path) -> str:
     if not any(path.iterdir()):
         return f"{path} is empty; {EXPECTED}"
+    if (data := path / "otel-rl").is_dir():
+        return f"{path} holds no telemetry of its own; give the folder in it: {data}"
     return f"{path} holds no telemetry; {EXPECTED}"
 
 
 def _folders(path: Path) -> list[Path]:
     try:
-        return sorted(child for child in path.iterdir() if child.is_dir())
+        return sorted(child for child in path.iterdir() if child.is_dir() and child.name != _FOR_REPLAY)
     except OSError:
         return []
 
@@ -143,13 +160,6 @@ def _outputs(path: Path) -> list[Path]:
     return list({folder.resolve(): folder for folder in found}.values())  # a link to one is no other
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 def _store_run(path: Path, folders: list[Path], run: str | None) -> RunSource:
     source = RunSource(path, run_id=None, files=[])
     for folder in folders:
@@ -193,10 +203,12 @@ def _started(run: Path) -> float:
 
 def _collector_output(path: Path, folders: list[Path], wanted: str | None) -> RunSource:
     """Return the run with its files in all of these folders: a collector that was started again has another folder."""
-    files = {folder: _signal_files(folder) for folder in folders}
-    found = {folder: run_ids([file.path for file in files[folder]]) for folder in sorted(folders, key=_written)}
-    in_order = [run for runs in found.values() for run in reversed(runs)]
-    newest_first = list(dict.fromkeys(reversed(in_order)))
+    every = {folder: _signal_files(folder) for folder in folders}
+    copies = find_copies(file.path for files in every.values() for file in files)
+    files = {folder: [file for file in every[folder] if file.path not in copies] for folder in folders}
+    in_order = sorted(filter(files.get, files), key=lambda folder: _written(folder, files[folder]))
+    found = {folder: run_ids([file.path for file in files[folder]]) for folder in in_order}
+    newest_first = list(dict.fromkeys(run for folder in reversed(in_order) for run in found[folder]))
     chosen = newest_first[0] if newest_first else None
     if wanted is not None:
         chosen = _choose(wanted, newest_first, path)
@@ -207,15 +219,23 @@ def _collector_output(path: Path, folders: list[Path], wanted: str | None) -> Ru
         sorted((file for folder in where for file in files[folder]), key=lambda file: file.signal),
         others=[run for run in newest_first if run != chosen],
         is_mixed=any(run != chosen for folder in where for run in found[folder]),
+        remarks=_of_copies({copy: original for copy, original in copies.items() if original.parent in where}),
     )
 
 
-def _written(output: Path) -> tuple[float, str]:
+def _of_copies(copies: dict[Path, Path]) -> list[str]:
+    if not copies:
+        return []
+    copy, original = next(iter(copies.items()))
+    number = "1 file is a copy" if len(copies) == 1 else f"{len(copies)} files are copies"
+    return [f"{number} and not read again: {copy} of {original}{', ...' if len(copies) > 1 else ''}"]
+
+
+def _written(output: Path, files: list[SignalFile]) -> tuple[float, str]:
     """Return when a job wrote last into a collector's folder; the name decides between equal times.
 
     A collector without a job goes on to write logs and metrics of its own, but no traces.
     """
-    files = _signal_files(output)
     times = [0.0]
     for file in [file for file in files if file.signal == "traces"] or files:
         with suppress(OSError):

@@ -157,7 +157,11 @@ func isGone(file *os.File) bool {
 	return err != nil || !os.SameFile(open, found)
 }
 
-// open opens the file, anew where it is open, and cuts off half a line at its end: nobody got an answer for that.
+// ourLines is what each of our lines with records begins with.
+var ourLines = []byte(`{"resource`)
+
+// open opens the file, anew where it is open. Half a line of ours at its end is cut off: nobody got an answer for that.
+// Half a line of another program may be all that it has of a record: that stays, and is ended.
 func (f *lineFile) open() error {
 	if f.file != nil {
 		_ = f.file.Close()
@@ -168,17 +172,31 @@ func (f *lineFile) open() error {
 	if err != nil {
 		return err
 	}
-	whole, size, err := wholeLines(file)
-	if err == nil && whole < size {
-		f.logger.Warn("Half a line at the end of the file, which a full disk or a killed process left, is cut off.",
-			zap.String("file", f.config.Path), zap.Int64("bytes", size-whole))
-		err = file.Truncate(whole)
-	}
-	if err != nil {
+	if err := f.mendEnd(file); err != nil {
 		return errors.Join(err, file.Close())
 	}
 	f.file, f.torn = file, false
 	return nil
+}
+
+// mendEnd makes the file end with a whole line.
+func (f *lineFile) mendEnd(file *os.File) error {
+	whole, size, err := wholeLines(file)
+	if err != nil || whole == size {
+		return err
+	}
+	begin := make([]byte, min(size-whole, int64(len(ourLines))))
+	if _, err := file.ReadAt(begin, whole); err != nil {
+		return err
+	}
+	where := []zap.Field{zap.String("file", f.config.Path), zap.Int64("bytes", size-whole)}
+	if bytes.HasPrefix(ourLines, begin) {
+		f.logger.Warn("Half a line at the end of the file, which a full disk or a killed process left, is cut off.", where...)
+		return file.Truncate(whole)
+	}
+	f.logger.Warn("The last line of the file, which another program wrote, has no end: it gets one.", where...)
+	_, err = file.Write([]byte{'\n'})
+	return err
 }
 
 // cut shortens the file to its whole lines.

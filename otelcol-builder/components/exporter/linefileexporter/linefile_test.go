@@ -88,7 +88,7 @@ func TestOnAFullDiskWhatWasTakenIsWholeAndNothingElseIsThere(t *testing.T) {
 }
 
 func TestHalfALineOfAKilledProcessIsCutOff(t *testing.T) {
-	for _, half := range []string{`{"resourceSp`, strings.Repeat("y", 3*readBackwards)} {
+	for _, half := range []string{`{`, `{"resourceSp`, `{"resourceLogs` + strings.Repeat("y", 3*readBackwards)} {
 		for _, whole := range []string{"", "{}\n", strings.Repeat("z", 2*readBackwards) + "\n"} {
 			path := filepath.Join(t.TempDir(), "traces.jsonl")
 			require.NoError(t, os.WriteFile(path, []byte(whole+half), 0o600))
@@ -98,11 +98,25 @@ func TestHalfALineOfAKilledProcessIsCutOff(t *testing.T) {
 	}
 }
 
+// A trainer's file may have the name of one of ours, and its last record no line end.
+func TestALastLineOfAnotherProgramIsEndedAndStays(t *testing.T) {
+	for _, last := range []string{`{"reward": 1}`, `{"r": 1}`, "12", strings.Repeat("y", 3*readBackwards)} {
+		for _, whole := range []string{"", "{}\n"} {
+			path := filepath.Join(t.TempDir(), "metrics.jsonl")
+			require.NoError(t, os.WriteFile(path, []byte(whole+last), 0o600))
+			file := started(t, path)
+			require.NoError(t, file.write([]byte("next\n")))
+			require.NoError(t, file.write([]byte("after\n")))
+			require.Equal(t, whole+last+"\nnext\nafter\n", content(t, path))
+		}
+	}
+}
+
 // The rest of a failed write that could not be cut off at once goes before the next line.
 func TestNoLineIsWrittenBehindHalfOfAnother(t *testing.T) {
 	file := started(t, filepath.Join(t.TempDir(), "traces.jsonl"))
 	require.NoError(t, file.write([]byte("first\n")))
-	_, err := file.file.WriteString("half")
+	_, err := file.file.WriteString(`{"resourceSpans":`)
 	require.NoError(t, err)
 	file.torn = true
 	require.NoError(t, file.write([]byte("second\n")))
@@ -265,6 +279,7 @@ func TestEachSignalIsALineOfOTLPJSON(t *testing.T) {
 	for name, wanted := range map[string]string{"traces": `two lines"`, "metrics": `"a metric"`, "logs": `"a record"`} {
 		written := content(t, filepath.Join(folder, name+".jsonl"))
 		require.Equal(t, 1, strings.Count(written, "\n"))
+		require.True(t, strings.HasPrefix(written, string(ourLines)))
 		require.Contains(t, written, wanted)
 	}
 }

@@ -31,9 +31,11 @@ def build(collected: Collected, _charts: Charts) -> Section:
         section.blocks.append(PageBlock("Dropped", "Items that a process could not deliver.", table))
     if unreadable:
         section.blocks.append(PageBlock("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
+    left_out = [f"{remark}." for remark in collected.reader.source.remarks]
     if collected.reader.left_out:
-        said = f"{human.amount(collected.reader.left_out, 'record')} of other runs in the same files."
-        section.blocks.append(PageBlock("Left out", said))
+        left_out.append(f"{human.amount(collected.reader.left_out, 'record')} of other runs in the same files.")
+    if left_out:
+        section.blocks.append(PageBlock("Left out", " ".join(left_out)))
     sites = internal_errors(collected.totals)
     if sites:
         said = "\n".join(f"{site}: {number}" for site, number in sites.items())
@@ -52,7 +54,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
     if outcomes.rows:
         section.blocks.append(PageBlock("Instrumentors", table=outcomes))
     states = {state: {row[0].text for row in outcomes.rows if row[1].text == state} for state in _IN_ORDER}
-    is_in_order = not table.rows and not unreadable and not sites and not unclean and not collected.reader.left_out
+    is_in_order = not table.rows and not unreadable and not sites and not unclean and not left_out
     if is_in_order and all(row[1].text in _IN_ORDER for row in outcomes.rows):
         section.brief = _NOTHING_LOST.rstrip(".") + _instrumented(states)
     return section
