@@ -182,7 +182,7 @@ func TestABodyIsReadNoFurtherThanThereIsMemory(t *testing.T) {
 	memory := newMemory(30 << 20)
 	held, _ := memory.holding()
 	endless := &counted{from: io.LimitReader(zeros{}, 1<<30)}
-	body, err := readReserved(t.Context(), &held, endless, nil)
+	body, err := readReserved(t.Context(), &held, endless, nil, -1)
 	require.ErrorIs(t, err, errNeverFits)
 	require.LessOrEqual(t, endless.read, memory.received.total)
 	require.LessOrEqual(t, cap(body), held.bytes)
