@@ -62,6 +62,9 @@ func (g *guard) serve(response http.ResponseWriter, request *http.Request, next 
 		}
 	}()
 	if refused := g.admit(request, kind == jsonType, &received, &decoded, buffer); refused != nil {
+		received.release()
+		decoded.release()
+		*buffer = nil
 		// Read and not kept: else the connection is closed under the sender, who does not get the answer.
 		_, _ = io.Copy(io.Discard, request.Body)
 		answer(response, kind, refused)

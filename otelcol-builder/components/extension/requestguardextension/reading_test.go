@@ -1,6 +1,7 @@
 package requestguardextension
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -122,4 +123,29 @@ func TestWithoutAMemoryLimiterAnyBodyIsRead(t *testing.T) {
 	body, err := readReserved(t.Context(), &reservation{}, io.LimitReader(zeros{}, large), nil, -1)
 	require.NoError(t, err)
 	require.Len(t, body, large)
+}
+
+// probe tells at the first byte that is read whether memory is held.
+type probe struct {
+	of         *pool
+	read, free bool
+}
+
+func (p *probe) Read([]byte) (int, error) {
+	if !p.read {
+		p.read, p.free = true, p.of.free.TryAcquire(int64(p.of.total))
+	}
+	return 0, errors.New("the end")
+}
+
+func TestARefusedRequestHoldsNothingWhileTheRestOfItArrives(t *testing.T) {
+	g, _ := newTestGuard(t)
+	g.memory = newMemory(30 << 20)
+	received := g.memory.received
+	rest := &probe{of: received}
+	body := io.MultiReader(io.LimitReader(zeros{}, int64(received.total)), rest)
+	answer, _ := served(t, g, "/v1/traces", protobufType, body)
+	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
+	require.True(t, rest.read)
+	require.True(t, rest.free, "memory is held")
 }
