@@ -35,6 +35,10 @@ MEBIBYTE = 1 << 20
 LIMIT = 16 * MEBIBYTE
 MEMORY_LIMIT_MIB = 512
 BOMB = gzip.compress(bytes(400 * MEBIBYTE), 9)
+UNBOUNDED = ("zstd", "lz4", "snappy")
+"""Encodings whose decoders take memory that nobody reserves."""
+WIDE_WINDOW = bytes.fromhex("28b52ffd 00 98 110000 0a00")
+"""An empty request in zstd that asks for a window of 512 MiB."""
 
 
 @pytest.fixture(scope="module")
@@ -110,13 +114,14 @@ def test_protobuf_of_another_signal_is_refused(collector: CollectorProcess, path
         (export([span("x")]), "text/plain", None, 415, "supported: [application/json, application/x-protobuf]"),
         (export([span("x")]), None, None, 415, "supported: [application/json, application/x-protobuf]"),
         (export([span("x")]), JSON, "br", 400, "unsupported Content-Encoding: br"),
+        *((WIDE_WINDOW, PROTOBUF, name, 400, f"unsupported Content-Encoding: {name}") for name in UNBOUNDED),
         (export([span("x")]), JSON, "gzip", 400, "gzip: invalid header"),
         (export([{**span("x"), "traceId": "abcd"}]), JSON, None, 400, "length mismatch"),
         (export([{**span("x"), "startTimeUnixNano": "-5"}]), JSON, None, 400, "invalid syntax"),
     ],
     ids=[
         *("random bytes", "cut off", "JSON as protobuf", "wrong type", "no type"),
-        *("unknown encoding", "not compressed", "short trace id", "negative time"),
+        *("unknown encoding", *UNBOUNDED, "not compressed", "short trace id", "negative time"),
     ],
 )
 def test_what_cannot_be_decoded_is_refused(

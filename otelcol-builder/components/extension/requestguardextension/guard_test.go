@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto"
@@ -145,4 +146,18 @@ func TestTheConfigurationIsChecked(t *testing.T) {
 	if err := (&Config{MaxDepth: 0}).Validate(); err == nil {
 		t.Error("0 levels pass")
 	}
+}
+
+func TestProfilesAreNotWeighedAsAnotherSignal(t *testing.T) {
+	g, _ := newTestGuard(t)
+	g.memory = newMemory(30 << 20)
+	// As spans it would take 200 MiB.
+	taken, refused := g.check("/v1development/profiles", false, bomb(1<<20))
+	require.Nil(t, refused)
+	require.Equal(t, aroundRequest, taken)
+	taken, refused = g.check("/v1development/profiles", true, bytes.ReplaceAll(bombInJSON(1<<20), []byte("Spans"), []byte("Profiles")))
+	require.Nil(t, refused)
+	require.Equal(t, aroundRequest, taken)
+	_, refused = g.check("/v1development/profiles", true, nestedJSON(mostLevels))
+	require.Equal(t, tooDeep, refused.reason)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"sync"
 
 	"go.opentelemetry.io/collector/extension/extensionmiddleware"
@@ -34,6 +33,8 @@ const (
 	smallestRead = 16 << 10
 	// largestKept is the size above which a buffer is given back to the system: a small request that gets it reserves all of it.
 	largestKept = 256 << 10
+	// largestAnnounced is the most that is reserved because a sender says that it comes: the longest that a gateway takes.
+	largestAnnounced = 20 << 20
 )
 
 // GetHTTPHandler returns the wrapper; the collector runs it after authentication and decompression.
@@ -61,6 +62,9 @@ func (g *guard) serve(response http.ResponseWriter, request *http.Request, next 
 		}
 	}()
 	if refused := g.admit(request, kind == jsonType, &received, &decoded, buffer); refused != nil {
+		received.release()
+		decoded.release()
+		*buffer = nil
 		// Read and not kept: else the connection is closed under the sender, who does not get the answer.
 		_, _ = io.Copy(io.Discard, request.Body)
 		answer(response, kind, refused)
@@ -83,7 +87,7 @@ func (g *guard) admit(request *http.Request, isJSON bool, received, decoded *res
 }
 
 func (g *guard) read(request *http.Request, isJSON bool, received, decoded *reservation, buffer *[]byte) *refusal {
-	body, err := readReserved(request.Context(), received, request.Body, (*buffer)[:0])
+	body, err := readReserved(request.Context(), received, request.Body, (*buffer)[:0], request.ContentLength)
 	*buffer = body
 	if refused, explained := g.explain(err); explained {
 		return refused
@@ -116,12 +120,17 @@ func (g *guard) explain(err error) (*refusal, bool) {
 	return explainReadError(err)
 }
 
-// readReserved appends all of a body to a buffer. What the buffer grows by is reserved before.
-func readReserved(ctx context.Context, held *reservation, from io.Reader, buffer []byte) ([]byte, error) {
-	if err := held.grow(ctx, max(cap(buffer), smallestRead)); err != nil {
+// readReserved appends all of a body to a buffer. What the buffer grows by is reserved before: at once what the sender
+// announces, which is -1 for compressed and chunked bodies.
+func readReserved(ctx context.Context, held *reservation, from io.Reader, buffer []byte, announced int64) ([]byte, error) {
+	// One more byte, so that the end of the body is seen without more room.
+	size := max(cap(buffer), smallestRead, int(min(announced+1, largestAnnounced)))
+	if err := held.grow(ctx, size); err != nil {
 		return buffer, err
 	}
-	buffer = slices.Grow(buffer, smallestRead)
+	if cap(buffer) < size {
+		buffer = make([]byte, 0, size)
+	}
 	for {
 		read, err := from.Read(buffer[len(buffer):cap(buffer)])
 		buffer = buffer[:len(buffer)+read]
@@ -134,7 +143,7 @@ func readReserved(ctx context.Context, held *reservation, from io.Reader, buffer
 		if len(buffer) < cap(buffer) {
 			continue
 		}
-		larger := cap(buffer) + cap(buffer)/2
+		larger := held.more(cap(buffer) / 2)
 		if err := held.grow(ctx, larger); err != nil {
 			return buffer, err
 		}

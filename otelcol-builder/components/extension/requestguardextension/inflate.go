@@ -49,9 +49,16 @@ func cutOff(body []byte) error {
 func init() {
 	for _, name := range []string{"gzip", "zstd", "snappy"} {
 		if registered := encoding.GetCompressor(name); registered != nil {
-			encoding.RegisterCompressor(boundedCompressor{registered})
+			encoding.RegisterCompressor(boundedCompressor{withBoundedWindow(registered)})
 		}
 	}
+}
+
+func withBoundedWindow(registered encoding.Compressor) encoding.Compressor {
+	if registered.Name() == "zstd" {
+		return &boundedZstd{Compressor: registered}
+	}
+	return registered
 }
 
 // boundedCompressor inflates only what there is room for.
@@ -65,13 +72,16 @@ func (c boundedCompressor) Decompress(from io.Reader) (io.Reader, error) {
 	if err != nil || held.pool == nil {
 		return inflated, err // without a guard there is no bound
 	}
-	return &boundedReader{from: inflated, held: held, room: inflatedFreely}, nil
+	if _, wide := inflated.(wideWindow); wide {
+		return &boundedReader{from: inflated, held: held, atOnce: inflatedAtOnce + widestWindow}, nil
+	}
+	return &boundedReader{from: inflated, held: held, room: inflatedFreely, atOnce: inflatedAtOnce}, nil
 }
 
 type boundedReader struct {
-	from       io.Reader
-	held       reservation
-	read, room int
+	from               io.Reader
+	held               reservation
+	read, room, atOnce int
 }
 
 func (r *boundedReader) Read(into []byte) (int, error) {
@@ -84,7 +94,7 @@ func (r *boundedReader) Read(into []byte) (int, error) {
 }
 
 func (r *boundedReader) makeRoom() {
-	err := r.held.grow(context.Background(), r.held.more(inflatedAtOnce))
+	err := r.held.grow(context.Background(), r.held.more(r.atOnce))
 	switch {
 	case err == nil:
 		r.room = inflatedFreely + r.held.bytes

@@ -15,8 +15,9 @@ import (
 const patience = 2 * time.Second
 
 // The parts of the memory limit that all requests may take together: as they come, and decoded. The rest is for what the
-// pipelines make of them, for queues, and for the collector itself. There are two so that a request never waits for what
-// another one holds that waits itself: what holds decoded memory is under way.
+// pipelines make of them, for queues, and for the collector itself. Two rules keep requests from waiting for each other for
+// ever: who holds something of a pool does not wait for more of it, and who waits for decoded memory, with received memory
+// in its hands, waits for those that are decoded, which need nothing more.
 const shareReceived, shareDecoded = 6, 3
 
 var (
@@ -59,9 +60,14 @@ type reservation struct {
 	bytes int
 }
 
-// grow reserves until the request holds that many bytes. It waits for a while where others hold them.
+// grow reserves until the request holds that many bytes. Where others hold them it waits for a while, unless it holds some
+// itself: those that do could wait for each other.
 func (r *reservation) grow(ctx context.Context, bytes int) error {
-	if r.pool == nil || bytes <= r.bytes {
+	if bytes <= r.bytes {
+		return nil
+	}
+	if r.pool == nil {
+		r.bytes = bytes
 		return nil
 	}
 	if bytes > r.pool.total {
@@ -69,6 +75,9 @@ func (r *reservation) grow(ctx context.Context, bytes int) error {
 	}
 	more := int64(bytes - r.bytes)
 	if !r.pool.free.TryAcquire(more) {
+		if r.bytes > 0 {
+			return errNoRoom
+		}
 		waiting, cancel := context.WithTimeout(ctx, r.pool.patience)
 		defer cancel()
 		if r.pool.free.Acquire(waiting, more) != nil {

@@ -3,11 +3,14 @@ package requestguardextension
 import (
 	"bytes"
 	"io"
+	"math/bits"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
@@ -179,7 +182,7 @@ func TestABodyIsReadNoFurtherThanThereIsMemory(t *testing.T) {
 	memory := newMemory(30 << 20)
 	held, _ := memory.holding()
 	endless := &counted{from: io.LimitReader(zeros{}, 1<<30)}
-	body, err := readReserved(t.Context(), &held, endless, nil)
+	body, err := readReserved(t.Context(), &held, endless, nil, -1)
 	require.ErrorIs(t, err, errNeverFits)
 	require.LessOrEqual(t, endless.read, memory.received.total)
 	require.LessOrEqual(t, cap(body), held.bytes)
@@ -209,9 +212,9 @@ func TestAMessageIsInflatedNoFurtherThanThereIsMemory(t *testing.T) {
 	defer inflating.Store(former)
 	for _, name := range []string{"gzip", "zstd", "snappy"} {
 		inflating.Store(newMemory(30 << 20))
-		inflated := inflate(t, name, size)
-		require.ErrorIs(t, cutOff(inflated), errNeverFits)
-		require.LessOrEqual(t, len(inflated), inflatedFreely+5<<20+len(cutOffForGood))
+		read := inflate(t, name, size)
+		require.ErrorIs(t, cutOff(read), errNeverFits)
+		require.LessOrEqual(t, len(read), inflatedFreely+5<<20+len(cutOffForGood))
 		inflating.Store(nil)
 		require.Len(t, inflate(t, name, size), size, "without a guard")
 	}
@@ -226,7 +229,13 @@ func inflate(t *testing.T, name string, size int64) []byte {
 	_, err = io.Copy(writer, io.LimitReader(zeros{}, size))
 	require.NoError(t, err)
 	require.NoError(t, writer.Close())
-	reader, err := encoding.GetCompressor(name).Decompress(&packed)
+	return inflated(t, name, &packed)
+}
+
+// inflated returns what the registered compressor makes of a message.
+func inflated(t *testing.T, name string, packed io.Reader) []byte {
+	t.Helper()
+	reader, err := encoding.GetCompressor(name).Decompress(packed)
 	require.NoError(t, err)
 	inflated, err := io.ReadAll(reader)
 	require.NoError(t, err)
@@ -234,6 +243,48 @@ func inflate(t *testing.T, name string, size int64) []byte {
 		require.NoError(t, closer.Close())
 	}
 	return inflated
+}
+
+// wideFrame is an empty request in 11 bytes of zstd that asks for a window of 512 MiB.
+var wideFrame = []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x98, 0x11, 0, 0, 0x0a, 0}
+
+func TestAZstdMessageGetsNoWiderWindowThanThereIsRoomFor(t *testing.T) {
+	former := inflating.Load()
+	defer inflating.Store(former)
+	for _, guarded := range []*memory{nil, newMemory(512 << 20)} {
+		inflating.Store(guarded)
+		for name, frame := range map[string][]byte{"alone": wideFrame, "after a narrow one": append(zstdFrame(narrowWindow), wideFrame...)} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			reader, err := encoding.GetCompressor("zstd").Decompress(bytes.NewReader(frame))
+			require.NoError(t, err)
+			_, err = io.ReadAll(reader)
+			runtime.ReadMemStats(&after)
+			require.ErrorIs(t, err, zstd.ErrWindowSizeExceeded, name)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4*narrowWindow), name)
+		}
+	}
+}
+
+func TestAZstdMessageWithAWideWindowIsInflatedOnceThereIsRoom(t *testing.T) {
+	former := inflating.Load()
+	defer inflating.Store(former)
+	memory := newMemory(512 << 20)
+	memory.received.patience = time.Millisecond
+	inflating.Store(memory)
+	frame := zstdFrame(widestWindow)
+	release := holdAll(t, memory.received)
+	require.ErrorIs(t, cutOff(inflated(t, "zstd", bytes.NewReader(frame))), errNoRoom)
+	require.Equal(t, "a", string(inflated(t, "zstd", bytes.NewReader(zstdFrame(narrowWindow)))), "an answer that an exporter gets")
+	release()
+	require.Equal(t, "a", string(inflated(t, "zstd", bytes.NewReader(frame))))
+	require.True(t, memory.received.free.TryAcquire(int64(memory.received.total)), "memory is held")
+}
+
+// zstdFrame returns a frame with one byte in it and this window.
+func zstdFrame(window int) []byte {
+	exponent := byte(bits.Len(uint(window))-1) - 10
+	return []byte{0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 0x09, 0, 0, 'a'}
 }
 
 // BenchmarkGuardOfAnHonestBatch says what looking at a batch of 12 MiB costs, as a share of what decoding it takes.

@@ -3,6 +3,8 @@ package requestguardextension
 // The messages of OTLP and the sizes of their structs in pdata v1.64.0.
 var (
 	tracesRequest, metricsRequest, logsRequest = &messageType{size: 24}, &messageType{size: 24}, &messageType{size: 24}
+	// profilesRequest is not described: of profiles only the nesting of JSON is looked at.
+	profilesRequest = &messageType{}
 
 	resource, scope, entity                  = &messageType{size: 56}, &messageType{size: 64}, &messageType{size: 80}
 	keyValue, anyValue, anyArray, anyMap     = &messageType{size: 40}, &messageType{size: 16}, &messageType{size: 24}, &messageType{size: 24}

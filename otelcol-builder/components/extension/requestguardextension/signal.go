@@ -15,7 +15,7 @@ var signals = []struct {
 	{"/v1/traces", ".TraceService/", tracesRequest, "resourceSpans", "resource_spans", "instrumentationLibrarySpans"},
 	{"/v1/metrics", ".MetricsService/", metricsRequest, "resourceMetrics", "resource_metrics", "instrumentationLibraryMetrics"},
 	{"/v1/logs", ".LogsService/", logsRequest, "resourceLogs", "resource_logs", "instrumentationLibraryLogs"},
-	{"/v1development/profiles", ".ProfilesService/", nil, "resourceProfiles", "resource_profiles", ""},
+	{"/v1development/profiles", ".ProfilesService/", profilesRequest, "resourceProfiles", "resource_profiles", ""},
 }
 
 // requestTo returns the message that is sent to a path of OTLP/HTTP or to a method of OTLP/gRPC, and nil where it is unknown.
