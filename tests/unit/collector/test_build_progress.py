@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import build_progress
+import check
 import go_build
 import pytest
 from build_progress import PLAIN_INTERVAL, Display
@@ -111,3 +112,23 @@ def test_a_build_that_waits_for_another_process_says_so(tmp_path: Path, monkeypa
         waiting.join(30)
     assert said == ["another process is building otelcol-rl; waiting for it"]
     assert (target / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "is_no_failure"),
+    [
+        ("--- FAIL: FuzzTheReceiver (21.02s)\n    context deadline exceeded\nFAIL\nexit status 1\n", True),
+        (
+            "--- FAIL: FuzzTheReceiver (0.02s)\n    receiver_test.go:9: 500\n    context deadline exceeded\nFAIL\n",
+            False,
+        ),
+        (
+            "--- FAIL: FuzzTheReceiver (0.02s)\n    context deadline exceeded\n    Failing input written to x\nFAIL\n",
+            False,
+        ),
+        ("panic: test timed out\n", False),
+        ("", False),
+    ],
+)
+def test_a_fuzz_test_whose_time_ends_in_the_middle_of_an_input_has_not_failed(output: str, is_no_failure: bool) -> None:
+    assert check.ended_by_its_own_deadline(output) is is_no_failure

@@ -21,6 +21,8 @@ const (
 	smallStack = 512 << 10
 	// mostLevels of nesting take several times smallStack in the decoder.
 	mostLevels = 8192
+	// mostRepeated bytes of JSON come from a piece: longer bodies would leave a fuzz test time for a dozen of them.
+	mostRepeated = 256 << 10
 )
 
 // limitStack is called by TestMain, which is generated.
@@ -133,7 +135,7 @@ func FuzzJSONAgainstTheDecoder(f *testing.F) {
 			t.Skip()
 		}
 		g, _ := newTestGuard(t)
-		count := int(levels) % (mostLevels + 1)
+		count := min(int(levels)%(mostLevels+1), mostRepeated/max(1, len(open)+len(end)))
 		middle := append(bytes.Repeat([]byte(open), count), `{"stringValue":"x"}`...)
 		middle = append(middle, bytes.Repeat([]byte(end), count)...)
 		for _, tail := range []string{"", `}]}]}]}]}`, `}]}`, `}]}]}]}`, `]}`} {
