@@ -84,7 +84,9 @@ class TerminationWatch:
 
     def _listen(self) -> None:
         if self._pipe is not None:
-            faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=True, chain=False)
+            # With the stacks of all threads it reads those that run and end meanwhile, and may crash the process. The
+            # kernel gives the signal to the main thread, which has a Python state, unless that blocks it.
+            faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=False, chain=False)
 
     def _before_fork(self) -> None:
         # A child that the signal ends before it runs Python code would write to the pipe of its parent.

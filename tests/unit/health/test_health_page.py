@@ -30,7 +30,7 @@ def test_a_changed_rule_fails_the_check_until_both_files_are_written(tmp_path, c
     assert capsys.readouterr().err.count("run `make generate`") == 2
     assert health_rules.main([], root) == 0
     assert health_rules.main(["--check"], root) == 0
-    assert "- `kl_warning` 1.5 `{nat}`:" in (root / health_rules.PAGE).read_text()
+    assert "- `kl_warning` 1.5 `{nat}`," in (root / health_rules.PAGE).read_text()
 
 
 def test_every_code_of_the_registry_has_a_rule_a_judge_and_a_row_on_the_page():
