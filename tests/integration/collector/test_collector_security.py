@@ -61,10 +61,7 @@ def test_what_the_command_starts_writes_for_its_user_only(otelcol_rl: Path, tmp_
         written = [path for path in tmp_path.rglob("*") if path.name != "collector.log"]
     assert written
     for path in written:
-        # The file exporter sets 0644 on its files whatever the umask is: what keeps others out there is the folder.
-        by_the_exporter = path.parent == collector.data and path.suffix == ".jsonl"
-        wanted = 0o700 if path.is_dir() else 0o644 if by_the_exporter else 0o600
-        assert stat.S_IMODE(path.lstat().st_mode) == wanted, path
+        assert stat.S_IMODE(path.lstat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_folders_of_the_plain_files_keep_others_out(otelcol_rl: Path, tmp_path: Path):
