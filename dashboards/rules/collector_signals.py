@@ -91,7 +91,7 @@ DISK_ROOM = RecordingRule(
 # it drops them. Where it pushes back, the senders keep them, as they keep what the queue of a stock exporter does not
 # take. The traces of a gateway are the exception: the sampler took them, no sender has them any more, and every failure
 # is a loss. Our own exporters count what becomes of the items that their queues do not take.
-_FILES = "file(/.*)?"
+_FILES = "line_file(/.*)?"
 _SPANS_FAILED, _SPANS_NOT_QUEUED = collector.SEND_FAILED[0], collector.NOT_QUEUED[0]
 _LOST_AT_SINKS = (
     (collector.SIDE_SINK_DROPPED, Match(SIGNAL, "traces", "!=")),
