@@ -66,11 +66,10 @@ class _Place(NamedTuple):
         except OSError:
             return self.file
 
-    @property
-    def position(self) -> str:
-        """File and line; of a notebook's cell as IPython says it."""
-        path = self.path
-        return f"{path}, line {self.line}" if path.startswith("Cell In[") else f"{path}:{self.line}"
+
+def position(path: str, line: int | str) -> str:
+    """Return file and line as tracebacks say them: ``train.py:8``; of a notebook's cell ``Cell In[3], line 1``."""
+    return f"{path}, line {line}" if path.startswith("Cell In[") else f"{path}:{line}"
 
 
 def exception_attributes(error: BaseException) -> dict[str, Any]:
@@ -101,7 +100,7 @@ def origin_attributes(error: BaseException) -> dict[str, Any]:
         values[attributes.RL_EXCEPTION_LIBRARY] = raised.library
         own = _of_program(chain)
         if own is not None and own != raised:
-            values[attributes.RL_EXCEPTION_PROGRAM_LOCATION] = f"{own.position}, in {own.function}"
+            values[attributes.RL_EXCEPTION_PROGRAM_LOCATION] = f"{position(own.path, own.line)}, in {own.function}"
     return values
 
 

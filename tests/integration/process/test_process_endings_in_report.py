@@ -177,6 +177,18 @@ for number in range(1, 6):
 """
 
 
+def finding_of_two_ranks(programs: Programs, text: str) -> dict[str, Any]:
+    """The only finding that is more than a notice, of a program that torchrun starts twice."""
+    programs.write("train.py", text)
+    programs.run(
+        SCRIPTS / "opentelemetry-instrument", "torchrun", "--nproc-per-node=2", "--standalone", "train.py",
+        PATH=f"{SCRIPTS}:{programs.environ['PATH']}",
+    )  # fmt: skip
+    _, findings = report(programs)
+    [finding] = [one for one in findings if one["severity"] != "notice"]
+    return finding
+
+
 @pytest.mark.parametrize(
     ("how", "first"),
     [
@@ -188,13 +200,7 @@ for number in range(1, 6):
 )
 def test_the_first_error_in_time_over_all_ranks_is_the_headline(programs: Programs, how: str, first: str) -> None:
     pytest.importorskip("torch")
-    programs.write("train.py", RANKS.replace("{how}", how))
-    programs.run(
-        SCRIPTS / "opentelemetry-instrument", "torchrun", "--nproc-per-node=2", "--standalone", "train.py",
-        PATH=f"{SCRIPTS}:{programs.environ['PATH']}",
-    )  # fmt: skip
-    _, findings = report(programs)
-    [finding] = [one for one in findings if one["severity"] != "notice"]
+    finding = finding_of_two_ranks(programs, RANKS.replace("{how}", how))
     assert finding["text"].startswith(first)
     assert all(symptom["text"].startswith("rank 0 ") for symptom in finding["symptoms"])
 
@@ -204,12 +210,7 @@ def test_a_rank_that_fails_once_another_one_is_gone_is_no_finding_of_its_own(pro
     pytest.importorskip("torch")
     begin, loop, body = RANKS.replace("{how}", "os.kill(os.getpid(), signal.SIGKILL)").partition("for number")
     steps = textwrap.indent(loop + body, "    ")
-    programs.write("train.py", f"{begin}try:\n{steps}except RuntimeError:\n    signal.pause()\n")
-    programs.run(
-        SCRIPTS / "opentelemetry-instrument", "torchrun", "--nproc-per-node=2", "--standalone", "train.py",
-        PATH=f"{SCRIPTS}:{programs.environ['PATH']}",
-    )  # fmt: skip
-    _, findings = report(programs)
-    [finding] = [one for one in findings if one["severity"] != "notice"]
+    finding = finding_of_two_ranks(programs, f"{begin}try:\n{steps}except RuntimeError:\n    signal.pause()\n")
     assert finding["text"].startswith("Rank 1 stopped first in step 3")
     assert {symptom["code"] for symptom in finding["symptoms"]} == {"ended", "errors"}
+    assert all(symptom["text"].startswith("rank 0 ") for symptom in finding["symptoms"])

@@ -10,6 +10,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
+from otel_rl.telemetry import exception_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ _CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exc
 
 @dataclass(slots=True)
 class ErrorGroup:
-    """Errors that look alike; ``first`` in ns since the epoch, place and rank are those of the first one."""
+    """Errors that look alike; ``first`` in ns since the epoch, ``who`` and ``iteration`` are those of the first one."""
 
     where: str
     kind: str
@@ -49,7 +50,8 @@ class ErrorGroup:
     first: int
     who: str
     iteration: int | None
-    rank: int | None
+    #: Ranks that they are of; None is a process without a number.
+    ranks: frozenset[int | None]
     #: How many of them are failed spans; the others are log records.
     spans: int = 0
 
@@ -233,11 +235,12 @@ def _group(groups: dict[tuple[str, str, str], ErrorGroup], failure: _Failure) ->
     if group is not None:
         group.number += 1
         group.spans += failure.is_span
+        group.ranks |= {failure.process.rank}
         return True
     if len(groups) >= _GROUPS:
         return False
     process, spans = failure.process, int(failure.is_span)
-    groups[key] = ErrorGroup(*key, 1, failure.start, process.label, failure.iteration, process.rank, spans)
+    groups[key] = ErrorGroup(*key, 1, failure.start, process.label, failure.iteration, frozenset([process.rank]), spans)
     return True
 
 
@@ -303,8 +306,7 @@ def _exception(log: Log) -> UncaughtException:
         time=log.time,
         cause_kind=text(names.RL_CAUSE_EXCEPTION_TYPE),
         cause_message=text(names.RL_CAUSE_EXCEPTION_MESSAGE),
-        # As IPython's own tracebacks say it.
-        location=f"{file}, line {line}" if file.startswith("Cell In[") else f"{file}:{line}" if file else "",
+        location=exception_text.position(file, line) if file else "",
         function=text(names.CODE_FUNCTION_NAME),
         library=text(names.RL_EXCEPTION_LIBRARY),
         program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),

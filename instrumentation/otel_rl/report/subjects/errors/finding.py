@@ -72,19 +72,22 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
     if cause is None:
         return [finding]
+    if all(_is_of_waiting_ranks(group, cause) for group in groups):
+        ranks = sorted({rank for group in groups for rank in group.ranks if rank is not None})
+        finding.text = f"{human.listed([f'rank {rank}' for rank in ranks])} had {text}"
     cause.symptoms.append(finding)
     return []
 
 
-def _is_of_waiting_rank(group: ErrorGroup, ended: Finding) -> bool:
-    """Return whether a rank failed once another one had stopped, and was ended before its exception was uncaught.
+def _is_of_waiting_ranks(group: ErrorGroup, ended: Finding) -> bool:
+    """Return whether ranks failed once another one had stopped, and were ended before their exceptions were uncaught.
 
     A collective with a peer that is gone raises; torchrun sends SIGTERM to the ranks that are left at the same time.
     """
-    if group.rank is None or group.iteration is None or ended.onset is None:
+    if group.iteration is None or ended.onset is None:
         return False
     ranks = {rank for symptom in ended.symptoms for rank in symptom.ranks}
-    return group.rank in ranks and group.iteration >= ended.onset
+    return group.ranks <= ranks and group.iteration >= ended.onset
 
 
 def _failures(number: int, spans: int) -> str:
@@ -99,7 +102,7 @@ def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) 
     number = sum(group.number for group in groups)
     if finding.code == "ended":
         kinds = {kind for exception in collected[Problems].exceptions for kind in exception.kinds}
-        explained = (group for group in groups if group.kind in kinds or _is_of_waiting_rank(group, finding))
+        explained = (group for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, finding))
         return 2 * sum(group.number for group in explained) > number
     if finding.code not in ("failing_tool", "failing_model"):
         return False
