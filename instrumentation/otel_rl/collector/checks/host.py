@@ -10,7 +10,7 @@ import socket
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.collector.checks import destinations, listeners, settings, variable_values
 from otel_rl.collector.checks.structure import identifiers, values_of
@@ -107,23 +107,32 @@ def _folders(actual: Mapping[str, Any]) -> Iterator[str]:
                 f"{extension}: the queue folder {folder} is on a network file system ({kind}), where file locks and "
                 "memory maps lose data; set OTEL_RL_COLLECTOR_QUEUE_DIR to a folder on a disk of this node"
             )
-    for exporter, folder, variable, _ in _written(actual):
-        if reason := _why_not_writable(folder):
+    for written in _written(actual):
+        if reason := _why_not_writable(written.folder):
+            exporter, folder, variable, _ = written
             yield f"{exporter}: {folder} cannot be written ({reason}); set {variable} to a folder that can"
 
 
-def _written(actual: Mapping[str, Any]) -> Iterator[tuple[str, Path, str, str]]:
-    """Yield each folder that an exporter writes to, with the variable that moves it and the name of the lock in it."""
+class _Written(NamedTuple):
+    """A folder that an exporter writes to, the variable that moves it, and the file in it that the exporter locks."""
+
+    exporter: str
+    folder: Path
+    variable: str
+    lock: Path
+
+
+def _written(actual: Mapping[str, Any]) -> Iterator[_Written]:
     for exporter, path in files_of(actual).items():
-        yield exporter, path.parent, DATA_DIRECTORY, f".{path.name}{_LOCK}"
+        yield _Written(exporter, path.parent, DATA_DIRECTORY, path.with_name(f".{path.name}{_LOCK}"))
     for exporter, given in identifiers(actual, "exporters").items():
         for folder in values_of((given or {}).get("dead_letter"), "directory"):
-            yield exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR", _LOCK
+            yield _Written(exporter, Path(folder), "OTEL_RL_COLLECTOR_DEAD_LETTER_DIR", Path(folder, _LOCK))
 
 
 def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
     """Report folders that are both read and written: every record would be read again in an endless loop."""
-    written = {folder.resolve(): exporter for exporter, folder, *_ in _written(actual)}
+    written = {each.folder.resolve(): each.exporter for each in _written(actual)}
     for receiver, given in identifiers(actual, "receivers").items():
         for pattern in (given or {}).get("include") or []:
             # ** is any number of folders, and none.
@@ -137,13 +146,12 @@ def _loops(actual: Mapping[str, Any]) -> Iterator[str]:
 
 def _queue_beside(actual: Mapping[str, Any]) -> Iterator[str]:
     """Report a queue in a folder that something else is written to: its lock would keep the collector from starting."""
-    written = {folder.resolve(): (exporter, variable) for exporter, folder, variable, _ in _written(actual)}
+    written = {each.folder.resolve(): each for each in _written(actual)}
     for extension, folder in _queues(actual):
-        if (real := folder.resolve()) in written:
-            exporter, variable = written[real]
+        if other := written.get(folder.resolve()):
             yield (
-                f"{extension} locks {folder}, where {exporter} writes too, so the collector could not start; set "
-                f"OTEL_RL_COLLECTOR_QUEUE_DIR and {variable} to different folders"
+                f"{extension} locks {folder}, where {other.exporter} writes too, so the collector could not start; set "
+                f"OTEL_RL_COLLECTOR_QUEUE_DIR and {other.variable} to different folders"
             )
 
 
@@ -192,13 +200,11 @@ def _locks(actual: Mapping[str, Any]) -> Iterator[str]:
                 )
                 break
     # One line for a folder, in which each signal has a file.
-    in_use = {
-        folder: (folder / lock, variable) for _, folder, variable, lock in _written(actual) if _locked(folder / lock)
-    }
-    for folder, (lock, variable) in in_use.items():
+    in_use = {written.folder: written for written in _written(actual) if _locked(written.lock)}
+    for folder, written in in_use.items():
         yield (
-            f"another collector writes into {folder}{_owner(lock)}; stop it, or set {variable} to a folder of its own "
-            "for each"
+            f"another collector writes into {folder}{_owner(written.lock)}; stop it, or set {written.variable} to a "
+            "folder of its own for each"
         )
 
 
