@@ -24,9 +24,9 @@ BEGIN = "<!-- generated; edit instrumentation/otel_rl/health/rules.yaml and run 
 END = "<!-- end of the generated tables -->"
 #: Limits that every rule has.
 _STEPS = {"raise_after", "clear_after"}
-#: Those by which a state rises and falls, which the page explains once.
+#: Limits that delay a change of state; the page explains them once.
 _DEBOUNCE = ("raise_after", "clear_after", "clear_share")
-#: Brief of a limit that is of the same as the one before it.
+#: Brief of a limit that means the same as the one before it.
 _AS_BEFORE = "the same"
 _SOURCE = "P1 to P9 are those of Model Studio's diagnosis tree."
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_rl.collector.parts.choices import Selection
 
 _NOTABLE = 10**9
-"""Bytes of other starts that a start speaks of."""
+"""Bytes of other starts' files from which a start mentions them."""
 _SIGNAL_FILE = re.compile(r"(traces|metrics|logs)(-\d{4}-\d\d-\d\dT.*)?\.jsonl")
 """A file that the exporters of role local write, or one that they closed when it was full."""
 

@@ -84,8 +84,8 @@ class TerminationWatch:
 
     def _listen(self) -> None:
         if self._pipe is not None:
-            # With the stacks of all threads it reads those that run and end meanwhile, and may crash the process. The
-            # kernel gives the signal to the main thread, which has a Python state, unless that blocks it.
+            # With all_threads=True it reads the frames of threads that run meanwhile, which has crashed processes. The
+            # kernel gives a signal to the main thread, unless that blocks it; faulthandler writes in Python's threads.
             faulthandler.register(signal.SIGTERM, file=self._pipe[1], all_threads=False, chain=False)
 
     def _before_fork(self) -> None:

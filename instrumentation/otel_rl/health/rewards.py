@@ -283,7 +283,7 @@ class NoSignal:
             return TOO_FEW
         reward = curves.get("reward")
         if curve.number != self._counted:
-            # Of a mean that stays the same, its first value is the beginning.
+            # A constant mean began with its first value.
             begin = curve.firsts[-2 if name == "reward" and len(curve.firsts) > 1 else -1]
             self._count(_is_dead(name, curve, reward, limits), curve, begin)
         if curve.number < limits["window"]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
-#: There is one, or was one: the last export of a process that is ended in a hang must not leave the gauge at 1.
+#: A watchdog was made. The gauge is 0 after its end, so that no process that ended in a hang leaves it at 1.
 _watched = False
 _loading = Loading()
 

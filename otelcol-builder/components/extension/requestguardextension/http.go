@@ -33,7 +33,7 @@ const (
 	smallestRead = 16 << 10
 	// largestKept is the size above which a buffer is given back to the system: a small request that gets it reserves all of it.
 	largestKept = 256 << 10
-	// largestAnnounced is the most that is reserved because a sender says that it comes: the longest that a gateway takes.
+	// largestAnnounced bounds what is reserved for an announced Content-Length: the longest request that a gateway takes.
 	largestAnnounced = 20 << 20
 )
 

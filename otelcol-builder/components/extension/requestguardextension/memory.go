@@ -88,7 +88,7 @@ func (r *reservation) grow(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// more is what the reservation is with so much more, or all that there is where that is enough for more.
+// more returns the size that the reservation has with so many bytes more. It is the whole pool where only less is left.
 func (r *reservation) more(bytes int) int {
 	if r.pool == nil || r.bytes >= r.pool.total {
 		return r.bytes + bytes

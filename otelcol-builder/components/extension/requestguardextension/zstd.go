@@ -23,8 +23,8 @@ type boundedZstd struct {
 	narrow sync.Pool
 }
 
-// Decompress returns a reader that fails where a message asks for too wide a window. A wide one belongs to whom room is
-// reserved for, so its decoder is not kept.
+// Decompress returns a reader that fails where a message asks for too wide a window. The decoder of a wide window is not
+// kept: it takes the memory that its request has reserved.
 func (c *boundedZstd) Decompress(from io.Reader) (io.Reader, error) {
 	message := bufio.NewReader(from)
 	if asksForWideWindow(message) {

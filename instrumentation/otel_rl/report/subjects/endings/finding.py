@@ -189,9 +189,9 @@ def _cells_failed(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]
     found = []
     for kernel, failed in list(by_kernel.items())[:_SHOWN]:
         last, after = failed[-1], "the kernel runs on" if kernel in running else "the notebook went on"
-        many = f"{len(failed)} cells failed, the last of them " if len(failed) > 1 else ""
-        said = "" if many else " failed"
-        text = f"{last.who}: {many}cell {last.cell}{said}: {words.what(last)}; {after}."
+        several = f"{len(failed)} cells failed, the last of them cell {last.cell}"
+        which = several if len(failed) > 1 else f"cell {last.cell} failed"
+        text = f"{last.who}: {which}: {words.what(last)}; {after}."
         onset = last.iteration if last.in_step else None
         steps = words.next_steps(last)
         found.append(

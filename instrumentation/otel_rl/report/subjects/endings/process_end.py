@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
 SILENT = 600.0
-#: Steps of which the median is the usual length, and without progress for so many of them, and seconds, it is said.
+#: Steps that a usual length takes; steps and seconds without progress from which a running process is said to stall.
 _ENOUGH_STEPS, _STALLED_STEPS, _STALLED = 5, 5, 2.0
 _SIGTERM, _SIGINT = "SIGTERM", "SIGINT"
 
