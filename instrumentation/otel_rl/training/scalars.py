@@ -83,13 +83,15 @@ class Source(IntEnum):
     PRODUCER = 0
     #: What the trainer logs, as its callbacks get it.
     TRAINER = 1
-    ACCELERATE = 2
-    RAY = 3
-    WANDB = 4
-    MLFLOW = 5
-    SWANLAB = 6
-    TRACKIO = 7
-    TENSORBOARD = 8
+    LIGHTNING = 2
+    ACCELERATE = 3
+    DEEPSPEED = 4
+    RAY = 5
+    WANDB = 6
+    MLFLOW = 7
+    SWANLAB = 8
+    TRACKIO = 9
+    TENSORBOARD = 10
 
 
 class ScalarSink:

@@ -53,7 +53,9 @@ def test_the_order_of_sources_is_the_documented_one():
     assert [source.name for source in sorted(Source)] == [
         "PRODUCER",
         "TRAINER",
+        "LIGHTNING",
         "ACCELERATE",
+        "DEEPSPEED",
         "RAY",
         "WANDB",
         "MLFLOW",
