@@ -11,6 +11,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV
 export OTEL_RL_CACHE_DIR := $(CACHE)
+# With it each process of a test compiles what it imports: 19 s of CPU instead of 10 for TRL.
+unexport PYTHONDONTWRITEBYTECODE
 
 CONSTRAINTS := tests/constraints/latest.txt
 DEPENDENCIES := pyproject.toml $(CONSTRAINTS)
