@@ -672,7 +672,7 @@ RL_SYNC_UPDATES_BEHIND: Final = "rl.sync.updates_behind"
 RL_SYNC_VERDICT: Final = "rl.sync.verdict"
 """Outcome of a comparison of the engine's weights with the trainer's."""
 
-RL_SYSTEM: Final = "rl.system"
+RL_SYSTEM_NAME: Final = "rl.system.name"
 """Post-training system that drives the run; the first specific one where there are several."""
 
 RL_SYSTEM_VERSION: Final = "rl.system.version"
@@ -1214,8 +1214,8 @@ class RlSyncVerdictValues:
     """There is nothing to compare with, such as a trainer in another process."""
 
 
-class RlSystemValues:
-    """Known values of `rl.system`."""
+class RlSystemNameValues:
+    """Known values of `rl.system.name`."""
 
     TRL: Final = "trl"
     """Hugging Face TRL."""

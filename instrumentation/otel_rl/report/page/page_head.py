@@ -34,7 +34,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
         ("Program", program.command or command),
-        ("System", first_value(processes, names.RL_SYSTEM)),
+        ("System", first_value(processes, names.RL_SYSTEM_NAME)),
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
         ("Job", first_value(processes, names.RL_JOB_ID)),
