@@ -588,6 +588,12 @@ RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
+RL_RUN_CONFIGURATION_LEFT_OUT: Final = "rl.run.configuration.left_out"
+"""Settings of the source that had no room."""
+
+RL_RUN_CONFIGURATION_SOURCE: Final = "rl.run.configuration.source"
+"""Trainer, tracker or framework that the settings come from."""
+
 RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
 """Signal that ended the process in order, after what it had recorded was delivered."""
 

@@ -211,10 +211,15 @@ def _attributes() -> dict[str, object]:
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
-def emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+def emit(
+    event: EventDefinition,
+    timestamp: int,
+    further: Mapping[str, object] = MappingProxyType({}),
+    body: Mapping[str, object] | None = None,
+) -> None:
     """Record an event of the run at ``timestamp`` (ns since the epoch) with its ids and ``further`` attributes."""
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
-    _scope.event(event, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
+    _scope.event(event, body=body, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
 
 
 def _forget() -> None:

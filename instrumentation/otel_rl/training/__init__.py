@@ -1,6 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
+``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
 ``own_cost``           what otel-rl itself costs the steps
