@@ -609,6 +609,24 @@ RL_RUN_LIBRARY_VERSIONS: Final = "rl.run.library.versions"
 RL_RUN_PART: Final = "rl.run.part"
 """Activity of the process outside of steps."""
 
+RL_RUN_RESULT_BEST: Final = "rl.run.result.best"
+"""Best value, of keys of which it is known whether more or less is better."""
+
+RL_RUN_RESULT_BEST_STEP: Final = "rl.run.result.best_step"
+"""Iteration at which the best value was first logged."""
+
+RL_RUN_RESULT_KEY: Final = "rl.run.result.key"
+"""Key under which the program logged a value."""
+
+RL_RUN_RESULT_LAST: Final = "rl.run.result.last"
+"""Value that was logged last."""
+
+RL_RUN_RESULT_LAST_STEP: Final = "rl.run.result.last_step"
+"""Iteration at which it was logged."""
+
+RL_RUN_RESULT_LEFT_OUT: Final = "rl.run.result.left_out"
+"""Keys that had no room in the result."""
+
 RL_RUN_SEED: Final = "rl.run.seed"
 """Seed that the trainer was given."""
 

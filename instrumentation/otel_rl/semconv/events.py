@@ -204,6 +204,8 @@ RL_RUN_END: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RUN_END_STATUS,
+        attributes.RL_RUN_RESULT_LEFT_OUT,
         attributes.RL_RUN_END_SIGNAL,
         attributes.PROCESS_EXIT_CODE,
         attributes.PROCESS_CREATION_TIME,

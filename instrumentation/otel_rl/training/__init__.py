@@ -8,6 +8,7 @@
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
+``results``            last and best values of what was logged, for the end of the run
 ``rewards``            scores of reward functions
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
