@@ -637,7 +637,7 @@ RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
 """Samples that are made at a time, over all ranks."""
 
 RL_SAMPLE_ID: Final = "rl.sample.id"
-"""Identity of the prompt or task in the data set."""
+"""Identity of the prompt or task in the data set, the same in all steps; with TRL a hash of the prompt."""
 
 RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 """Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
