@@ -7,6 +7,7 @@ values; what looks like a secret is removed on an I/O thread, once it is known w
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import clock, settings
@@ -17,11 +18,11 @@ from otel_rl.telemetry import Scope, deferral, drops, guard, lifecycle, redactio
 from otel_rl.telemetry.attribute_values import MAXIMUM_KEY_LENGTH, PlainBody, plain, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _scope = Scope("run")
-#: Most settings of a source.
-MAXIMUM_SETTINGS = 200
+#: Most sources, and settings of each.
+MAXIMUM_SOURCES, MAXIMUM_SETTINGS = 16, 200
 #: Most characters of a value, and of all values of a record: Loki takes lines of 256 kB.
 MAXIMUM_VALUE, MAXIMUM_CHARACTERS = 1024, 100_000
 #: Most records of a process: a tracker's configuration may change at every step.
@@ -33,18 +34,22 @@ Setting = str | int | float | bool | None
 
 
 class _Configurations:
-    """What each source has said, and what of it waits for a record."""
+    """What each source has said, and what of it waits for a record.
+
+    Whoever holds ``lock`` calls nothing that waits. A signal handler may come while its own thread holds it.
+    """
 
     def __init__(self) -> None:
+        self.lock = threading.RLock()
         self.known: dict[str, dict[str, Any]] = {}
         self.waiting: dict[str, dict[str, Any]] = {}
         #: Settings of a source that had no room.
         self.left_out: dict[str, set[str]] = {}
         self.records = 0
-        self.follows_identity = False
 
 
 _all = _Configurations()
+_follows_identity = False
 
 
 def record_configuration(source: str, configuration: object) -> None:
@@ -60,20 +65,31 @@ def record_configuration(source: str, configuration: object) -> None:
     with guard("training.configuration"):
         if not _scope.enabled or settings.current().arguments != "on" or _is_known_not_to_lead():
             return
+        # Code of the program may run here, so not with the lock.
         given = plain(configuration)
         if not isinstance(given, dict):
             drops.count(Signal.LOGS, "unsupported_type")
             return
-        known, waiting = _all.known.setdefault(source, {}), _all.waiting.setdefault(source, {})
-        left_out = _all.left_out.setdefault(source, set())
-        for name, value in _flat(given):
-            if name not in known and len(known) >= MAXIMUM_SETTINGS:
-                if len(left_out) < MAXIMUM_SETTINGS:
-                    left_out.add(name)
-            elif name not in known or known[name] != value:
-                known[name] = waiting[name] = value
-        if waiting:
+        with _all.lock:
+            is_awaited = _merge(source, _flat(given))
+        if is_awaited:
             _post()
+
+
+def _merge(source: str, flat: Iterable[tuple[str, Any]]) -> bool:
+    """Add what is new or has changed to what waits; return whether anything waits."""
+    if source not in _all.known and len(_all.known) >= MAXIMUM_SOURCES:
+        drops.count(Signal.LOGS, LIMIT)
+        return False
+    known, waiting = _all.known.setdefault(source, {}), _all.waiting.setdefault(source, {})
+    left_out = _all.left_out.setdefault(source, set())
+    for name, value in flat:
+        if name not in known and len(known) >= MAXIMUM_SETTINGS:
+            if len(left_out) < MAXIMUM_SETTINGS:
+                left_out.add(name)
+        elif name not in known or known[name] != value:
+            known[name] = waiting[name] = value
+    return bool(waiting)
 
 
 def _is_known_not_to_lead() -> bool:
@@ -90,10 +106,11 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _post() -> None:
-    if not _all.follows_identity:
-        _all.follows_identity = True
+    global _follows_identity
+    lifecycle.before_shutdown(_record_all)
+    if not _follows_identity:
+        _follows_identity = True
         process_identity.add_listener(_identity_known)
-        lifecycle.before_shutdown(_record_all)
     deferral.post(Signal.LOGS, _record)
 
 
@@ -109,10 +126,13 @@ def _record() -> None:
 
 
 def _record_all() -> None:
-    waiting, _all.waiting = _all.waiting, {}
+    with _all.lock:
+        waiting, _all.waiting = _all.waiting, {}
     if not process_identity.current().leads:
         return
     for source, changed in waiting.items():
+        if not changed:
+            continue
         if _all.records >= MAXIMUM_RECORDS:
             drops.count(Signal.LOGS, LIMIT)
             continue

@@ -60,21 +60,21 @@ def test_of_a_process_without_an_end_the_result_is_what_it_had_logged(writer: Pr
 
     assert "reward 0.5 (best 0.75 at step 2)" in page
     assert report.run["result"][0] == {"key": "reward", "last": 0.5, "last_step": 3, "best": 0.75, "best_step": 2}
-    assert report.run["result"][1]["last"] is None
+    assert report.run["result"][1]["last"] == "NaN"
 
 
 def test_settings_are_folded_and_the_later_value_counts(writer: ProcessWriter, tmp_path: Path) -> None:
-    _configure(writer, 1, "trl", {"learning_rate": 1e-6, "seed": 42, "fsdp": None})
+    _configure(writer, 1, "trl", {"learning_rate": 1e-6, "seed": 42, "fsdp": None, "limit": float("inf")})
     _configure(writer, 2, "wandb", {"team": "<red>"})
     _configure(writer, 3, "trl", {"learning_rate": 2e-6})
     report, page = _report(writer, tmp_path)
 
     assert report.run["configuration"] == {
-        "trl": {"learning_rate": 2e-6, "seed": 42, "fsdp": None},
+        "trl": {"learning_rate": 2e-6, "seed": 42, "fsdp": None, "limit": "Infinity"},
         "wandb": {"team": "<red>"},
     }
     folded = page.partition('<details class="part" id="configuration">')[2].partition("</details>")[0]
-    assert "<b>Configuration</b>: 3 settings of trl, 1 setting of wandb" in folded
+    assert "<b>Configuration</b>: 4 settings of trl, 1 setting of wandb" in folded
     assert "&lt;red&gt;" in page
     assert "<red>" not in page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,7 +12,13 @@ from otel_rl.core import settings
 from otel_rl.process import process_identity
 from otel_rl.telemetry import deferral, drops, run_span
 from otel_rl.training import configuration
-from otel_rl.training.configuration import MAXIMUM_RECORDS, MAXIMUM_SETTINGS, MAXIMUM_VALUE, record_configuration
+from otel_rl.training.configuration import (
+    MAXIMUM_RECORDS,
+    MAXIMUM_SETTINGS,
+    MAXIMUM_SOURCES,
+    MAXIMUM_VALUE,
+    record_configuration,
+)
 
 EVENT = "rl.run.configuration"
 
@@ -167,6 +174,31 @@ def test_a_configuration_that_changes_for_ever_has_a_bounded_number_of_records(r
 
     assert len(recorded_bodies(recorded)) == MAXIMUM_RECORDS
     assert drops.snapshot() == {("logs", configuration.LIMIT): 3}
+
+
+def test_sources_beyond_the_bound_are_counted(recorded):
+    for number in range(MAXIMUM_SOURCES + 2):
+        record_configuration(f"source {number}", {"a": 1})
+
+    assert len(recorded_bodies(recorded)) == MAXIMUM_SOURCES
+    assert drops.snapshot() == {("logs", configuration.LIMIT): 2}
+
+
+def test_settings_of_several_threads_are_all_recorded(idle_io_thread, recorded):
+    def give(first):
+        for number in range(first, first + 20):
+            record_configuration("mlflow", {f"parameter {number}": number})
+            deferral.drain_all()
+
+    threads = [threading.Thread(target=give, args=(20 * place,)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    deferral.drain_all()
+
+    given = {name: value for body in recorded_bodies(recorded) for name, value in body.items()}
+    assert given == {f"parameter {number}": number for number in range(60)}
 
 
 def test_only_the_leading_process_records_settings(recorded, monkeypatch):

@@ -46,8 +46,13 @@ def _texts(prompt: Any) -> PromptTexts:
 
 def _joined(parts: list[Any]) -> str | None:
     """Return the text of a content in parts; None where one of them is an image, say."""
-    found = [part.get("text") if type(part) is dict and part.get("type") == "text" else None for part in parts]
-    return "".join(found) if all(isinstance(text, str) for text in found) else None
+    found: list[str] = []
+    for part in parts:
+        text = part.get("text") if type(part) is dict and part.get("type") == "text" else None
+        if not isinstance(text, str):
+            return None
+        found.append(text)
+    return "".join(found)
 
 
 def ids(prompts: Sequence[PromptTexts]) -> list[str | None]:

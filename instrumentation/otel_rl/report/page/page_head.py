@@ -60,7 +60,10 @@ def as_json(collected: Collected) -> dict[str, Any]:
         "attempt": summary.attempt or None,
         "end": next((state.value for state in _GRAVEST_FIRST if state in states), None),
         "result": result.as_json(collected[RunResult].values(collected)),
-        "configuration": collected[Configuration].by_source(collected),
+        "configuration": {
+            source: {name: result.json_value(value) for name, value in settings.items()}
+            for source, settings in collected[Configuration].by_source(collected).items()
+        },
     }
 
 

@@ -70,14 +70,21 @@ def _number(value: float | None) -> str:
 
 
 def as_json(values: list[LoggedValue]) -> list[dict[str, Any]]:
-    """Return the values for programs; a last value that is not finite is None there."""
+    """Return the values for programs."""
     return [
         {
             "key": value.key,
-            "last": value.last if value.last is not None and math.isfinite(value.last) else None,
+            "last": json_value(value.last),
             "last_step": value.last_step,
-            "best": value.best,
+            "best": json_value(value.best),
             "best_step": value.best_step,
         }
         for value in values
     ]
+
+
+def json_value(value: Any) -> Any:
+    """Return the value as JSON may have it: a number that is not finite is a text, as OTLP has it."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
