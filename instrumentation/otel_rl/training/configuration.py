@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _scope = Scope("run")
 #: Most sources, and settings of each.
-MAXIMUM_SOURCES, MAXIMUM_SETTINGS = 16, 200
+MAXIMUM_SOURCES, MAXIMUM_SETTINGS = 16, 256
 #: Most characters of a value, and of all values of a record: Loki takes lines of 256 kB.
 MAXIMUM_VALUE, MAXIMUM_CHARACTERS = 1024, 100_000
 #: Most records of a process: a tracker's configuration may change at every step.

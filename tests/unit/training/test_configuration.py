@@ -26,6 +26,9 @@ EVENT = "rl.run.configuration"
 @pytest.fixture(autouse=True)
 def _forgotten(recorded, monkeypatch):
     monkeypatch.setattr(run_span, "own_records", {"traces": 1, "logs": 2})
+    # Whatever other tests have imported: this process leads, and knows it.
+    monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity(id="run", leads=True))
+    monkeypatch.setattr(process_identity, "_frozen", True)
     configuration._forget()
     drops.reset()
     yield

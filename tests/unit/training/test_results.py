@@ -11,7 +11,7 @@ from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope, run_span
 from otel_rl.training import scalars
 from otel_rl.training.results import MAXIMUM_KEYS, Results, direction
-from otel_rl.training.scalars import ScalarSink, Source
+from otel_rl.training.scalars import Source
 
 COLUMNS = (
     attributes.RL_RUN_RESULT_KEY,
@@ -117,7 +117,7 @@ def test_keys_with_a_direction_have_room_beside_any_number_of_others():
 
 
 def test_what_is_logged_and_given_value_by_value_is_in_the_result(recorded, monkeypatch):
-    monkeypatch.setattr(scalars, "sink", ScalarSink())
+    monkeypatch.setattr(scalars.sink, "results", Results())
     scope = Scope("test")
     scalars.sink.log(scope, Source.TRAINER, 3, {"eval_accuracy": 0.5})
     with otel_rl.step(4):
