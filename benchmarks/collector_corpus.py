@@ -170,7 +170,7 @@ class Corpus:
             "service.name": "train",
             "host.name": f"node-{shape['rank']}",
             "rl.run.id": "benchmark",
-            "rl.system": "trl",
+            "rl.system.name": "trl",
         }
         resource.resource.attributes.extend(_attributes({**run, **rank}))
         return resource

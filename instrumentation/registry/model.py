@@ -13,6 +13,7 @@ Item = Mapping[str, Any]
 
 REGISTRY = Path(__file__).parent / "definitions"
 MANIFEST = "manifest.yaml"
+SCHEMAS = REGISTRY.parent / "schemas"
 # The list of each kind of definition in a file, and the key that names an entry of it.
 SECTIONS = {
     "attributes": "key",
@@ -62,10 +63,20 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Rename:
+    """An attribute that has another name since a version of the registry."""
+
+    version: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Everything in the registry, each kind sorted by name."""
 
     schema_url: str
+    renames: tuple[Rename, ...]
     attributes: Mapping[str, Item]
     metrics: tuple[Signal, ...]
     spans: tuple[Signal, ...]
@@ -111,12 +122,23 @@ def resolve(documents: list[Document]) -> Registry:
     manifest = next(document for document in documents if document.path.name == MANIFEST)
     return Registry(
         schema_url=manifest.data["schema_url"],
+        renames=tuple(renames(manifest.data["schema_url"])),
         attributes=dict(sorted(attributes.items())),
         metrics=signals("metrics"),
         spans=signals("spans"),
         events=signals("events"),
         entities=signals("entities"),
     )
+
+
+def renames(schema_url: str) -> Iterator[Rename]:
+    """Read which attributes were renamed from the schema file of the URL; a registry without one has renamed none."""
+    path = SCHEMAS / f"{schema_url.rpartition('/')[2]}.yaml"
+    versions = yaml.safe_load(path.read_text(encoding="utf-8"))["versions"] if path.exists() else {}
+    for version, sections in versions.items():
+        for change in ((sections or {}).get("all") or {}).get("changes", ()):
+            for old, new in change["rename_attributes"]["attribute_map"].items():
+                yield Rename(version, old, new)
 
 
 def entries(documents: list[Document], section: str) -> Iterator[tuple[Document, Item]]:

@@ -47,6 +47,11 @@ def _attributes(registry: Registry) -> str:
         "baggage; *content* marks those that are captured only on request."
     )
     parts.append(_revisions())
+    parts += [
+        f"`{rename.old}` of older versions is {_link(rename.new)} since {rename.version}: `otel-rl report` and "
+        "`replay` take files with either, and processes of older versions go on sending the old one."
+        for rename in registry.renames
+    ]
     return _page(parts)
 
 

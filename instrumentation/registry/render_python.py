@@ -45,10 +45,14 @@ def values_class(key: str) -> str:
 
 
 def _package(registry: Registry) -> str:
+    renamed = ", ".join(f"{rename.old!r}: {rename.new!r}" for rename in registry.renames)
     return f"""{_opening("Names, units and buckets of every signal")}
+from types import MappingProxyType
 from typing import Final
 
 SCHEMA_URL: Final = {registry.schema_url!r}
+RENAMED_ATTRIBUTES: Final = MappingProxyType({{{renamed}}})
+{_docstring("Former names of attributes, each with the one that took its place")}
 """
 
 

@@ -21,11 +21,6 @@ _EXAMPLE_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-#: Names that the proposal of the RL conventions has inside the name of another attribute:
-#: https://github.com/open-telemetry/semantic-conventions-genai/issues/88
-_PROPOSED = frozenset({"rl.system.version"})
-
-
 def name_problems(documents: list[Document]) -> Iterator[Problem]:
     """Names that are malformed or taken, also when two differ but give the same constant.
 
@@ -52,7 +47,7 @@ def attribute_problems(documents: list[Document]) -> Iterator[Problem]:
     keys = [item["key"] for _, item in entries(documents, "attributes")]
     for document, item in entries(documents, "attributes"):
         key = item["key"]
-        inside = next((other for other in keys if other.startswith(key + ".") and other not in _PROPOSED), None)
+        inside = next((other for other in keys if other.startswith(key + ".")), None)
         if inside is not None:
             yield Problem(document.path, key, f"is also the namespace of {inside}")
         if not key.startswith(_OUR_NAMESPACES) and not annotation(item, "upstream"):

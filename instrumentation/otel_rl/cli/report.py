@@ -28,7 +28,7 @@ _EPILOG = """\
 DIR can be the data directory (the newest run is shown), one run in it, or a folder into which collectors write
 traces.jsonl, metrics.jsonl and logs.jsonl, or one with such folders. The path of the page is printed on stdout,
 everything else on stderr: the first findings in three lines, and its address to click on (not with
-OTEL_RL_QUIET=true). With --json findings and trajectories go to stdout, and not the path.
+OTEL_RL_QUIET=true). With --json findings, trajectories and the result go to stdout, and not the path.
 
 Exit status: 0 the page is written, 2 it could not be made, 3 it is written and --fail-if found something."""
 
@@ -53,7 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="dumps of PyTorch's flight recorder, as for `otel-rl postmortem`",
     )
-    parser.add_argument("--json", action="store_true", help="print findings and trajectories as JSON, for programs")
+    parser.add_argument(
+        "--json", action="store_true", help="print findings, trajectories and the result as JSON, for programs"
+    )
     parser.add_argument(
         "--fail-if",
         choices=("critical", "warning"),
@@ -94,6 +96,7 @@ def _print(report: Report, *, as_json: bool) -> None:
             "trajectories": report.trajectories,
             "engines": report.engines,
             "weight_syncs": report.weight_syncs,
+            "run": report.run,
         }
         print(json.dumps(content, indent=2))
         return

@@ -1,4 +1,4 @@
-"""``otel-rl trajectories [DIR] [--run ID]``."""
+"""``otel-rl trajectories [DIR] [--run ID] [--sample ID]``."""
 
 from __future__ import annotations
 
@@ -22,17 +22,25 @@ The keys are those of the rows in `otel-rl report --json`, see docs/trajectories
 they were recorded. For example:
 
   otel-rl trajectories | jq -c 'select(."rl.rollout.reward" < 0)'
+  otel-rl trajectories --sample 3f9ac2 | jq -c '[.step, ."rl.rollout.reward"]'
   python -c 'import pandas, sys; print(pandas.read_json(sys.stdin, lines=True).describe())' < <(otel-rl trajectories)
 
 Exit status: 0 the lines are printed, also where there are none; 2 there is nothing to read."""
 
 _RUNS_NAMED = 5
+_NONE = "this run has none; docs/trajectories.md says where they come from"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     run_directory.configure(parser)
+    parser.add_argument(
+        "--sample",
+        metavar="ID",
+        default="",
+        help="only those of this prompt or task, over all steps; the beginning of its rl.sample.id is enough",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
     from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
     from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
-    from otel_rl.semconv import events  # noqa: PLC0415 - as above
+    from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
 
@@ -52,11 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         for record in chain(logs, pending.close()):
             if record.event == events.RL_TRAJECTORIES.name:
                 for row in rows(record) if isinstance(record.body, dict) else ():
-                    print(json.dumps(row.as_json()))
-                    printed += 1
+                    if not arguments.sample or str(row.get(attributes.RL_SAMPLE_ID) or "").startswith(arguments.sample):
+                        print(json.dumps(row.as_json()))
+                        printed += 1
     except UnusableInput as error:
         return complain("trajectories", str(error))
-    notes = [] if printed else ["this run has none; docs/trajectories.md says where they come from"]
+    none = f"this run has none of sample {arguments.sample}" if arguments.sample else _NONE
+    notes = [] if printed else [none]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     notes += source.remarks

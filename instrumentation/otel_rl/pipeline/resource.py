@@ -20,7 +20,7 @@ _UNKNOWN_SERVICE = "unknown_service"
 _RUN_ATTRIBUTES = {
     attributes.RL_RUN_ID: "id",
     attributes.RL_RUN_ATTEMPT: "attempt",
-    attributes.RL_SYSTEM: "system",
+    attributes.RL_SYSTEM_NAME: "system",
     attributes.RL_SYSTEM_VERSION: "system_version",
     attributes.RL_ALGORITHM: "algorithm",
     attributes.RL_RANK: "rank",

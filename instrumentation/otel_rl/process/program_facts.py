@@ -93,7 +93,8 @@ _SEVERAL = re.compile(r"(keys|tokens|secrets|passwords|credentials|creds)$")
 #: Words that say of which kind a `key` or `token` is, where that is no secret.
 _HARMLESS = re.compile(
     r"(^|_)(by|pad|eos|bos|unk|mask|sep|cls|image|stop|end|start|special|per|sort|group|column|text|prompt|label|"
-    r"dataset|feature|max|min|num|n)_(token|key)s?$|(^|_)(token|key)_(id|ids|length|limit|count|column|name)$"
+    r"dataset|feature|max|min|num|n|fn|metric|answer)_(token|key)s?$|(^|_)key_value(_|$)|"
+    r"(^|_)(token|key)_(id|ids|length|limit|count|column|name)$"
 )
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 #: What may stand before the `=` of an option, as argparse and Hydra have it.
@@ -143,6 +144,14 @@ def arguments(argv: Sequence[str], redact: Callable[[str], str | None] | None = 
     ]
     left = len(rest) - _MOST_ARGUMENTS
     return [*shown, f"\N{HORIZONTAL ELLIPSIS} {left} more"] if left > 0 else shown
+
+
+def setting(name: str, value: str, redact: Callable[[str], str | None]) -> str:
+    """Return the value of a setting of the program, without what looks like a secret; ``redact`` as above."""
+    if _is_secret_name(name):
+        return value if _is_plain(value, name) else REMOVED
+    shown = redact(_without_keys(value))
+    return REMOVED if shown is None else shown
 
 
 def _without_secrets(values: Sequence[str]) -> Iterator[str]:

@@ -45,6 +45,8 @@ class Report:
     engines: dict[str, Any] | None
     #: What syncs of weights consist of; empty where none was seen.
     weight_syncs: list[dict[str, Any]]
+    #: Identity, end, result and settings of the run.
+    run: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 
 
@@ -60,7 +62,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report import subjects  # noqa: PLC0415 - heavy
     from otel_rl.report.core import engines, sentences  # noqa: PLC0415 - as above
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
-    from otel_rl.report.page import page  # noqa: PLC0415 - as above
+    from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories import aggregate as trajectories  # noqa: PLC0415 - as above
@@ -88,6 +90,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         trajectories.as_json(collected[trajectories.Trajectories]),
         engines.as_json(collected.steps.engines),
         weight_syncs.as_json(collected.totals),
+        page_head.as_json(collected),
         notes,
     )
 

@@ -588,6 +588,12 @@ RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
 RL_RUN_ATTEMPT: Final = "rl.run.attempt"
 """Start of the run, scheduler restarts, elastic restarts and resume number, compared in this order."""
 
+RL_RUN_CONFIGURATION_LEFT_OUT: Final = "rl.run.configuration.left_out"
+"""Settings of the source that had no room."""
+
+RL_RUN_CONFIGURATION_SOURCE: Final = "rl.run.configuration.source"
+"""Trainer, tracker or framework that the settings come from."""
+
 RL_RUN_END_SIGNAL: Final = "rl.run.end.signal"
 """Signal that ended the process in order, after what it had recorded was delivered."""
 
@@ -603,6 +609,24 @@ RL_RUN_LIBRARY_VERSIONS: Final = "rl.run.library.versions"
 RL_RUN_PART: Final = "rl.run.part"
 """Activity of the process outside of steps."""
 
+RL_RUN_RESULT_BEST: Final = "rl.run.result.best"
+"""Best value, of keys of which it is known whether more or less is better."""
+
+RL_RUN_RESULT_BEST_STEP: Final = "rl.run.result.best_step"
+"""Iteration at which the best value was first logged."""
+
+RL_RUN_RESULT_KEY: Final = "rl.run.result.key"
+"""Key under which the program logged a value."""
+
+RL_RUN_RESULT_LAST: Final = "rl.run.result.last"
+"""Value that was logged last."""
+
+RL_RUN_RESULT_LAST_STEP: Final = "rl.run.result.last_step"
+"""Iteration at which it was logged."""
+
+RL_RUN_RESULT_LEFT_OUT: Final = "rl.run.result.left_out"
+"""Keys that had no room in the result."""
+
 RL_RUN_SEED: Final = "rl.run.seed"
 """Seed that the trainer was given."""
 
@@ -613,7 +637,7 @@ RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
 """Samples that are made at a time, over all ranks."""
 
 RL_SAMPLE_ID: Final = "rl.sample.id"
-"""Identity of the prompt or task in the data set."""
+"""Identity of the prompt or task in the data set, the same in all steps; with TRL a hash of the prompt."""
 
 RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 """Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
@@ -672,7 +696,7 @@ RL_SYNC_UPDATES_BEHIND: Final = "rl.sync.updates_behind"
 RL_SYNC_VERDICT: Final = "rl.sync.verdict"
 """Outcome of a comparison of the engine's weights with the trainer's."""
 
-RL_SYSTEM: Final = "rl.system"
+RL_SYSTEM_NAME: Final = "rl.system.name"
 """Post-training system that drives the run; the first specific one where there are several."""
 
 RL_SYSTEM_VERSION: Final = "rl.system.version"
@@ -1214,8 +1238,8 @@ class RlSyncVerdictValues:
     """There is nothing to compare with, such as a trainer in another process."""
 
 
-class RlSystemValues:
-    """Known values of `rl.system`."""
+class RlSystemNameValues:
+    """Known values of `rl.system.name`."""
 
     TRL: Final = "trl"
     """Hugging Face TRL."""

@@ -32,7 +32,7 @@ RL_TRAINING_RUN: Final = definitions.EntityDefinition(
     identity=(attributes.RL_RUN_ID,),
     attributes=(
         attributes.RL_RUN_ATTEMPT,
-        attributes.RL_SYSTEM,
+        attributes.RL_SYSTEM_NAME,
         attributes.RL_SYSTEM_VERSION,
         attributes.RL_ALGORITHM,
         attributes.RL_WORLD_SIZE,

@@ -188,12 +188,24 @@ RL_PROCESS_EXIT: Final = definitions.EventDefinition(
         attributes.PROCESS_EXIT_CODE,
     ),
 )
+RL_RUN_CONFIGURATION: Final = definitions.EventDefinition(
+    name="rl.run.configuration",
+    description="Settings of the program as one source knows them, from the leading process",
+    attributes=(
+        attributes.RL_RUN_ID,
+        attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RUN_CONFIGURATION_SOURCE,
+        attributes.RL_RUN_CONFIGURATION_LEFT_OUT,
+    ),
+)
 RL_RUN_END: Final = definitions.EventDefinition(
     name="rl.run.end",
     description="A process that had begun ended in order; without it, the process was killed",
     attributes=(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
+        attributes.RL_RUN_END_STATUS,
+        attributes.RL_RUN_RESULT_LEFT_OUT,
         attributes.RL_RUN_END_SIGNAL,
         attributes.PROCESS_EXIT_CODE,
         attributes.PROCESS_CREATION_TIME,

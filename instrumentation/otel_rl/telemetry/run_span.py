@@ -30,7 +30,7 @@ from otel_rl.telemetry.sampling import KEEP
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from otel_rl.semconv.definitions import EventDefinition
 
@@ -44,6 +44,9 @@ _FAILED = 1
 start_up: tuple[int, int] | None = None
 #: What a process records of itself alone, by signal: at least the span of the run, and that it has begun and ended.
 own_records = {"traces": 1, "logs": 2}
+
+#: Gives the body of the end event, and the number of keys that had no room in it; set by what collects them.
+result: Callable[[], tuple[Mapping[str, object], int | None]] | None = None
 
 _started = clock.now()
 _parent: Context | None = None
@@ -179,6 +182,7 @@ def close() -> None:
     _ended = True
     _announce_once()
     outcome: dict[str, object] = {
+        attributes.RL_RUN_END_STATUS: _how_it_ended(),
         attributes.ERROR_TYPE: None if _error is None else error_type(_error),
         attributes.RL_RUN_END_SIGNAL: _signal,
     }
@@ -186,8 +190,12 @@ def close() -> None:
     is_interrupted = isinstance(_error, KeyboardInterrupt)
     if _error is not None and not is_interrupted:
         outcome[attributes.PROCESS_EXIT_CODE] = _status
+    body: Mapping[str, object] | None = None
+    if result is not None:
+        with guard("run_span.result"):
+            body, outcome[attributes.RL_RUN_RESULT_LEFT_OUT] = result()
     if not identity.leads:
-        emit(events.RL_RUN_END, clock.now(), outcome)
+        emit(events.RL_RUN_END, clock.now(), outcome, body)
         return
     with ids.pinned(_expected_ids()):
         span = _scope.start_span(
@@ -202,7 +210,7 @@ def close() -> None:
         with guard("run_span.parts"):
             run_parts.report(at_end=True)
             outcome.update(run_parts.facts())
-    emit(events.RL_RUN_END, clock.now(), outcome)
+    emit(events.RL_RUN_END, clock.now(), outcome, body)
     _scope.end_span(span, None if is_interrupted else _error)
 
 
@@ -211,10 +219,15 @@ def _attributes() -> dict[str, object]:
     return {attributes.RL_RUN_ID: identity.id, attributes.RL_RUN_ATTEMPT: identity.attempt}
 
 
-def emit(event: EventDefinition, timestamp: int, further: Mapping[str, object] = MappingProxyType({})) -> None:
+def emit(
+    event: EventDefinition,
+    timestamp: int,
+    further: Mapping[str, object] = MappingProxyType({}),
+    body: Mapping[str, object] | None = None,
+) -> None:
     """Record an event of the run at ``timestamp`` (ns since the epoch) with its ids and ``further`` attributes."""
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(link().context))
-    _scope.event(event, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
+    _scope.event(event, body=body, attributes={**_attributes(), **further}, context=context, timestamp=timestamp)
 
 
 def _forget() -> None:

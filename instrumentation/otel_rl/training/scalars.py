@@ -23,10 +23,11 @@ from otel_rl.core import clock
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops, lifecycle
+from otel_rl.telemetry import deferral, drops, lifecycle, run_span
 from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import steps
+from otel_rl.training.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,6 +106,8 @@ class ScalarSink:
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
         #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
         self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
+        #: What the process has logged so far.
+        self.results = Results()
 
     def begin_call(self, source: Source) -> Token[Source | None]:
         """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
@@ -166,10 +169,10 @@ class ScalarSink:
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, scalar, context)
-            if _keep(step, scope, key, scalar) or self.listener is None or loop is None:
+            if _keep(step, scope, key, scalar):
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
-                of_loop = set_value(steps.LOOP, loop, context)
+                of_loop = None if loop is None else set_value(steps.LOOP, loop, context)
                 deferral.post(Signal.METRICS, lambda: self._measure_and_notify(iteration, key, scalar, of_loop))
         return True
 
@@ -179,7 +182,7 @@ class ScalarSink:
         """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
         self._record(scope, iteration, None, values, context, timestamp)
 
-    def _measure_and_notify(self, iteration: int | None, key: str, value: float, context: Context) -> None:
+    def _measure_and_notify(self, iteration: int | None, key: str, value: float, context: Context | None) -> None:
         self._measure_latest()
         self._notify(iteration, None, {key: value}, context)
 
@@ -204,9 +207,12 @@ class ScalarSink:
         )
         self._notify(iteration, first, body, context)
 
-    def _notify(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+    def _notify(
+        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context | None
+    ) -> None:
+        self.results.add(iteration, values, process_identity.current().algorithm)
         listener = self.listener
-        if listener is not None:
+        if listener is not None and context is not None:
             listener(iteration, first, values, context)
 
     def _measure_latest(self) -> None:
@@ -244,9 +250,10 @@ class ScalarSink:
         return owner is not None and step - owner[1] <= KEPT_FOR_STEPS
 
     def reset(self) -> None:
-        """Forget who logged what."""
+        """Forget who logged what, and what came of it."""
         self._owners.clear()
         self._latest.clear()
+        self.results = Results()
 
 
 def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
@@ -310,7 +317,12 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
         scope.record(canonical, value, context=context)
 
 
+def _result() -> tuple[Mapping[str, Any], int | None]:
+    return sink.results.as_columns(), sink.results.left_out or None
+
+
 sink = ScalarSink()
+run_span.result = _result
 lifecycle.after_fork_in_child(sink.reset)
 # Here and not with the first value: before the listener of the health rules, which judges a step when it has ended.
 steps.listeners.add(_record_values)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from process_support import ONE_SPAN, SCRIPTS, plain
 
+from otel_rl.report import write_report
+
 if TYPE_CHECKING:
     from process_support import Programs
 
+RESULT = [f"rl.run.result.{column}" for column in ("key", "last", "last_step", "best", "best_step")]
 #: Two ranks that record nothing: no trainer, no span.
 JOIN = """
 import os, signal, sys
@@ -128,7 +131,7 @@ def test_the_end_of_a_failed_program_names_the_exception(programs: Programs) -> 
         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM); signal.pause()", "stopped"),
     ],
 )
-def test_the_last_export_of_metrics_says_that_and_how_the_program_ended(
+def test_the_last_export_of_metrics_and_the_end_say_how_the_program_ended(
     programs: Programs, what: str, status: str
 ) -> None:
     programs.instrumented(ONE_SPAN + "import otel_rl\notel_rl.flush(60)\n" + what)
@@ -136,6 +139,26 @@ def test_the_last_export_of_metrics_says_that_and_how_the_program_ended(
     first, *_, last = programs.store.points("rl.run.ended")
     assert (first["asInt"], first.get("attributes", [])) == ("0", [])
     assert (last["asInt"], plain(last["attributes"])) == ("1", {"rl.run.end.status": status})
+    (end,) = programs.store.events("rl.run.end")
+    assert plain(end["attributes"])["rl.run.end.status"] == status
+
+
+@pytest.mark.parametrize("what", ["", "raise ValueError", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_the_end_has_the_result_and_of_a_killed_program_the_report_has_it(programs: Programs, what: str) -> None:
+    train = (
+        "import os, signal, otel_rl\n"
+        "for number, reward in enumerate((0.25, 0.75, 0.5), start=1):\n"
+        "    with otel_rl.step(number):\n"
+        "        otel_rl.metric('reward', reward)\n"
+        "otel_rl.flush(60)\n"
+    )
+    programs.instrumented(train + what)
+
+    result = [{"key": "reward", "last": 0.5, "last_step": 3, "best": 0.75, "best_step": 2}]
+    assert write_report(programs.store.root, programs.store.root / "page.html").run["result"] == result
+    bodies = [plain(end["body"]["kvlistValue"]["values"]) for end in programs.store.events("rl.run.end")]
+    is_killed = "SIGKILL" in what
+    assert [body.keys() for body in bodies] == ([] if is_killed else [set(RESULT)])
 
 
 def test_a_program_that_is_killed_leaves_the_gauge_at_0(programs: Programs) -> None:

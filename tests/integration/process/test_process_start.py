@@ -80,7 +80,9 @@ def test_rank_that_becomes_known_later_is_on_everything(programs: Programs) -> N
     )
 
     for signal in ("traces", "metrics"):
-        assert {(one.get("rl.rank"), one.get("rl.system")) for one in programs.store.resources(signal)} == {(3, "trl")}
+        assert {(one.get("rl.rank"), one.get("rl.system.name")) for one in programs.store.resources(signal)} == {
+            (3, "trl")
+        }
     assert "-rank3-" in programs.store.directories[0].name
 
 

@@ -41,7 +41,7 @@ def _check(directory, names, algorithm):
     process = launch(directory, names)
 
     assert check(directory / "data") == []
-    assert process.resource["rl.system"] == ("trl" if names else "transformers")
+    assert process.resource["rl.system.name"] == ("trl" if names else "transformers")
     assert process.resource.get("rl.algorithm") == algorithm
     assert process.resource["rl.role"] == "trainer"
     steps = Counter(span["name"] for span in process.spans)["rl.loop"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import statistics
 from types import SimpleNamespace
 from typing import ClassVar
@@ -69,6 +71,25 @@ def test_each_step_has_one_record_with_a_row_per_sample(instrumented, recorded, 
         assert body["rl.reward.scores"] == [[float(place) for place in range(8)], [0.5, None, 0.5, 0.5] * 2]
         assert body["rl.rollout.reward"] == [0.5, 2.0, 4.5, 6.5, 8.5, 10.0, 12.5, 14.5]
         assert body.keys().isdisjoint({"rl.rollout.tool_calls", "rl.rollout.seconds", "rl.rollout.discard_reason"})
+
+
+@pytest.mark.parametrize("kind", ["grpo", "rloo"])
+def test_a_prompt_has_the_same_sample_id_in_each_step_and_training(instrumented, recorded, tmp_path, kind):
+    given: list[str] = []
+
+    def of_prompt(prompts, completions, **_):
+        given.extend(json.dumps(prompt) for prompt in prompts)
+        return [0.5] * len(completions)
+
+    for seed in (1, 2):
+        made_trainer(kind, tmp_path, [of_prompt, by_place], max_steps=4, seed=seed).train()
+    deferral.drain_all()
+
+    ids = [value for record in recorded.events("rl.trajectories") for value in record.body["rl.sample.id"]]
+    pairs = set(zip(given, ids, strict=True))
+    assert len(pairs) == len({prompt for prompt, _ in pairs}) == len({value for _, value in pairs})
+    assert len(pairs) < len(ids) / 4, "each prompt was sampled in more than one step"
+    assert all(re.fullmatch("[0-9a-f]{12}", value) for value in ids)
 
 
 def test_the_advantage_is_the_one_that_follows_from_the_recorded_rewards(instrumented, recorded, tmp_path):

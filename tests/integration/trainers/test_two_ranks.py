@@ -279,7 +279,7 @@ def test_the_resource_says_who_the_process_is(ranks):
     identities = {rank.resource["rl.run.id"] for rank in ranks}
     assert len(identities) == 1
     for rank in ranks:
-        assert rank.resource["rl.system"] == "trl"
+        assert rank.resource["rl.system.name"] == "trl"
         assert rank.resource["rl.algorithm"] == "grpo"
         assert rank.resource["rl.role"] == "trainer"
         assert rank.resource["rl.rank"] == rank.rank

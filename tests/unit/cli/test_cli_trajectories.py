@@ -45,6 +45,18 @@ def test_all_samples_of_all_steps_are_lines_also_those_that_the_page_leaves_out(
     assert rows[7]["scores"] == {"right": rows[7]["rl.rollout.reward"]} == {"right": 7 / SAMPLES}
 
 
+def test_one_prompt_can_be_followed_over_the_steps(tmp_path: Path, capsys: Any) -> None:
+    body = {"rl.rollout.id": ["a", "b", "c"], "rl.sample.id": ["3f9ac2d41b07", None, "77aa00112233"]}
+    run = str(_write(tmp_path, "run-1", body))
+
+    assert main(["trajectories", run, "--sample", "3f9a"]) == 0
+    assert [(row["step"], row["rl.rollout.id"]) for row in _rows(capsys)] == [
+        (step, "a") for step in range(1, STEPS + 1)
+    ]
+    assert main(["trajectories", run, "--sample", "none"]) == 0
+    assert "this run has none of sample none" in capsys.readouterr().err
+
+
 def test_a_line_is_json_whatever_a_sample_holds(tmp_path: Path, capsys: Any) -> None:
     body = {"rl.rollout.id": ["\u2028 \udc80 a", "b"], "rl.rollout.advantage": [float("nan"), 1.0]}
     assert main(["trajectories", str(_write(tmp_path, "run-1", body, steps=1))]) == 0

@@ -22,7 +22,7 @@ def test_identity_that_becomes_known_later_reaches_every_copy():
     process_identity.update(rank=3, system="trl")
 
     for one in (made, merged):
-        assert (one.attributes["rl.rank"], one.attributes["rl.system"]) == (3, "trl")
+        assert (one.attributes["rl.rank"], one.attributes["rl.system.name"]) == (3, "trl")
     assert merged.attributes["service.instance.id"] == "child"
 
 

@@ -184,7 +184,7 @@ def process(run: Path, rank: int | None, *, world_size: int | None = 2, started:
         "process.pid": 4000 + (rank or 0),
         "rl.run.id": run.name,
         "rl.run.attempt": "0.0.0",
-        "rl.system": "trl",
+        "rl.system.name": "trl",
         "rl.algorithm": "grpo",
         "rl.role": "trainer",
         "rl.launcher": "torchrun",

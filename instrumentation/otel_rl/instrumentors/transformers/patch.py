@@ -13,6 +13,7 @@ from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.telemetry import Scope, deferral, guard, run_parts
 from otel_rl.training import systems, trainer_loop
+from otel_rl.training.configuration import record_configuration
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import TrainerLoop, in_phase
 
@@ -82,6 +83,7 @@ def _training_begins(patches: Patches, trainer: Any, *_: Any, **__: Any) -> Trai
     with guard("transformers.callback_handler"):
         _follow_handler(type(trainer.callback_handler), patches)
     run_parts.describe(details.of_run(trainer))
+    record_configuration(systems.identify(type(trainer.args), SYSTEM)[0], trainer.args)
     loop = TrainerLoop(attributes=details.of_trainer(trainer)).enter()
     loop.prepares_since = clock.now()
     return loop

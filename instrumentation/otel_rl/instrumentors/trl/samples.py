@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.instrumentors.trl import chosen_samples, sample_content
+from otel_rl.instrumentors.trl import chosen_samples, prompt_ids, sample_content
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.attributes import (
@@ -50,6 +50,7 @@ class _Made(NamedTuple):
     tool_calls: list[int] | None
     tool_errors: Mapping[int, int] | None
     texts: sample_content.BatchTexts | None
+    prompts: list[prompt_ids.PromptTexts] | None
 
 
 class _Batch(NamedTuple):
@@ -104,6 +105,7 @@ class Samples:
             None if masks is None else _tool_calls(result[_MESSAGES]),
             tool_errors,
             sample_content.of_batch(prompts, result, len(completions)),
+            prompt_ids.texts(prompts, len(completions)),
         )
 
     def scored(self, trainer: Any, output: Any, scores: Mapping[str, Sequence[Any]] | None) -> None:
@@ -234,6 +236,8 @@ def _columns(batch: _Batch) -> trajectory_columns.Columns:
         attributes.RL_ROLLOUT_DISCARD_REASON: [TRUNCATED if out else None for out in left_out],
         attributes.RL_ROLLOUT_TRAINED: [not out for out in left_out],
     }
+    if made.prompts is not None:
+        columns[attributes.RL_SAMPLE_ID] = prompt_ids.ids(made.prompts)
     if batch.generations:
         columns[attributes.RL_GROUP_ID] = [f"{of_iteration}{number // batch.generations}" for number in numbers]
     if batch.policy_version is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
-from otel_rl.report.core.summary import first_value
+from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
-from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.configuration.aggregate import Configuration
+from otel_rl.report.subjects.endings import process_end, result
 from otel_rl.report.subjects.endings.process_end import EndState
+from otel_rl.report.subjects.endings.result import RunResult
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.report.subjects.run_time import finding as run_time
 from otel_rl.report.subjects.run_time.program import Program
@@ -34,18 +36,35 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
         ("Program", program.command or command),
-        ("System", first_value(processes, names.RL_SYSTEM)),
+        ("System", first_value(processes, names.RL_SYSTEM_NAME)),
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
         ("Job", first_value(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
         ("Length", human.duration(_length(collected, summary))),
         ("End", _end(collected)),
+        ("Result", collected[RunResult].words(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
         *program.facts(),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
+
+
+def as_json(collected: Collected) -> dict[str, Any]:
+    """Return for programs what run it is, how it ended, what it came to and its settings by source."""
+    summary = summarise(collected)
+    states = {end.state for end in process_end.ends(collected)}
+    return {
+        "id": summary.run_id,
+        "attempt": summary.attempt or None,
+        "end": next((state.value for state in _GRAVEST_FIRST if state in states), None),
+        "result": result.as_json(collected[RunResult].values(collected)),
+        "configuration": {
+            source: {name: result.json_value(value) for name, value in settings.items()}
+            for source, settings in collected[Configuration].by_source(collected).items()
+        },
+    }
 
 
 def _length(collected: Collected, summary: Summary) -> float | None:

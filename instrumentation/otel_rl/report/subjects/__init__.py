@@ -38,6 +38,7 @@ SUBJECTS = (
     "engines",
     "rewards",
     "memory",
+    "configuration",
     "processes",
 )
 
@@ -56,6 +57,7 @@ SECTIONS = (
     "rewards",
     "pressure",
     "errors",
+    "configuration",
     "processes",
     "telemetry",
 )

@@ -12,6 +12,8 @@ Modules, each importing only those below it:
     locate: the runs and files that a folder holds.
     copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
+    former_names: requests of older versions, brought to today's names.
+    run_records: what a run says of its settings and of what it came to.
     otlp: the records of an export request.
     records: spans, metric points and log records.
     processes: the processes that wrote them, from manifests and resources.

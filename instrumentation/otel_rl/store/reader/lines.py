@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.former_names import bring_up_to_date
 from otel_rl.store.reader.otlp import ROOTS
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def requests(path: Path, problems: Unreadable, advance: Callable[[int], object])
 
 
 def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
-    """One line as an export request, or ``None`` after counting why not; an empty line or request counts as nothing."""
+    """One line as an export request with today's names, or ``None`` after counting why not.
+
+    An empty line or request counts as nothing.
+    """
     if not line.strip():
         return None
     try:
@@ -81,6 +85,7 @@ def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:
     if not isinstance(request, dict) or not any(isinstance(request.get(root), list) for root in ROOTS):
         problems.foreign += 1
         return None
+    bring_up_to_date(request)
     return request
 
 

@@ -27,7 +27,7 @@ var plainKeys = func() map[string]bool {
 		gen_ai.response.model gen_ai.token.type gen_ai.tool.call.id gen_ai.tool.type gen_ai.evaluation.name
 		host.arch host.id http.request.method network.transport network.type os.type otel.status_code process.pid
 		rl.algorithm rl.group.id rl.inference.weight_version rl.job.id rl.launcher rl.phase rl.policy.version rl.reward.name
-		rl.role rl.rollout.id rl.run.id rl.sample.id rl.system rl.trajectory.id rl.trainer.metric.key rpc.system
+		rl.role rl.rollout.id rl.run.id rl.sample.id rl.system rl.system.name rl.trajectory.id rl.trainer.metric.key rpc.system
 		service.instance.id service.name service.namespace service.version span.kind
 		telemetry.distro.name telemetry.distro.version telemetry.sdk.language telemetry.sdk.name telemetry.sdk.version
 		torch.distributed.group.name torch.distributed.operation`) {

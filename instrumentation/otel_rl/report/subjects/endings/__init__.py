@@ -3,6 +3,7 @@
 Modules:
     aggregate: the ends that processes have recorded themselves.
     process_end: how each process ended, one statement for all of the page.
+    result: what the run came to.
     words: ends as sentences; failures that have a name, and what to do next.
     finding: the first process to stop, and those that failed because of it.
     section: where each rank was, and who waited for whom.
@@ -13,10 +14,11 @@ from __future__ import annotations
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.endings import finding, section
 from otel_rl.report.subjects.endings.aggregate import RunEnds
+from otel_rl.report.subjects.endings.result import RunResult
 
 SUBJECT = Subject(
     "endings",
-    aggregates=(RunEnds,),
+    aggregates=(RunEnds, RunResult),
     findings=finding.findings,
     checks=finding.checks,
     sections={finding.SECTION: section.build},

@@ -143,7 +143,7 @@ class _Ends:
         self, process: Process, exception: UncaughtException, seen: Exit | None, *, is_recorded: bool
     ) -> ProcessEnd:
         # Only a known trainer has steps that nobody marks.
-        is_trainer = self._trains or process.identity(names.RL_SYSTEM) is not None
+        is_trainer = self._trains or process.identity(names.RL_SYSTEM_NAME) is not None
         state = EndState.STOPPED if exception.is_interrupt else EndState.FAILED
         said = words.interrupted(exception) if exception.is_interrupt else words.failed(exception, is_trainer)
         return ProcessEnd(

@@ -49,7 +49,7 @@ class ProgramKind:
     Attributes:
         name: for people.
         algorithms: values of ``rl.algorithm``.
-        systems: values of ``rl.system``, of a run without an algorithm.
+        systems: values of ``rl.system.name``, of a run without an algorithm.
         keys: patterns of logged keys, any of which is enough, of a run with neither.
         panels: charts in their order; those of other kinds follow where their keys were logged.
         cards: key figures in their order.
@@ -276,7 +276,7 @@ def panels_of(kind: ProgramKind) -> list[Panel]:
 def kind_of(collected: Collected, keys: Iterable[str]) -> ProgramKind:
     """Return the kind of a run that logged these keys."""
     processes = collected.reader.processes
-    algorithm, system = (first_value(processes, name) for name in (names.RL_ALGORITHM, names.RL_SYSTEM))
+    algorithm, system = (first_value(processes, name) for name in (names.RL_ALGORITHM, names.RL_SYSTEM_NAME))
     logged = list(keys)
     return (
         next((kind for kind in KINDS if algorithm in kind.algorithms), None)

@@ -1,0 +1,90 @@
+"""What the run came to: from the end of the leading process, else from what was logged until it was killed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core import human
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.reader.run_records import LoggedValue, result_of
+from otel_rl.training.results import Results
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.store.reader import Log, Process
+
+#: Processes of which the values are kept, and values in the head of the page.
+_PROCESSES, _SHOWN = 64, 3
+
+
+class RunResult:
+    """Last and best values by process."""
+
+    def __init__(self) -> None:
+        self._recorded: dict[Process, list[LoggedValue]] = {}
+        self._logged: dict[Process, Results] = {}
+
+    def add_log(self, log: Log) -> None:
+        """Take in a log call of a trainer, or the end of a process; others are ignored."""
+        if log.event == events.RL_RUN_END.name:
+            if (values := result_of(log)) and len(self._recorded) < _PROCESSES:
+                self._recorded[log.process] = values
+        elif log.event == events.RL_STEP.name and isinstance(log.body, dict):
+            results = self._logged.get(log.process)
+            if results is None and len(self._logged) < _PROCESSES:
+                results = self._logged[log.process] = Results()
+            if results is not None:
+                step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+                results.add(step, log.body, log.process.identity(names.RL_ALGORITHM))
+
+    def values(self, collected: Collected) -> list[LoggedValue]:
+        """Return those of the process of the latest attempt that logged most, keys that have a best value first."""
+        logged = {
+            process: [
+                LoggedValue(key, one.last, one.last_step, one.best, one.best_step) for key, one in results.items()
+            ]
+            for process, results in self._logged.items()
+        }
+        of_process = logged | self._recorded
+        latest = [values for process, values in of_process.items() if process.attempt not in collected.superseded]
+        return max(latest, key=len, default=[])
+
+    def words(self, collected: Collected) -> str:
+        """Return the values of the shortest keys that have a best one, ``""`` without any."""
+        judged = [value for value in self.values(collected) if value.best is not None]
+        return ", ".join(_words(value) for value in sorted(judged, key=lambda value: len(value.key))[:_SHOWN])
+
+
+def _words(value: LoggedValue) -> str:
+    last = f"{value.key} {_number(value.last)}"
+    if value.best == value.last or value.best_step is None:
+        return last
+    return f"{last} (best {_number(value.best)} at step {value.best_step})"
+
+
+def _number(value: float | None) -> str:
+    return str(value) if value is None or not math.isfinite(value) else human.short_number(value)
+
+
+def as_json(values: list[LoggedValue]) -> list[dict[str, Any]]:
+    """Return the values for programs."""
+    return [
+        {
+            "key": value.key,
+            "last": json_value(value.last),
+            "last_step": value.last_step,
+            "best": json_value(value.best),
+            "best_step": value.best_step,
+        }
+        for value in values
+    ]
+
+
+def json_value(value: Any) -> Any:
+    """Return the value as JSON may have it: a number that is not finite is a text, as OTLP has it."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
