@@ -17,6 +17,7 @@ from otel_rl.core import clock as wall_clock
 from otel_rl.core import own_cpu
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
@@ -70,6 +71,8 @@ class CollectiveReporter:
         self._costed: dict[SlotKey, int] = {}
         #: What was counted when each open step began; several loops may have one.
         self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
+        #: What was counted when the last guessed step ended: the next one begins there, and is opened later.
+        self._at_last_end: _Opened | None = None
 
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
@@ -120,7 +123,12 @@ class CollectiveReporter:
         self._scope.observe(metric, observations)
 
     def step_opened(self, step: steps.Step) -> None:
-        """Attribute the collectives from here on to ``step``."""
+        """Attribute the collectives from its beginning on to ``step``."""
+        opened, self._at_last_end = self._at_last_end, None
+        if opened is not None and step.follows:
+            self._open[step] = opened
+            self._share_slowest()
+            return
         self._share_slowest()
         self._open[step] = self._opened()
 
@@ -134,6 +142,8 @@ class CollectiveReporter:
             ring.step_over(after.wait_time)
         if self.mode is not None:
             self.mode.step_closed(unseen, time.perf_counter() - step.started, step.loop)
+        if step.loop.source == LoopSource.GUESSED:
+            self._at_last_end = self._opened()
         if not step.rank_span.is_recording():
             return
         step.rank_span.set_attributes(
@@ -163,6 +173,7 @@ class CollectiveReporter:
         self._costed.clear()
         self._at_start = self._opened()
         self._open.clear()
+        self._at_last_end = None
 
     def _opened(self) -> _Opened:
         return _Opened(self.recorder.totals(), self.unseen.begin(), [])

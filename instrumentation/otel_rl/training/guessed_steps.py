@@ -5,10 +5,10 @@ begun since the one before. So one step is counted where parameters move once: w
 optimizers, with closures, where a ``step()`` calls that of its base class, and where a wrapper calls it once per group
 of parameters.
 
-A step begins where the one before has ended, or an evaluation since. It is opened with its first backward pass, since
-what follows the last step of a program looks like the beginning of another one until then. It is never current: a span
-of the program that is open at its end would put it back afterwards. Its parts are recorded when they have ended, so
-that an exception leaves none open.
+A step begins where the one before has ended, or an evaluation since: a data loader that was read to its end without
+gradients. It is opened with its first backward pass, since what follows the last step of a program looks like the
+beginning of another one until then. It is never current: a span of the program that is open at its end would put it
+back afterwards. Its parts are recorded when they have ended, so that an exception leaves none open.
 
 As soon as a trainer or the program itself speaks of steps, no more are guessed: see
 :func:`otel_rl.training.steps.stop_guessing`.
@@ -104,7 +104,7 @@ class GuessedSteps:
         #: Backward passes since the leader's last step; the thread of the latest one.
         self._backwards = 0
         self._thread = 0
-        #: Since when the outermost backward pass runs.
+        #: Since when the outermost backward pass runs, in the present step.
         self._backward: Moment | None = None
         self._forward: Moment | None = None
         self._optimizing: _Running | None = None
@@ -135,10 +135,9 @@ class GuessedSteps:
             if self._evaluating is None and self._leader.is_known:
                 self._evaluating = _Running(loader, since)
             return
-        if self._evaluating is not None:
-            self._end_evaluation(since)
+        self._evaluating = None
         now = deferral.now()
-        if not self._backwards and not self._leader.is_known:
+        if not self._backwards and not self._leader.is_known and (self._begins is None or loader in self._loaders):
             # What was read before the training began is no part of its first step.
             self._begins = since
             self._pending.clear()
@@ -149,8 +148,15 @@ class GuessedSteps:
 
     def loader_ended(self, loader: int) -> None:
         """Note that a loader has no more batches: an evaluation by it is over."""
-        if self._evaluating is not None and self._evaluating.owner == loader:
-            self._end_evaluation(deferral.now())
+        evaluation = self._evaluating
+        if evaluation is None or evaluation.owner != loader:
+            return
+        self._evaluating, now = None, deferral.now()
+        # Beside what the program itself calls a phase: nothing that is open now began after it.
+        Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(evaluation.began).close(at=now)
+        if self._loop.step is None:
+            self._begins = now
+            self._pending.clear()
 
     def _count_batch(self, loader: int, batch: Any) -> None:
         sums = self._loaders.get(loader)
@@ -160,43 +166,34 @@ class GuessedSteps:
             sums = self._loaders[loader] = LoaderSums()
         sums.add(*self._readings.batch_size(batch))
 
-    def _end_evaluation(self, now: Moment) -> None:
-        evaluation, self._evaluating = self._evaluating, None
-        if evaluation is None:
-            return
-        # Beside what the program itself calls a phase: nothing that is open now began after it.
-        Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(evaluation.began).close(at=now)
-        if self._loop.step is None:
-            self._begins = now
-            self._pending.clear()
-
     # -- backward passes -------------------------------------------------------------------------------------------
 
-    def backward_begins(self, loss: Any) -> Moment | None:
-        """Note that a backward pass begins; what this returns goes to :meth:`backward_ended`.
+    def backward_begins(self, loss: Any) -> bool:
+        """Note that a backward pass begins; return whether :meth:`backward_ended` is to be told of its end.
 
-        None for one inside of another, as the recomputation of activations has it.
+        Not for one inside of another, as the recomputation of activations has it.
         """
         self._backwards += 1
         if self._backward is not None:
-            return None
+            return False
         now = self._backward = deferral.now()
         self._thread = get_ident()
-        if self._evaluating is not None:
-            self._end_evaluation(now)
+        # What computes gradients is no evaluation.
+        self._evaluating = None
         forward, self._forward = self._forward, None
         if forward is not None:
             self._add(spans.RL_FORWARD, forward, now)
         # Of several passes it is not known how they make up the loss of the step.
         self._loss = self._readings.value(loss) if self._backwards == 1 else None
+        self._begins = self._begins or forward or now
         if self._loop.step is None and (self._leader.is_known or self._sees_optimizer()):
-            self._open(forward or now)
-        return now
+            self._open(self._begins)
+        return True
 
-    def backward_ended(self, began: Moment, error: BaseException | None = None) -> None:
-        """Note that the pass has ended that began then."""
-        self._backward = None
-        if error is not None:
+    def backward_ended(self, error: BaseException | None = None) -> None:
+        """Note that the pass has ended."""
+        began, self._backward = self._backward, None
+        if error is not None or began is None:
             return
         now = deferral.now()
         self._add(spans.RL_BACKWARD, began, now)
@@ -226,8 +223,13 @@ class GuessedSteps:
         began = running.began if running is not None and running.owner == id(optimizer) else None
         is_step = self._leader.moves(optimizer, self._backwards)
         if is_step and self._loop.step is None:
-            self._open(began or now)
-        if began is not None:
+            self._open(self._begins or now)
+        if self._backward is not None:
+            # Parameter by parameter within a backward pass, of which the next step has the rest.
+            if is_step:
+                self._add(spans.RL_BACKWARD, self._backward, now)
+                self._backward = now
+        elif began is not None:
             self._add(spans.RL_OPTIMIZER, began, now)
         if is_step:
             self._end(optimizer, now)
@@ -236,9 +238,8 @@ class GuessedSteps:
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    def _open(self, earliest: Moment) -> None:
-        """Open the next step, with the parts of it that are over; the first one begins with what is known of it."""
-        begins = self._begins or earliest
+    def _open(self, begins: Moment) -> None:
+        """Open the next step, with the parts of it that are over."""
         step = self._loop.begin(max(self._loop.last, 0) + 1, self._scope, begins)
         self._parts.clear()
         pending = list(self._pending)
@@ -272,7 +273,7 @@ class GuessedSteps:
             )
             step.post(partial(guessed_records.record, self._scope, step, seen))
             self._loop.finish(at=now)
-        self._begins, self._backwards, self._backward = now, 0, None
+        self._begins, self._backwards = now, 0
         self._parts, self._loaders = [], {}
 
 

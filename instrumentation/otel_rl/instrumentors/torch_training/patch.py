@@ -34,7 +34,7 @@ _take_batch = own_cpu.timed("torch_training.batch_arrived", guesses.batch_arrive
 
 
 def patch_optimizer(module: ModuleType, patches: Patches) -> None:
-    """Hook all optimizers: those of subclasses, and those made before."""
+    """Set hooks for all optimizers: those of subclasses, and those made before."""
     for handle in (
         module.register_optimizer_step_pre_hook(_optimizer_begins),
         module.register_optimizer_step_post_hook(_optimizer_ended),
@@ -79,21 +79,21 @@ def _optimizer_ended(optimizer: Any, *_: Any) -> None:
 def _following_backward(original: Function) -> Function:
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        began = None
+        is_followed = False
         if steps.may_guess:
             try:
-                began = outside_dynamo(_begin_backward, args[0] if args else kwargs.get("tensors"))
+                is_followed = outside_dynamo(_begin_backward, args[0] if args else kwargs.get("tensors"))
             except Exception as ours:  # noqa: BLE001 - counted
                 _SITE.handle(ours)
-        if began is None:
+        if not is_followed:
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            outside_dynamo(_end_backward, began, error)
+            outside_dynamo(_end_backward, error)
             raise
         try:
-            outside_dynamo(_end_backward, began)
+            outside_dynamo(_end_backward)
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
         return result
