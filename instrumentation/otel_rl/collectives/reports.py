@@ -144,9 +144,9 @@ class CollectiveReporter:
             self.mode.step_closed(unseen, time.perf_counter() - step.started, step.loop)
         if step.loop.source == LoopSource.GUESSED:
             self._at_last_end = self._opened()
-        if not step.rank_span.is_recording():
+        if not step.takes_values:
             return
-        step.rank_span.set_attributes(
+        step.describe(
             {
                 attributes.TORCH_DISTRIBUTED_CALLS: after.calls - before.calls,
                 attributes.TORCH_DISTRIBUTED_BYTES: after.bytes - before.bytes,
@@ -155,7 +155,7 @@ class CollectiveReporter:
             }
         )
         if unseen:
-            step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
+            step.describe({attributes.TORCH_DISTRIBUTED_UNSEEN: unseen})
         epoch_of_clock = wall_clock.now() - time.monotonic_ns()
         for slow in opened.slowest:
             values = {
@@ -165,7 +165,7 @@ class CollectiveReporter:
             if slow.message_size != UNKNOWN_SIZE:
                 values[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] = slow.message_size
             name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
-            step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
+            step.note(name, values, slow.started + epoch_of_clock)
 
     def forked(self) -> None:
         """Begin at zero in a forked child."""

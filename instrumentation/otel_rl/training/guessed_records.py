@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.steps import Step
 
+    #: A part of a step, such as a forward pass, that is over: what it is, when it began and ended.
+    TimedPart = tuple[SpanDefinition, Moment, Moment]
 
-class TimedPart(NamedTuple):
-    """A part of a step, such as a forward pass, that is over."""
-
-    definition: SpanDefinition
-    began: Moment
-    ended: Moment
+#: Spans per step of each kind of part; the histogram has all.
+SPANS_PER_STEP = 3
 
 
 class LoaderSums:
@@ -46,8 +44,9 @@ class LoaderSums:
 class Seen(NamedTuple):
     """What was seen of a step; it holds no memory of the program."""
 
-    parts: tuple[TimedPart, ...]
-    loaders: tuple[LoaderSums, ...]
+    parts: list[TimedPart]
+    #: By the identity of their data, in the order of their first batches.
+    loaders: dict[int, LoaderSums]
     learning_rate: float | None
     loss: float | None
     ended: Moment
@@ -56,13 +55,10 @@ class Seen(NamedTuple):
 def record(scope: Scope, step: Step, seen: Seen) -> None:
     """Record the step's parts and values; runs on an I/O thread where there is one."""
     for part in seen.parts:
-        if step.thinned:
-            drops.count(Signal.TRACES, step_sampling.THINNED)
-        else:
-            _record_part(scope, step, part)
+        _record_part(scope, step, *part)
     seconds = seen.ended.counter - step.started
     values = dict(_values(seen, seconds))
-    tokens = sum(loader.tokens for loader in seen.loaders)
+    tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
     if process_identity.current().leads:
@@ -74,13 +70,19 @@ def record(scope: Scope, step: Step, seen: Seen) -> None:
         scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: key}, step.context)
 
 
-def _record_part(scope: Scope, step: Step, part: TimedPart) -> None:
+def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
+    step.add_duration(definition.type, scope, ended.counter - began.counter)
+    if not step.take_span(definition.type, SPANS_PER_STEP):
+        return
+    if step.thinned:
+        drops.count(Signal.TRACES, step_sampling.THINNED)
+        return
     values: dict[str, Any] = {
-        names.RL_PHASE: part.definition.type.removeprefix("rl."),
+        names.RL_PHASE: definition.type.removeprefix("rl."),
         names.RL_LOOP_ITERATION: step.iteration,
     }
-    span = scope.start_span(part.definition, attributes=values, context=step.context, start_time=part.began.wall)
-    scope.end_span(span, None, part.ended.wall)
+    span = scope.start_span(definition, attributes=values, context=step.context, start_time=began.wall)
+    scope.end_span(span, None, ended.wall)
 
 
 def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
@@ -94,7 +96,7 @@ def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
 
 def _throughput(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
     """Yield samples and tokens of this rank; loaders after the first are numbered."""
-    for number, loader in enumerate(seen.loaders, 1):
+    for number, loader in enumerate(seen.loaders.values(), 1):
         place = f"/loader_{number}" if number > 1 else ""
         if loader.samples:
             yield f"batch_size{place}", loader.samples

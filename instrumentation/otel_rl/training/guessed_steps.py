@@ -16,27 +16,25 @@ As soon as a trainer or the program itself speaks of steps, no more are guessed:
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from otel_rl.semconv import spans
-from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.training import guessed_records, steps
-from otel_rl.training.guessed_records import LoaderSums, TimedPart
+from otel_rl.training.guessed_loop import GuessedLoop
+from otel_rl.training.guessed_records import LoaderSums
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.guessed_records import TimedPart
 
-#: Spans per step of each part; the histogram has all.
-SPANS_PER_STEP = 3
-#: Most parts that wait for the first backward pass of their step; the oldest are left out.
+#: Most parts of a step that are kept until its end: further ones of a step that is open are durations only.
 _MAXIMUM_PARTS = 256
 #: Most data loaders that are told apart.
 _MAXIMUM_LOADERS = 8
@@ -63,18 +61,6 @@ class Readings(Protocol):
 
     def batch_size(self, batch: Any) -> tuple[int | None, int]:
         """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
-
-
-class GuessedLoop(steps.Loop):
-    """The guessed steps of a process."""
-
-    source = LoopSource.GUESSED
-    is_current = False
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """That of no loop which is known: those are numbered on every rank as if nothing had been guessed."""
-        return ("guessed",)
 
 
 class _Running(NamedTuple):
@@ -111,8 +97,7 @@ class GuessedSteps:
         self._evaluating: _Running | None = None
         #: Of the only backward pass since the last step, where it can be read.
         self._loss: float | None = None
-        #: Parts of a step that is not open yet, and of the open one those that get a span.
-        self._pending: deque[TimedPart] = deque(maxlen=_MAXIMUM_PARTS)
+        #: Of the step that is open, or of the next one.
         self._parts: list[TimedPart] = []
         #: What the loaders have given since the last step, by the identity of their data.
         self._loaders: dict[int, LoaderSums] = {}
@@ -140,7 +125,7 @@ class GuessedSteps:
         if not self._backwards and not self._leader.is_known and (self._begins is None or loader in self._loaders):
             # What was read before the training began is no part of its first step.
             self._begins = since
-            self._pending.clear()
+            self._parts.clear()
             self._loaders.clear()
         self._add(spans.RL_DATA_WAIT, since, now)
         self._forward = now
@@ -156,7 +141,7 @@ class GuessedSteps:
         Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(evaluation.began).close(at=now)
         if self._loop.step is None:
             self._begins = now
-            self._pending.clear()
+            self._parts.clear()
 
     def _count_batch(self, loader: int, batch: Any) -> None:
         sums = self._loaders.get(loader)
@@ -239,38 +224,21 @@ class GuessedSteps:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _open(self, begins: Moment) -> None:
-        """Open the next step, with the parts of it that are over."""
-        step = self._loop.begin(max(self._loop.last, 0) + 1, self._scope, begins)
-        self._parts.clear()
-        pending = list(self._pending)
-        self._pending.clear()
-        if step is not None:
-            for part in pending:
-                self._keep(step, part)
+        self._loop.begin(max(self._loop.last, 0) + 1, self._scope, begins)
 
     def _add(self, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
-        part, step = TimedPart(definition, began, ended), self._loop.step
-        if step is None:
-            self._pending.append(part)
-        else:
-            self._keep(step, part)
-
-    def _keep(self, step: steps.Step, part: TimedPart) -> None:
-        kind = part.definition.type
-        step.add_duration(kind, self._scope, part.ended.counter - part.began.counter)
-        if step.take_span(kind, SPANS_PER_STEP):
-            self._parts.append(part)
+        """Keep a part that is over; an I/O thread records it."""
+        parts, step = self._parts, self._loop.step
+        if len(parts) < _MAXIMUM_PARTS:
+            parts.append((definition, began, ended))
+        elif step is not None:
+            step.add_duration(definition.type, self._scope, ended.counter - began.counter)
 
     def _end(self, optimizer: Any, now: Moment) -> None:
         step = self._loop.step
         if step is not None:
-            seen = guessed_records.Seen(
-                parts=tuple(self._parts),
-                loaders=tuple(self._loaders.values()),
-                learning_rate=self._readings.learning_rate(optimizer),
-                loss=self._loss,
-                ended=now,
-            )
+            rate = self._readings.learning_rate(optimizer)
+            seen = guessed_records.Seen(self._parts, self._loaders, rate, self._loss, now)
             step.post(partial(guessed_records.record, self._scope, step, seen))
             self._loop.finish(at=now)
         self._begins, self._backwards = now, 0

@@ -87,9 +87,9 @@ class StepCosts:
         """Put what was spent since the previous step on the span of ``step``."""
         now, before = self._read(), self._last
         self._last = now
-        if before is not None and step.rank_span.is_recording():
+        if before is not None and step.takes_values:
             spent = now.since(before)
-            step.rank_span.set_attributes(
+            step.describe(
                 {
                     attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
                     attributes.RL_LOOP_CPU_TIME: spent.cpu,

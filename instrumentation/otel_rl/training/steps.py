@@ -111,6 +111,19 @@ class Step(PhaseDurations):
         """How many phases and parts have asked for a span."""
         return sum(tuple(self._spans.values()))
 
+    @property
+    def takes_values(self) -> bool:
+        """Whether the span of this rank takes values and events."""
+        return self.rank_span.is_recording()
+
+    def describe(self, values: Mapping[str, Any]) -> None:
+        """Put ``values`` on the span of this rank."""
+        self.rank_span.set_attributes(values)
+
+    def note(self, event: str, values: Mapping[str, Any], timestamp: int) -> None:
+        """Put an event on the span of this rank; ``timestamp`` in ns since the epoch."""
+        self.rank_span.add_event(event, values, timestamp)
+
     def take_span(self, kind: str, limit: int) -> bool:
         """Return whether this is among the first ``limit`` spans of ``kind`` in this step."""
         number = self._spans[kind] = self._spans.get(kind, 0) + 1
@@ -129,8 +142,21 @@ class Step(PhaseDurations):
 
         The root begins with the wait for the batch, where there was one.
         """
+        self.thinned = not step_sampling.has_its_turn(process_identity.current(), self.iteration)
+        self.begin_spans(waiting_since)
+        if self.loop.is_current:
+            self._token = attach(self.context)
+        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
+        # One of them may add others, which begin with the next step.
+        for opener in tuple(openers.callbacks):
+            with _OPENER:
+                opener(self)
+        if waiting_since is not None:
+            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
+
+    def begin_spans(self, waiting_since: Moment | None) -> None:
+        """Start the spans of the step, and make the context that what belongs to it has."""
         identity = process_identity.current()
-        self.thinned = not step_sampling.has_its_turn(identity, self.iteration)
         root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
@@ -146,15 +172,6 @@ class Step(PhaseDurations):
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
         self.context = context
         self.trace_id = current.get_span_context().trace_id
-        if self.loop.is_current:
-            self._token = attach(context)
-        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
-        # One of them may add others, which begin with the next step.
-        for opener in tuple(openers.callbacks):
-            with _OPENER:
-                opener(self)
-        if waiting_since is not None:
-            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def abandon(self) -> None:
         """Undo an opening that has failed, e.g. by a signal handler: it is neither current nor in the ring."""
@@ -275,6 +292,8 @@ class Loop:
     logs_rewards = False
     #: Who says where its steps begin and end.
     source: LoopSource = LoopSource.GIVEN
+    #: What its steps are.
+    step_class: type[Step] = Step
     #: Its step is the current span of what runs in the thread or task that opens it.
     is_current = True
 
@@ -319,7 +338,7 @@ class Loop:
             _begun.add(self)
             if not enabled():
                 return None
-            step = Step(iteration, scope, self, at or deferral.now())
+            step = self.step_class(iteration, scope, self, at or deferral.now())
             try:
                 step.open(waiting_since)
             except BaseException:

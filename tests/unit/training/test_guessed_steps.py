@@ -11,7 +11,7 @@ import pytest
 import otel_rl
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral
-from otel_rl.training import guessed_steps, steps
+from otel_rl.training import guessed_records, guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
 from otel_rl.training.scalars import sink
 from otel_rl.training.trainer_loop import TrainerLoop
@@ -139,7 +139,20 @@ def test_all_parts_are_in_the_histogram_and_the_first_few_are_spans(recordings, 
         "backward": 6,
         "optimizer": 1,
     }
-    assert len(of_kind(recordings, "rl.backward")) == guessed_steps.SPANS_PER_STEP
+    assert len(of_kind(recordings, "rl.backward")) == guessed_records.SPANS_PER_STEP
+
+
+def test_parts_beyond_those_that_are_kept_are_durations(recordings, loop, monkeypatch):
+    monkeypatch.setattr(guessed_steps, "_MAXIMUM_PARTS", 2)
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    for _ in range(5):
+        loop.backward()
+    loop.step(optimizer)
+    points = {point.attributes["rl.phase"]: point for point in recordings.metrics()["rl.phase.duration"]}
+    assert points["backward"].count == 6
+    assert points["optimizer"].count == 2
 
 
 def test_without_a_data_loader_no_forward_pass_is_made_up(recordings, loop, clock):
