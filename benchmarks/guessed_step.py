@@ -4,9 +4,9 @@
 
 A program under ``opentelemetry-instrument`` trains a small model over a data loader: batch, forward, backward, AdamW.
 Blocks of steps with the instrumentor of ``torch`` and without it alternate in turning order, all else that follows
-steps is on. The figure is the difference of the fastest blocks of each way, by the CPU time of the thread: other work on
-the machine only adds to a block. The bounds are a bootstrap over rounds. What the I/O threads record later is not in it;
-between two blocks the program waits until they have.
+steps is on. The figure is the difference of the fastest blocks of each way, by the CPU time of the thread: other work
+on the machine only adds to a block. The bounds are a bootstrap over rounds. What the I/O threads record later is not in
+it; between two blocks the program waits until they have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import otel_rl
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor
 
 #: Steps of a block, and of the first one, which does not count.
-STEPS, WARM_UP = 40, 200
+STEPS, WARM_UP = 10, 200
 #: Seconds that the I/O threads get to record a block.
 RECORDING = 60
 #: Option of the program: where its samples go.
@@ -61,7 +61,7 @@ def program(rounds: int, output: Path) -> None:
             if way == "on":
                 instrumentor.instrument(skip_dep_check=True)
             otel_rl.flush(RECORDING)
-            _block(loader, model, optimizer, 5)
+            _block(loader, model, optimizer, STEPS)
             samples[way].append(_block(loader, model, optimizer, STEPS))
     output.write_text(json.dumps(samples))
 

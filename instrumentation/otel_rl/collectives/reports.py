@@ -124,6 +124,8 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Attribute the collectives from its beginning on to ``step``."""
+        if not self._concerns(step):
+            return
         opened, self._at_last_end = self._at_last_end, None
         if opened is not None and step.follows:
             self._open[step] = opened
@@ -134,6 +136,8 @@ class CollectiveReporter:
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
+        if not self._concerns(step):
+            return
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)
         before, after = opened.totals, self.recorder.totals()
@@ -166,6 +170,10 @@ class CollectiveReporter:
                 values[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] = slow.message_size
             name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
             step.note(name, values, slow.started + epoch_of_clock)
+
+    def _concerns(self, step: steps.Step) -> bool:
+        """Return False for a guessed step of a process that has no process group: many plain loops are one."""
+        return step.loop.source != LoopSource.GUESSED or first_use.is_counted or self.unseen.has_groups()
 
     def forked(self) -> None:
         """Begin at zero in a forked child."""
