@@ -17,6 +17,7 @@ from otel_rl.core import clock as wall_clock
 from otel_rl.core import own_cpu
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
 from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
@@ -70,6 +71,8 @@ class CollectiveReporter:
         self._costed: dict[SlotKey, int] = {}
         #: What was counted when each open step began; several loops may have one.
         self._open: WeakKeyDictionary[steps.Step, _Opened] = WeakKeyDictionary()
+        #: What was counted when the last guessed step ended: the next one begins there, and is opened later.
+        self._at_last_end: _Opened | None = None
 
     def start(self) -> None:
         """Follow the steps, and register the counters when the first collective comes."""
@@ -120,12 +123,21 @@ class CollectiveReporter:
         self._scope.observe(metric, observations)
 
     def step_opened(self, step: steps.Step) -> None:
-        """Attribute the collectives from here on to ``step``."""
+        """Attribute the collectives from its beginning on to ``step``."""
+        if not self._concerns(step):
+            return
+        opened, self._at_last_end = self._at_last_end, None
+        if opened is not None and step.follows:
+            self._open[step] = opened
+            self._share_slowest()
+            return
         self._share_slowest()
         self._open[step] = self._opened()
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
+        if not self._concerns(step):
+            return
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)
         before, after = opened.totals, self.recorder.totals()
@@ -134,9 +146,11 @@ class CollectiveReporter:
             ring.step_over(after.wait_time)
         if self.mode is not None:
             self.mode.step_closed(unseen, time.perf_counter() - step.started, step.loop)
-        if not step.rank_span.is_recording():
+        if step.loop.source == LoopSource.GUESSED:
+            self._at_last_end = self._opened()
+        if not step.takes_values:
             return
-        step.rank_span.set_attributes(
+        step.describe(
             {
                 attributes.TORCH_DISTRIBUTED_CALLS: after.calls - before.calls,
                 attributes.TORCH_DISTRIBUTED_BYTES: after.bytes - before.bytes,
@@ -145,7 +159,7 @@ class CollectiveReporter:
             }
         )
         if unseen:
-            step.rank_span.set_attribute(attributes.TORCH_DISTRIBUTED_UNSEEN, unseen)
+            step.describe({attributes.TORCH_DISTRIBUTED_UNSEEN: unseen})
         epoch_of_clock = wall_clock.now() - time.monotonic_ns()
         for slow in opened.slowest:
             values = {
@@ -155,7 +169,11 @@ class CollectiveReporter:
             if slow.message_size != UNKNOWN_SIZE:
                 values[attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE] = slow.message_size
             name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
-            step.rank_span.add_event(name, values, slow.started + epoch_of_clock)
+            step.note(name, values, slow.started + epoch_of_clock)
+
+    def _concerns(self, step: steps.Step) -> bool:
+        """Return False for a guessed step of a process that has no process group: many plain loops are one."""
+        return step.loop.source != LoopSource.GUESSED or first_use.is_counted or self.unseen.has_groups()
 
     def forked(self) -> None:
         """Begin at zero in a forked child."""
@@ -163,6 +181,7 @@ class CollectiveReporter:
         self._costed.clear()
         self._at_start = self._opened()
         self._open.clear()
+        self._at_last_end = None
 
     def _opened(self) -> _Opened:
         return _Opened(self.recorder.totals(), self.unseen.begin(), [])

@@ -47,6 +47,10 @@ class UnseenCollectives:
         """Return where the numbers are when a step begins, for :meth:`since` when it ends."""
         return Beginning(self._numbers(), self._explained_so_far(), self._blurs)
 
+    def has_groups(self) -> bool:
+        """Return whether there is a process group."""
+        return bool(self._numbers())
+
     def blur(self) -> None:
         """Give up every open step: something has moved the numbers by an unknown amount."""
         self._blurs += 1

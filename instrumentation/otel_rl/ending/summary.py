@@ -45,10 +45,9 @@ _A_WHILE = 10.0
 #: Follows "no step" where collectives were counted, and where an optimizer was made.
 _COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
 _LOOP = (
-    "a loop of your own, or of a trainer that otel-rl does not know, needs `with otel_rl.step(number):` around each"
-    " iteration"
+    "an optimizer was made, and none made a step after a backward pass; `with otel_rl.step(number):` around each"
+    " iteration marks the steps of any loop"
 )
-_LIGHTNING = "; in Lightning a callback opens it, see docs/trainers.md of otel-rl"
 #: Follows the cost of otel-rl itself, where that is high.
 _CHEAPER = (
     "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
@@ -127,8 +126,7 @@ def _hint_of_steps() -> str:
         how = _LOOP
     else:
         return ""
-    is_lightning = not {"lightning.pytorch", "pytorch_lightning"}.isdisjoint(sys.modules)
-    return f" ({how}{_LIGHTNING if is_lightning else ''})"
+    return f" ({how})"
 
 
 def _without_spans(telemetry: Telemetry) -> str:

@@ -39,11 +39,11 @@ def _opened(step: steps.Step) -> None:
 def _closing(step: steps.Step) -> None:
     record_recompilations(step)
     collected, compiled = _began.pop(step, (pauses.total, compilations.seconds))
-    if step.rank_span.is_recording():
+    if step.takes_values:
         values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
         if compilations.seconds > compiled:
             values[attributes.RL_LOOP_COMPILE_TIME] = compilations.seconds - compiled
-        step.rank_span.set_attributes(values)
+        step.describe(values)
 
 
 def record_recompilations(step: steps.Step | None = None) -> None:

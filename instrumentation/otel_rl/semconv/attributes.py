@@ -444,6 +444,9 @@ RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 RL_LOOP_NAME: Final = "rl.loop.name"
 """Name that the program gave the loop, where a process runs several at once."""
 
+RL_LOOP_SOURCE: Final = "rl.loop.source"
+"""Source of the beginnings and ends of the loop's iterations."""
+
 RL_LOSS_TYPE: Final = "rl.loss.type"
 """Kind of loss, in the words of the trainer."""
 
@@ -1117,6 +1120,17 @@ class RlLauncherValues:
     """A Kubernetes operator."""
     NONE: Final = "none"
     """Started by hand."""
+
+
+class RlLoopSourceValues:
+    """Known values of `rl.loop.source`."""
+
+    GIVEN: Final = "given"
+    """The program marks its steps."""
+    KNOWN: Final = "known"
+    """An instrumented trainer says where they begin and end."""
+    GUESSED: Final = "guessed"
+    """Guessed from optimizer steps, backward passes and data loaders."""
 
 
 class RlPhaseValues:

@@ -347,6 +347,7 @@ RL_LOOP: Final = definitions.SpanDefinition(
         attributes.RL_RUN_ID,
         attributes.RL_RUN_ATTEMPT,
         attributes.RL_LOOP_NAME,
+        attributes.RL_LOOP_SOURCE,
         attributes.RL_MODEL_NAME,
         attributes.RL_LOSS_TYPE,
         attributes.RL_TRAIN_BATCH_SIZE,
@@ -374,6 +375,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
     attributes=(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_LOOP_NAME,
+        attributes.RL_LOOP_SOURCE,
         attributes.RL_RANK,
         attributes.TORCH_DISTRIBUTED_CALLS,
         attributes.TORCH_DISTRIBUTED_BYTES,

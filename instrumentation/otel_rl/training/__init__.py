@@ -4,6 +4,9 @@
 ``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``guessed_loop``       the loop of the guessed steps, whose spans begin late
+``guessed_records``    spans and values of a guessed step, recorded when it has ended
+``guessed_steps``      steps of a loop that says nothing of them
 ``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which

@@ -63,4 +63,4 @@ def _contribute(step: steps.Step) -> None:
         whole = _together(calls)
         values: dict[str, Any] = {**whole.counts}
         values.update({name: total / number for name, (total, number) in whole.seconds.items()})
-        step.rank_span.set_attributes(values)
+        step.describe(values)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.core import own_cpu
 from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import lifecycle
 from otel_rl.training import steps
 
@@ -28,6 +29,8 @@ WARM_UP_STEPS = 5
 MINIMUM_STEPS = 10
 #: Shortest duration of those steps, in seconds. Our threads export every 5 and 15 s: within less, one export decides.
 MINIMUM_SECONDS = 30.0
+#: Seconds between two readings of guessed steps: nobody has asked for these, and reading is a good part of their cost.
+APART = 0.02
 _SECONDS_PER_NS = 1e-9
 
 
@@ -69,6 +72,8 @@ class StepCosts:
         self._steps = 0
         self._last: CpuSums | None = None
         self._warmed_up: CpuSums | None = None
+        #: The next reading is that of a single step.
+        self._is_of_one = True
 
     @property
     def share(self) -> float | None:
@@ -85,23 +90,32 @@ class StepCosts:
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was spent since the previous step on the span of ``step``."""
+        self._steps += 1
+        last = self._last
+        if last is not None and step.loop.source == LoopSource.GUESSED and time.perf_counter() < last.wall + APART:
+            # Its span gets nothing: the next reading is of several steps.
+            self._is_of_one = False
+            return
+        self._measure(step)
+
+    def _measure(self, step: steps.Step) -> None:
         now, before = self._read(), self._last
         self._last = now
-        if before is not None and step.rank_span.is_recording():
+        is_of_one, self._is_of_one = self._is_of_one, True
+        if before is not None and is_of_one and step.takes_values:
             spent = now.since(before)
-            step.rank_span.set_attributes(
+            step.describe(
                 {
                     attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
                     attributes.RL_LOOP_CPU_TIME: spent.cpu,
                 }
             )
-        self._steps += 1
-        if self._steps == WARM_UP_STEPS:
+        if self._warmed_up is None and self._steps >= WARM_UP_STEPS:
             self._warmed_up = now
 
     def forget(self) -> None:
         """Begin anew in a forked child, which measures its own steps."""
-        self._steps, self._last, self._warmed_up = 0, None, None
+        self._steps, self._last, self._warmed_up, self._is_of_one = 0, None, None, True
 
 
 _costs = StepCosts()

@@ -93,6 +93,8 @@ class Source(IntEnum):
     SWANLAB = 8
     TRACKIO = 9
     TENSORBOARD = 10
+    #: What PyTorch itself knows of a guessed step.
+    TORCH = 11
 
 
 class ScalarSink:
@@ -125,15 +127,21 @@ class ScalarSink:
         iteration: int | None,
         values: Mapping[str, Any],
         first: int | None = None,
+        *,
+        context: Context | None = None,
+        timestamp: int | None = None,
     ) -> None:
-        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on.
+
+        ``context`` and ``timestamp``, in ns since the epoch, are those of the caller unless given.
+        """
         calling = self._calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
         if owned:
             body, numbers = _exact(owned)
-            context, timestamp = get_current(), clock.now()
+            context, timestamp = context or get_current(), timestamp or clock.now()
             # A gauge has one value per export: of several log calls that are recorded together, the last one's.
             for key, value in numbers.items():
                 # Taken out first: keys of one metric are measured in the order in which they were logged last.

@@ -6,8 +6,8 @@ iteration, and of how often the numbering of the loop began anew. Every rank see
 the (synthetic) root, so a ratio sampler decides alike everywhere. A worker without a rank shares no step: its
 ``rl.rank.step`` begins a trace of its own, linked to the run.
 
-A :class:`Loop` is one sequence of steps: a call of ``train()``, or a loop of the program's own. Several loops can have
-a step open at once. :func:`where` answers which step a caller is in.
+A :class:`Loop` is one sequence of steps: a call of ``train()``, a loop of the program's own, or steps that are guessed.
+Several loops can have a step open at once. :func:`where` answers which step a caller is in.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle, run_span, sampling
 from otel_rl.telemetry.context import attach, detach
@@ -70,6 +71,8 @@ class Step(PhaseDurations):
         self.loop = loop
         self.restarts = loop.restarts
         self.started = begins.counter
+        #: It begins where the step before it has ended, though it may be opened later.
+        self.follows = begins is loop.ended
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
@@ -108,6 +111,19 @@ class Step(PhaseDurations):
         """How many phases and parts have asked for a span."""
         return sum(tuple(self._spans.values()))
 
+    @property
+    def takes_values(self) -> bool:
+        """Whether the span of this rank takes values and events."""
+        return self.rank_span.is_recording()
+
+    def describe(self, values: Mapping[str, Any]) -> None:
+        """Put ``values`` on the span of this rank."""
+        self.rank_span.set_attributes(values)
+
+    def note(self, event: str, values: Mapping[str, Any], timestamp: int) -> None:
+        """Put an event on the span of this rank; ``timestamp`` in ns since the epoch."""
+        self.rank_span.add_event(event, values, timestamp)
+
     def take_span(self, kind: str, limit: int) -> bool:
         """Return whether this is among the first ``limit`` spans of ``kind`` in this step."""
         number = self._spans[kind] = self._spans.get(kind, 0) + 1
@@ -126,8 +142,21 @@ class Step(PhaseDurations):
 
         The root begins with the wait for the batch, where there was one.
         """
+        self.thinned = not step_sampling.has_its_turn(process_identity.current(), self.iteration)
+        self.begin_spans(waiting_since)
+        if self.loop.is_current:
+            self._token = attach(self.context)
+        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
+        # One of them may add others, which begin with the next step.
+        for opener in tuple(openers.callbacks):
+            with _OPENER:
+                opener(self)
+        if waiting_since is not None:
+            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
+
+    def begin_spans(self, waiting_since: Moment | None) -> None:
+        """Start the spans of the step, and make the context that what belongs to it has."""
         identity = process_identity.current()
-        self.thinned = not step_sampling.has_its_turn(identity, self.iteration)
         root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
@@ -143,14 +172,6 @@ class Step(PhaseDurations):
             context = baggage.set_baggage(attributes.RL_RUN_ID, identity.id, context)
         self.context = context
         self.trace_id = current.get_span_context().trace_id
-        self._token = attach(context)
-        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
-        # One of them may add others, which begin with the next step.
-        for opener in tuple(openers.callbacks):
-            with _OPENER:
-                opener(self)
-        if waiting_since is not None:
-            deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def abandon(self) -> None:
         """Undo an opening that has failed, e.g. by a signal handler: it is neither current nor in the ring."""
@@ -161,6 +182,13 @@ class Step(PhaseDurations):
         if self._token is not None:
             detach(self._token)
 
+    def discard(self) -> None:
+        """End it as if it had not begun: nothing of it is recorded."""
+        for contributor in contributors.callbacks:
+            with _CONTRIBUTOR:
+                contributor(self)
+        self.abandon()
+
     def _open_root(self, identity: process_identity.ProcessIdentity, start_time: int) -> Span | None:
         """Start or imitate the root of the trace that the ranks share; None in a process that shares none."""
         if identity.steps_key is None:
@@ -168,6 +196,7 @@ class Step(PhaseDurations):
         values = {
             attributes.RL_LOOP_ITERATION: self.iteration,
             attributes.RL_LOOP_NAME: self.loop.name,
+            attributes.RL_LOOP_SOURCE: self.loop.source,
             attributes.RL_RUN_ID: identity.id,
             attributes.RL_RUN_ATTEMPT: identity.attempt,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
@@ -194,6 +223,7 @@ class Step(PhaseDurations):
         values = {
             attributes.RL_LOOP_ITERATION: self.iteration,
             attributes.RL_LOOP_NAME: self.loop.name,
+            attributes.RL_LOOP_SOURCE: self.loop.source,
             attributes.RL_RANK: process_identity.current().rank,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
         }
@@ -260,11 +290,19 @@ class Loop:
 
     #: True for the loop of a trainer, which logs the rewards of its steps itself.
     logs_rewards = False
+    #: Who says where its steps begin and end.
+    source: LoopSource = LoopSource.GIVEN
+    #: What its steps are.
+    step_class: type[Step] = Step
+    #: Its step is the current span of what runs in the thread or task that opens it.
+    is_current = True
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
         self.attributes: Mapping[str, Any] = attributes or {}
         self.step: Step | None = None
+        #: When its last step has ended, where that was told.
+        self.ended: Moment | None = None
         #: The iteration begun last, and how often one began that was not higher than the one before it.
         self.last, self.restarts = -1, 0
         #: Which of the loops without a name it is, in the order of their first steps; 0 for one with a name.
@@ -287,10 +325,12 @@ class Loop:
         """
         global _last_begun, _last_iteration
         with guard("steps.begin"):
+            if self.source is not LoopSource.GUESSED:
+                stop_guessing()
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
-            elif self.last < 0:
+            elif self.last < 0 and self.source is not LoopSource.GUESSED:
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
             _failures.clear()
@@ -298,7 +338,7 @@ class Loop:
             _begun.add(self)
             if not enabled():
                 return None
-            step = Step(iteration, scope, self, at or deferral.now())
+            step = self.step_class(iteration, scope, self, at or deferral.now())
             try:
                 step.open(waiting_since)
             except BaseException:
@@ -318,6 +358,7 @@ class Loop:
         """Close the open step, if there is one; ``at`` says when it ended, unless now."""
         step, self.step = self.step, None
         if step is not None:
+            self.ended = at
             note_failure(error, step)
             if self in _open:
                 _open.remove(self)
@@ -325,6 +366,16 @@ class Loop:
                 return
             with guard("steps.finish"):
                 step.close(error, at)
+
+    def discard(self) -> None:
+        """Take back the open step, if there is one: it was no step."""
+        step, self.step = self.step, None
+        self.ended = None
+        if self in _open:
+            _open.remove(self)
+        if step is not None and step.is_own:
+            with guard("steps.discard"):
+                step.discard()
 
     def run_context(self) -> Context:
         """Mark the loop as running and return the current context with it: the loop of all that runs in there."""
@@ -356,6 +407,8 @@ _last_iteration: int | None = None
 _last_begun: ref[Loop] | None = None
 #: Loops of this process that have had a step and may have another. A call of ``train()`` that has returned may not.
 _begun: WeakSet[Loop] = WeakSet()
+#: False from the first step on that the program or a trainer has opened in this process: none is guessed any more.
+may_guess = True
 
 
 def loop_for_next_step(name: str | None = None) -> Loop:
@@ -381,11 +434,28 @@ def begin(iteration: int, scope: Scope, loop: Loop | None = None) -> Step | None
     return loop.begin(iteration, scope)
 
 
+def stop_guessing() -> None:
+    """Guess no step of this process from now on: who knows them speaks, which opens the first one or is about to.
+
+    A guessed step that is open is taken back. :meth:`Loop.begin` calls this for every loop that is no guess.
+    """
+    global may_guess
+    if may_guess:
+        may_guess = False
+        for loop in [loop for loop in _open if loop.source is LoopSource.GUESSED]:
+            loop.discard()
+            loop.retire()
+
+
 def finish() -> None:
     """Close what is open when the process ends: a step that nothing has ended is not completed."""
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         loop = _open.pop()
+        if loop.source is LoopSource.GUESSED:
+            # What follows the last step looks like the beginning of another one.
+            loop.discard()
+            continue
         step = loop.step
         if step is not None:
             step.is_completed = False
@@ -512,6 +582,8 @@ _MAXIMUM_FAILURES = 64
 
 
 def _forget() -> None:
+    global may_guess
+    may_guess = True
     for loop in _open:
         loop.forget()
     _open.clear()

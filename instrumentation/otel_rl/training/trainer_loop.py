@@ -10,6 +10,7 @@ from opentelemetry.context import get_current
 
 from otel_rl.core import own_cpu
 from otel_rl.semconv import metrics, spans
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, guard, lifecycle
 from otel_rl.telemetry.context import attach, detach
@@ -56,6 +57,7 @@ class TrainerLoop(steps.Loop):
     """The steps of one call of ``train()``, and their phases."""
 
     logs_rewards = True
+    source = LoopSource.KNOWN
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, attributes)
@@ -74,6 +76,7 @@ class TrainerLoop(steps.Loop):
 
     def enter(self) -> TrainerLoop:
         """Make this the loop of everything that runs in this thread or task from here on."""
+        steps.stop_guessing()
         self._token = attach(self.run_context())
         running_loops.append(self)
         return self

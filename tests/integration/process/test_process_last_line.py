@@ -234,34 +234,44 @@ optimizer = torch.optim.AdamW(model.parameters())
 for number in range(3):
     with {around}:
         model(torch.randn(1, 2)).sum().backward()
-        optimizer.step()
+        {step}
 """
+PLAIN, GIVEN = "contextlib.nullcontext()", "otel_rl.step(number)"
+#: A loop that moves its parameters itself, beside an optimizer that it has made.
+BY_HAND = "[parameter.data.sub_(parameter.grad) for parameter in model.parameters()]"
 
 
-@pytest.mark.parametrize("is_lightning", [False, True])
-def test_a_plain_loop_of_torch_is_told_how_to_mark_its_steps(programs: Programs, is_lightning: bool) -> None:
-    text = TORCH_LOOP.format(around="contextlib.nullcontext()")
-    line = _line(programs, text + "sys.modules['lightning.pytorch'] = types" * is_lightning)
+def test_an_optimizer_that_is_made_and_not_used_is_told_how_to_mark_steps(programs: Programs) -> None:
+    line = _line(programs, TORCH_LOOP.format(around=PLAIN, step=BY_HAND))
 
-    assert line.startswith(
-        "otel-rl: recorded no step (a loop of your own, or of a trainer that otel-rl does not know, "
-    )
-    assert ("in Lightning a callback opens it" in line) is is_lightning
+    assert line.startswith("otel-rl: recorded no step (an optimizer was made, and none made a step after a backward")
     assert "no supported" not in line
 
 
-@pytest.mark.parametrize(("around", "expected"), [("contextlib.nullcontext()", True), ("otel_rl.step(number)", False)])
+@pytest.mark.parametrize(
+    ("around", "step", "expected"),
+    [(PLAIN, BY_HAND, True), (GIVEN, BY_HAND, False), (PLAIN, "optimizer.step()", False)],
+)
 def test_the_report_says_that_a_program_which_trained_opened_no_step(
-    programs: Programs, around: str, expected: bool
+    programs: Programs, around: str, step: str, expected: bool
 ) -> None:
-    _line(programs, TORCH_LOOP.format(around=around) + "otel_rl.event('trained')\n")
+    _line(programs, TORCH_LOOP.format(around=around, step=step) + "otel_rl.event('trained')\n")
     report = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root)
 
     assert ("No step was recorded, although the program made an optimizer" in report.err) is expected, report.err
 
 
-def test_a_plain_loop_of_torch_with_steps_is_told_nothing_of_it(programs: Programs) -> None:
-    assert "no step" not in _line(programs, TORCH_LOOP.format(around="otel_rl.step(number)"))
+@pytest.mark.parametrize("around", [PLAIN, GIVEN])
+def test_a_plain_loop_of_torch_is_told_nothing_of_steps(programs: Programs, around: str) -> None:
+    assert "no step" not in _line(programs, TORCH_LOOP.format(around=around, step="optimizer.step()"))
+
+
+def test_the_page_says_once_that_steps_are_guessed(programs: Programs) -> None:
+    for around, times in ((GIVEN, 0), (PLAIN, 1)):
+        _line(programs, TORCH_LOOP.format(around=around, step="optimizer.step()"))
+        programs.run(SCRIPTS / "otel-rl", "report", programs.store.root, "-o", "page.html")
+        page = (programs.directory / "page.html").read_text()
+        assert page.count("steps are guessed from optimizer steps") == times
 
 
 def test_a_program_that_only_runs_a_model_of_torch_is_not_told_of_steps(programs: Programs) -> None:

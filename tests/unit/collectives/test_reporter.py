@@ -7,12 +7,14 @@ import types
 
 import pytest
 
+from otel_rl.collectives import first_use
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.collectives.reports import COST_MARKED_NS, COST_NS, CollectiveReporter
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import TorchDistributedSourceValues as Source
-from otel_rl.telemetry import Scope
+from otel_rl.telemetry import Scope, deferral
 from otel_rl.training import steps
+from otel_rl.training.guessed_loop import GuessedLoop
 
 
 class Tensor:
@@ -175,3 +177,43 @@ def test_counters_carry_operation_group_size_and_source(recorded, group):
     assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_IO.name])[0].value == 200
     assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_WAIT_TIME.name])[0].value >= 2e-3
     assert ours(found[metrics.TORCH_DISTRIBUTED_COLLECTIVE_HOST_TIME.name])[0].value > 0
+
+
+def test_a_guessed_step_has_the_collectives_since_the_one_before_though_it_is_opened_later(recorded, group):
+    loop, scope = GuessedLoop(), Scope("test")
+    group.allreduce([Tensor()], None).wait()
+    loop.begin(1, scope, deferral.now())
+    ended = deferral.now()
+    loop.finish(at=ended)
+    for _ in range(3):
+        group.allreduce([Tensor()], None).wait()
+    loop.begin(2, scope, ended)
+    group.allreduce([Tensor()], None).wait()
+    loop.finish(at=deferral.now())
+
+    first, second = (span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type)
+    assert first.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 0
+    assert second.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 4
+    assert len(second.events) == 2
+
+
+def test_what_an_evaluation_before_a_guessed_step_has_communicated_is_no_part_of_it(recorded, group):
+    loop, scope = GuessedLoop(), Scope("test")
+    group.allreduce([Tensor()], None).wait()
+    loop.begin(1, scope, deferral.now())
+    loop.finish(at=deferral.now())
+    group.allreduce([Tensor()], None).wait()
+    loop.begin(2, scope, deferral.now())
+    loop.finish(at=deferral.now())
+
+    second = [span for span in recorded.spans if span.name == spans.RL_RANK_STEP.type][-1]
+    assert second.attributes[attributes.TORCH_DISTRIBUTED_CALLS] == 0
+
+
+def test_a_guessed_step_of_a_process_without_a_group_says_nothing_of_collectives(recorded, reporter, monkeypatch):
+    monkeypatch.setattr(first_use, "is_counted", False)
+    loop = GuessedLoop()
+    loop.begin(1, Scope("test"))
+    loop.finish()
+
+    assert attributes.TORCH_DISTRIBUTED_CALLS not in recorded.span(spans.RL_RANK_STEP.type).attributes

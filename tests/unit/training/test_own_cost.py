@@ -8,6 +8,7 @@ from otel_rl.ending import summary
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope
 from otel_rl.training import own_cost, steps
+from otel_rl.training.guessed_loop import GuessedLoop
 from otel_rl.training.own_cost import (
     MINIMUM_SECONDS,
     MINIMUM_STEPS,
@@ -155,3 +156,15 @@ def test_the_clocks_of_the_process_give_sums_that_grow():
     assert spent.wall > 0
     assert spent.cpu > 0
     assert min(spent) >= 0
+
+
+@pytest.mark.parametrize(("apart", "is_measured"), [(0.0, True), (3600.0, False)])
+def test_guessed_steps_that_follow_each_other_at_once_are_measured_together(recorded, monkeypatch, apart, is_measured):
+    monkeypatch.setattr(own_cost, "APART", apart)
+    costs, loop = StepCosts(), GuessedLoop()
+    for iteration in (1, 2):
+        costs.step_opened(loop.begin(iteration, _scope))
+        costs.step_closing(loop.step)
+        loop.finish()
+    found = [span.attributes for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
+    assert [attributes.RL_LOOP_CPU_TIME in values for values in found] == [is_measured] * 2

@@ -43,14 +43,14 @@ _TRAINERS = _Kind(
         "composer",
         "fastai",
     ),
-    "steps and what it logs",
-    f"{_ENDS}; `with otel_rl.step(number):` around each iteration",
+    "its step numbers and what it logs",
+    f"{_ENDS}, steps guessed from optimizer steps; `with otel_rl.step(number):` around each iteration",
 )
 #: Also beneath trainers that are covered: named only where there is none.
 _LOOPS = _Kind(
     ("accelerate", "deepspeed"),
-    "steps of a loop of your own",
-    f"{_ENDS}; `with otel_rl.step(number):` around each iteration",
+    "step numbers and phases of a loop of your own",
+    f"{_ENDS}, steps guessed from optimizer steps; `with otel_rl.step(number):` around each iteration",
 )
 _AGENTS = _Kind(
     (

@@ -10,6 +10,7 @@ from otel_rl.report.core.statistics import BinnedSeries, Cell, Largest, Spread
 from otel_rl.report.core.totals import combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.reader.otlp_values import int_or_none
 
@@ -107,6 +108,8 @@ class Steps:
         self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
         self.slowest_collectives: Largest[SlowCollective] = Largest(_SLOWEST)
         self.loops = 0
+        #: True where neither the program nor a trainer says where they begin and end.
+        self.guessed = False
         #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
         self.unseen = Cell()
         #: Length of the steps on each rank whose collectives were all seen.
@@ -171,6 +174,7 @@ class Steps:
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
         if iteration is None:
             return
+        self.guessed |= span.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED
         rank = int_or_none(span.attributes.get(names.RL_RANK))
         rank = span.process.rank if rank is None else rank
         waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)

@@ -31,8 +31,8 @@ def _no_steps(collected: Collected) -> list[Finding]:
     if program.trains or not any(one.get("steps_missing") and one.get("ended_unix_nano") for one in manifests):
         return []
     text = (
-        "No step was recorded, although the program made an optimizer: a loop of your own, or of a trainer that otel-rl"
-        " does not know, needs `with otel_rl.step(number):` around each iteration."
+        "No step was recorded, although the program made an optimizer: none of its steps followed a backward pass."
+        " `with otel_rl.step(number):` around each iteration marks the steps of any loop."
     )
     return [Finding("no_steps", Severity.NOTICE, text, "steps")]
 

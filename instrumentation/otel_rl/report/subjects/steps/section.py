@@ -16,16 +16,27 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.steps import Steps
 
+#: Said of steps that neither the program nor a trainer has marked.
+_GUESSED = (
+    "The steps are guessed from optimizer steps: one begins where the one before has ended, and forward passes are"
+    " known where a data loader has given the batch."
+)
+
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Return step time by phase, or durations of phases where no step was traced."""
     steps = collected.steps
-    filler = "Steps come from a supported trainer, or from otel_rl.step() around each iteration of your own loop."
+    filler = (
+        "Steps come from a supported trainer or from otel_rl.step() around each iteration of your own loop, or are"
+        " guessed from the optimizer steps of PyTorch."
+    )
     section = Section("steps", "Where step time goes", filler)
     if not steps.ranks:
         return _without_steps(section, collected)
     section.lead = "Time of each step by phase, mean over the ranks; every phase without the phases inside it."
     section.lead += _between_phases(steps)
+    if steps.guessed:
+        section.lead += f" {_GUESSED}"
     section.blocks.append(PageBlock(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(PageBlock(table=step_tables.phases(steps)))
     stages = stages_table(collected)
@@ -46,7 +57,8 @@ def _between_phases(steps: Steps) -> str:
     count = steps.lengths.cell.count
     waited, uncovered = steps.waits.cell.total / count, steps.uncovered.cell.total / count
     share = uncovered / steps.lengths.cell.mean if steps.lengths.cell.mean else 0.0
-    text = f" Between steps a rank waits {human.duration(waited)} for data on average." if waited else ""
+    where = "In a step" if steps.guessed else "Between steps"
+    text = f" {where} a rank waits {human.duration(waited)} for data on average." if waited else ""
     return f"{text} {human.duration(uncovered)} of a step ({human.percent(share)}) are in no phase (uncovered)."
 
 

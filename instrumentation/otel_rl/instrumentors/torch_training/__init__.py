@@ -1,0 +1,27 @@
+"""Instrumentation of PyTorch itself, for training loops that no other instrumentor knows.
+
+Steps are guessed (:mod:`otel_rl.training.guessed_steps`) from the hooks that PyTorch has for all optimizers, from
+``torch.autograd.backward``, which every backward pass goes through, and from the batches of its data loaders. They end
+when a trainer or the program itself speaks of steps.
+
+Nothing that a compiled graph contains is patched: no module, and no function that computes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class TorchTrainingInstrumentor(Instrumentor):
+    """Hooks all optimizers; patches ``backward`` and the iterators of data loaders."""
+
+    library = "torch_training"
+    requirements: ClassVar = ("torch >= 2.4, < 3", "torchdata >= 0.8, < 1")
+    modules: ClassVar = {
+        "torch.optim.optimizer": "patch:patch_optimizer",
+        "torch.autograd": "patch:patch_autograd",
+        "torch.utils.data.dataloader": "patch:patch_dataloader",
+        "torchdata.stateful_dataloader.stateful_dataloader": "patch:patch_stateful_dataloader",
+    }

@@ -1,0 +1,122 @@
+"""Hooks of all optimizers, and wrappers of ``torch.autograd.backward`` and of the iterators of data loaders."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+from otel_rl.instrumentors.dynamo import outside_dynamo
+from otel_rl.instrumentors.torch_training import readings
+from otel_rl.telemetry import Scope, deferral
+from otel_rl.training import steps
+from otel_rl.training.guessed_steps import GuessedSteps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+    Function = Callable[..., Any]
+
+scope = Scope("torch_training")
+guesses = GuessedSteps(scope, readings)
+_SITE = guard("torch_training")
+_begin_step = own_cpu.timed("torch_training.optimizer_begins", guesses.optimizer_begins)
+_end_step = own_cpu.timed("torch_training.optimizer_ended", guesses.optimizer_ended)
+_begin_backward = own_cpu.timed("torch_training.backward_begins", guesses.backward_begins)
+_end_backward = own_cpu.timed("torch_training.backward_ended", guesses.backward_ended)
+_take_batch = own_cpu.timed("torch_training.batch_arrived", guesses.batch_arrived)
+
+
+def patch_optimizer(module: ModuleType, patches: Patches) -> None:
+    """Set hooks for all optimizers: those of subclasses, and those made before."""
+    for handle in (
+        module.register_optimizer_step_pre_hook(_optimizer_begins),
+        module.register_optimizer_step_post_hook(_optimizer_ended),
+    ):
+        patches.on_restore(handle.remove)
+    patches.on_restore(guesses.stop)
+
+
+def patch_autograd(module: ModuleType, patches: Patches) -> None:
+    """Follow all backward passes: ``Tensor.backward`` looks the function up in this module."""
+    patches.replace(module, "backward", _following_backward, required=True)
+
+
+def patch_dataloader(module: ModuleType, patches: Patches) -> None:
+    """Follow the iterators of data loaders, with and without worker processes."""
+    patches.replace(module, "_BaseDataLoaderIter.__next__", _following_next, required=True)
+
+
+def patch_stateful_dataloader(module: ModuleType, patches: Patches) -> None:
+    """Follow the iterators of ``torchdata``, which has its own."""
+    patches.replace(module, "_StatefulBaseDataLoaderIter.__next__", _following_next)
+
+
+def _optimizer_begins(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if steps.may_guess:
+        try:
+            # The first argument is the optimizer.
+            closure = args[1] if len(args) > 1 else kwargs.get("closure")
+            outside_dynamo(_begin_step, optimizer, callable(closure))
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+
+
+def _optimizer_ended(optimizer: Any, *_: Any) -> None:
+    if steps.may_guess:
+        try:
+            outside_dynamo(_end_step, optimizer)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+
+
+def _following_backward(original: Function) -> Function:
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        is_followed = False
+        if steps.may_guess:
+            try:
+                is_followed = outside_dynamo(_begin_backward, args[0] if args else kwargs.get("tensors"))
+            except Exception as ours:  # noqa: BLE001 - counted
+                _SITE.handle(ours)
+        if not is_followed:
+            return original(*args, **kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            outside_dynamo(_end_backward, error)
+            raise
+        try:
+            outside_dynamo(_end_backward)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+        return result
+
+    return backward
+
+
+def _following_next(original: Function) -> Function:
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:  # noqa: N807 - it takes its place
+        if not steps.may_guess:
+            return original(self)
+        since = deferral.now()
+        try:
+            batch = original(self)
+        except StopIteration:
+            with _SITE:
+                guesses.loader_ended(id(self._dataset))
+            raise
+        try:
+            _take_batch(id(self._dataset), since, batch, learns=torch.is_grad_enabled())
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+        return batch
+
+    return __next__

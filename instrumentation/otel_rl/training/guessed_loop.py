@@ -1,0 +1,82 @@
+"""The loop of the guessed steps, and a step whose spans begin when somebody asks for them.
+
+The work that a step takes on the program's thread is not expected by anybody who has not marked one. Nothing of a
+guessed step is current, so its ids and spans are needed by what is recorded inside of it only, if there is such, and by
+the I/O thread that records its end.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_rl.telemetry import Scope
+    from otel_rl.telemetry.deferral import Moment
+
+#: What :meth:`otel_rl.training.steps.Step.begin_spans` sets.
+_OF_SPANS = ("root", "rank_span", "context", "trace_id")
+
+
+class GuessedStep(steps.Step):
+    """A step without spans until one of the attributes that need them is read."""
+
+    def __init__(self, iteration: int, scope: Scope, loop: steps.Loop, begins: Moment) -> None:
+        super().__init__(iteration, scope, loop, begins)
+        self._values: dict[str, Any] = {}
+        self._notes: list[tuple[str, Mapping[str, Any], int]] = []
+        self._beginning = allocate_lock()
+        for name in _OF_SPANS:
+            delattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Begin the spans where one of the attributes is read for the first time."""
+        if name not in _OF_SPANS:
+            raise AttributeError(name)
+        with self._beginning:
+            if name not in vars(self):
+                self.root = self.rank_span = INVALID_SPAN
+                super().begin_spans(None)
+        return vars(self)[name]
+
+    def begin_spans(self, waiting_since: Moment | None) -> None:
+        """Leave it to whoever reads one of them."""
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether its span is recorded."""
+        return not self.thinned
+
+    def describe(self, values: Mapping[str, Any]) -> None:
+        """Keep ``values`` for the span of this rank."""
+        self._values.update(values)
+
+    def note(self, event: str, values: Mapping[str, Any], timestamp: int) -> None:
+        """Keep an event for the span of this rank."""
+        self._notes.append((event, values, timestamp))
+
+    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        self.rank_span.set_attributes(self._values)
+        for note in self._notes:
+            self.rank_span.add_event(*note)
+        super()._record(seconds, error, end_time)
+
+
+class GuessedLoop(steps.Loop):
+    """The guessed steps of a process."""
+
+    source = LoopSource.GUESSED
+    is_current = False
+    step_class = GuessedStep
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """That of no loop which is known: those are numbered on every rank as if nothing had been guessed."""
+        return ("guessed",)

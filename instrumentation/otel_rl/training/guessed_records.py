@@ -1,0 +1,107 @@
+"""What is recorded of a guessed step when it has ended: spans of its parts, and the values that torch itself knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops
+from otel_rl.training import step_sampling
+from otel_rl.training.scalars import Source, sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.telemetry import Scope
+    from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.steps import Step
+
+    #: A part of a step, such as a forward pass, that is over: what it is, when it began and ended.
+    TimedPart = tuple[SpanDefinition, Moment, Moment]
+
+#: Spans per step of each kind of part; the histogram has all.
+SPANS_PER_STEP = 3
+
+
+class LoaderSums:
+    """What one data loader has given for a step: samples, and tokens where it has any."""
+
+    __slots__ = ("samples", "tokens")
+
+    def __init__(self) -> None:
+        self.samples = self.tokens = 0
+
+    def add(self, samples: int | None, tokens: int) -> None:
+        """Add a batch; of one without a shape nothing is known."""
+        self.samples += samples or 0
+        self.tokens += tokens
+
+
+class Seen(NamedTuple):
+    """What was seen of a step; it holds no memory of the program."""
+
+    parts: list[TimedPart]
+    #: By the identity of their data, in the order of their first batches.
+    loaders: dict[int, LoaderSums]
+    learning_rate: float | None
+    loss: float | None
+    ended: Moment
+
+
+def record(scope: Scope, step: Step, seen: Seen) -> None:
+    """Record the step's parts and values; runs on an I/O thread where there is one."""
+    for part in seen.parts:
+        _record_part(scope, step, *part)
+    seconds = seen.ended.counter - step.started
+    values = dict(_values(seen, seconds))
+    tokens = sum(loader.tokens for loader in seen.loaders.values())
+    if tokens:
+        scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
+    if process_identity.current().leads:
+        scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
+        sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=seen.ended.wall)
+        return
+    # The exact values of the leading rank are the run's; throughput is each rank's own.
+    for key, value in _throughput(seen, seconds):
+        scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: key}, step.context)
+
+
+def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
+    step.add_duration(definition.type, scope, ended.counter - began.counter)
+    if not step.take_span(definition.type, SPANS_PER_STEP):
+        return
+    if step.thinned:
+        drops.count(Signal.TRACES, step_sampling.THINNED)
+        return
+    values: dict[str, Any] = {
+        names.RL_PHASE: definition.type.removeprefix("rl."),
+        names.RL_LOOP_ITERATION: step.iteration,
+    }
+    span = scope.start_span(definition, attributes=values, context=step.context, start_time=began.wall)
+    scope.end_span(span, None, ended.wall)
+
+
+def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield what the step is known by, under the keys that trainers log it as."""
+    if seen.learning_rate is not None:
+        yield "learning_rate", seen.learning_rate
+    if seen.loss is not None:
+        yield "loss", seen.loss
+    yield from _throughput(seen, seconds)
+
+
+def _throughput(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield samples and tokens of this rank; loaders after the first are numbered."""
+    for number, loader in enumerate(seen.loaders.values(), 1):
+        place = f"/loader_{number}" if number > 1 else ""
+        if loader.samples:
+            yield f"batch_size{place}", loader.samples
+        if seconds > 0:
+            if loader.samples:
+                yield f"samples_per_second{place}", loader.samples / seconds
+            if loader.tokens:
+                yield f"tokens_per_second{place}", loader.tokens / seconds

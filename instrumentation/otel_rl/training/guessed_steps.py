@@ -1,0 +1,295 @@
+"""Steps of a loop that says nothing of them, guessed from its optimizers, backward passes and data loaders.
+
+The leader is the optimizer with most parameters. A step is its first ``step()`` that ends after a backward pass has
+begun since the one before. So one step is counted where parameters move once: with accumulation, with several
+optimizers, with closures, where a ``step()`` calls that of its base class, and where a wrapper calls it once per group
+of parameters.
+
+A step begins where the one before has ended, or an evaluation since: a data loader that was read to its end without
+gradients. It is opened with its first backward pass, since what follows the last step of a program looks like the
+beginning of another one until then. It is never current: a span of the program that is open at its end would put it
+back afterwards. Its parts are recorded when they have ended, so that an exception leaves none open.
+
+As soon as a trainer or the program itself speaks of steps, no more are guessed: see
+:func:`otel_rl.training.steps.stop_guessing`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import ref
+
+from otel_rl.semconv import spans
+from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.training import guessed_records, steps
+from otel_rl.training.guessed_loop import GuessedLoop
+from otel_rl.training.guessed_records import LoaderSums
+from otel_rl.training.phases import Phase
+
+if TYPE_CHECKING:
+    from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.telemetry import Scope
+    from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.guessed_records import TimedPart
+
+#: Most parts of a step that are kept until its end: further ones of a step that is open are durations only.
+_MAXIMUM_PARTS = 256
+#: Most data loaders that are told apart.
+_MAXIMUM_LOADERS = 8
+#: An optimizer leads when it has made so many steps without one of the leader, which the program may have left behind.
+_STEPS_WITHOUT_LEADER = 32
+#: So many first backward passes look for an optimizer.
+_LOOKS = 3
+
+
+class Readings(Protocol):
+    """What is read of the objects of a library; nothing of it waits for a device."""
+
+    def size(self, optimizer: Any) -> int:
+        """Return the number of parameters."""
+
+    def first_parameter(self, optimizer: Any) -> object:
+        """Return one that no optimizer of another model has."""
+
+    def learning_rate(self, optimizer: Any) -> float | None:
+        """Return that of the first group; None where reading it would wait."""
+
+    def value(self, loss: Any) -> float | None:
+        """Return the value of a loss; None where reading it would wait."""
+
+    def batch_size(self, batch: Any) -> tuple[int | None, int]:
+        """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
+
+
+class _Running(NamedTuple):
+    """An optimizer's step, or an evaluation by a data loader, that has begun: of which object, and when."""
+
+    owner: int
+    began: Moment
+
+
+class GuessedSteps:
+    """Guesses the steps of this process from what an instrumentor reports."""
+
+    def __init__(self, scope: Scope, readings: Readings) -> None:
+        self._scope = scope
+        self._readings = readings
+        self._leader = _Leader(readings)
+        lifecycle.after_fork_in_child(self.forget)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, also in a forked child, whose steps are its own."""
+        self._loop = GuessedLoop()
+        self._leader.forget()
+        self._looks = 0
+        #: Where the next step begins; None before anything of the first one.
+        self._begins: Moment | None = None
+        #: Backward passes since the leader's last step; the thread of the latest one.
+        self._backwards = 0
+        self._thread = 0
+        #: Since when the outermost backward pass runs, in the present step.
+        self._backward: Moment | None = None
+        self._forward: Moment | None = None
+        self._optimizing: _Running | None = None
+        self._evaluating: _Running | None = None
+        #: Of the only backward pass since the last step, where it can be read.
+        self._loss: float | None = None
+        #: Of the step that is open, or of the next one.
+        self._parts: list[TimedPart] = []
+        #: What the loaders have given since the last step, by the identity of their data.
+        self._loaders: dict[int, LoaderSums] = {}
+
+    def stop(self) -> None:
+        """Guess no more until another report comes."""
+        self._loop.discard()
+        self.forget()
+
+    # -- data loaders ----------------------------------------------------------------------------------------------
+
+    def batch_arrived(self, loader: int, since: Moment, batch: Any, *, learns: bool) -> None:
+        """Note that a loader, asked ``since``, has given ``batch``; ``learns`` says whether gradients are kept."""
+        if self._thread not in (0, get_ident()):
+            # Of a thread that fetches ahead: nobody has waited for it yet.
+            if learns:
+                self._count_batch(loader, batch)
+            return
+        if not learns:
+            if self._evaluating is None and self._leader.is_known:
+                self._evaluating = _Running(loader, since)
+            return
+        self._evaluating = None
+        now = deferral.now()
+        if not self._backwards and not self._leader.is_known and (self._begins is None or loader in self._loaders):
+            # What was read before the training began is no part of its first step.
+            self._begins = since
+            self._parts.clear()
+            self._loaders.clear()
+        self._add(spans.RL_DATA_WAIT, since, now)
+        self._forward = now
+        self._count_batch(loader, batch)
+
+    def loader_ended(self, loader: int) -> None:
+        """Note that a loader has no more batches: an evaluation by it is over."""
+        evaluation = self._evaluating
+        if evaluation is None or evaluation.owner != loader:
+            return
+        self._evaluating, now = None, deferral.now()
+        # Beside what the program itself calls a phase: nothing that is open now began after it.
+        Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(evaluation.began).close(at=now)
+        if self._loop.step is None:
+            self._begins = now
+            self._parts.clear()
+
+    def _count_batch(self, loader: int, batch: Any) -> None:
+        sums = self._loaders.get(loader)
+        if sums is None:
+            if len(self._loaders) >= _MAXIMUM_LOADERS:
+                return
+            sums = self._loaders[loader] = LoaderSums()
+        sums.add(*self._readings.batch_size(batch))
+
+    # -- backward passes -------------------------------------------------------------------------------------------
+
+    def backward_begins(self, loss: Any) -> bool:
+        """Note that a backward pass begins; return whether :meth:`backward_ended` is to be told of its end.
+
+        Not for one inside of another, as the recomputation of activations has it.
+        """
+        self._backwards += 1
+        if self._backward is not None:
+            return False
+        now = self._backward = deferral.now()
+        self._thread = get_ident()
+        # What computes gradients is no evaluation.
+        self._evaluating = None
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            self._add(spans.RL_FORWARD, forward, now)
+        # Of several passes it is not known how they make up the loss of the step.
+        self._loss = self._readings.value(loss) if self._backwards == 1 else None
+        self._begins = self._begins or forward or now
+        if self._loop.step is None and (self._leader.is_known or self._sees_optimizer()):
+            self._open(self._begins)
+        return True
+
+    def backward_ended(self, error: BaseException | None = None) -> None:
+        """Note that the pass has ended."""
+        began, self._backward = self._backward, None
+        if error is not None or began is None:
+            return
+        now = deferral.now()
+        self._add(spans.RL_BACKWARD, began, now)
+        optimizing = self._optimizing
+        if optimizing is not None:
+            # A closure has computed it within the optimizer's step: the update is what comes after it.
+            self._optimizing = optimizing._replace(began=now)
+
+    def _sees_optimizer(self) -> bool:
+        """Return whether the program has made an optimizer; who only computes gradients makes no steps."""
+        self._looks += 1
+        return self._looks <= _LOOKS and steps.is_missing()
+
+    # -- optimizers ------------------------------------------------------------------------------------------------
+
+    def optimizer_begins(self, optimizer: Any, has_closure: bool) -> None:
+        """Note that an optimizer's step begins; its closure computes forward and backward passes within it."""
+        now = deferral.now()
+        self._optimizing = _Running(id(optimizer), now)
+        if has_closure:
+            self._forward = now
+
+    def optimizer_ended(self, optimizer: Any) -> None:
+        """Note that an optimizer's step has ended, which may be the end of a step of the training."""
+        now = deferral.now()
+        running, self._optimizing = self._optimizing, None
+        began = running.began if running is not None and running.owner == id(optimizer) else None
+        is_step = self._leader.moves(optimizer, self._backwards)
+        if is_step and self._loop.step is None:
+            self._open(self._begins or now)
+        if self._backward is not None:
+            # Parameter by parameter within a backward pass, of which the next step has the rest.
+            if is_step:
+                self._add(spans.RL_BACKWARD, self._backward, now)
+                self._backward = now
+        elif began is not None:
+            self._add(spans.RL_OPTIMIZER, began, now)
+        if is_step:
+            self._end(optimizer, now)
+        elif self._leader.is_same_step:
+            self._backwards = 0
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _open(self, begins: Moment) -> None:
+        self._loop.begin(max(self._loop.last, 0) + 1, self._scope, begins)
+
+    def _add(self, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
+        """Keep a part that is over; an I/O thread records it."""
+        parts, step = self._parts, self._loop.step
+        if len(parts) < _MAXIMUM_PARTS:
+            parts.append((definition, began, ended))
+        elif step is not None:
+            step.add_duration(definition.type, self._scope, ended.counter - began.counter)
+
+    def _end(self, optimizer: Any, now: Moment) -> None:
+        step = self._loop.step
+        if step is not None:
+            rate = self._readings.learning_rate(optimizer)
+            seen = guessed_records.Seen(self._parts, self._loaders, rate, self._loss, now)
+            step.post(partial(guessed_records.record, self._scope, step, seen))
+            self._loop.finish(at=now)
+        self._begins, self._backwards = now, 0
+        self._parts, self._loaders = [], {}
+
+
+class _Leader:
+    """Which optimizer leads, and whether it has moved the parameters."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+        self.forget()
+
+    def forget(self) -> None:
+        """Know none."""
+        self._optimizer: ref[Any] | None = None
+        self._size = -1
+        self._steps = 0
+        self._of_others = 0
+        #: The latest one to lead belongs to the step that its predecessor has ended.
+        self.is_same_step = False
+
+    @property
+    def is_known(self) -> bool:
+        """True from the first step on."""
+        return self._steps > 0
+
+    def moves(self, optimizer: Any, backwards: int) -> bool:
+        """Return whether ``optimizer``, which has made a step after ``backwards`` passes, leads and ends a step."""
+        self.is_same_step = False
+        if not backwards:
+            return False
+        leader = self._optimizer() if self._optimizer is not None else None
+        if leader is not optimizer:
+            size = self._readings.size(optimizer)
+            if leader is not None and not self._gives_way(leader, optimizer, size):
+                self._of_others += 1
+                return False
+            # Of two that take turns from the first step on, the smaller one has come first.
+            self.is_same_step = leader is not None and size > self._size and self._steps == 1
+            self._optimizer, self._size = ref(optimizer), size
+        self._of_others = 0
+        if self.is_same_step:
+            return False
+        self._steps += 1
+        return True
+
+    def _gives_way(self, leader: Any, optimizer: Any, size: int) -> bool:
+        """Return whether another optimizer leads now: a larger one, one made anew, or the only one still in use."""
+        return (
+            size > self._size
+            or self._readings.first_parameter(optimizer) is self._readings.first_parameter(leader)
+            or self._of_others >= _STEPS_WITHOUT_LEADER
+        )

@@ -1,0 +1,129 @@
+"""Plain loops of PyTorch under `opentelemetry-instrument`: on several ranks, compiled, and marked later."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+from process_support import SCRIPTS, plain
+
+if TYPE_CHECKING:
+    from process_support import Programs
+
+STEPS = 5
+RANKS = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+if sys.argv[1] == "ddp":
+    model = nn.parallel.DistributedDataParallel(model)
+else:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh("cpu", (2,))
+    for part in (model[0], model[2], model):
+        fully_shard(part, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters())
+for number in range(5):
+    model(torch.randn(4, 8)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+def steps_by_trace(programs: Programs) -> dict[str, list[tuple[str, int]]]:
+    """Trace id -> name and iteration of its steps, on any rank."""
+    found = defaultdict(list)
+    for span in programs.store.spans():
+        if span["name"] in ("rl.loop", "rl.rank.step"):
+            values = plain(span["attributes"])
+            found[span["traceId"]].append((span["name"], values["rl.loop.iteration"]))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_ranks_meet_in_the_trace_of_each_guessed_step(programs: Programs, kind: str) -> None:
+    program = programs.write("program.py", RANKS)
+    command = (SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2")
+    done = programs.run(*command, program, kind, timeout=500)
+
+    assert "no step" not in done.err, done.err
+    met = sorted(sorted(members) for members in steps_by_trace(programs).values())
+    assert met == [
+        [("rl.loop", number), ("rl.rank.step", number), ("rl.rank.step", number)] for number in range(1, STEPS + 1)
+    ]
+    ranks = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
+    calls = {values["torch.distributed.calls"] for values in ranks if values["rl.loop.iteration"] == STEPS}
+    # Of FSDP: forward passes gather before the step is opened, which is part of it all the same.
+    assert calls == {1 if kind == "ddp" else 6}
+
+
+COMPILED = """
+import torch, torch._dynamo.utils as counts
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(model.parameters())
+
+@torch.compile(backend="eager")
+def step():
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).square().mean().backward()
+    optimizer.step()
+
+for _ in range(12):
+    step()
+print(counts.counters["frames"]["total"], counts.counters["stats"]["unique_graphs"])
+"""
+
+
+def test_a_step_that_is_compiled_as_a_whole_is_counted_and_not_compiled_again(programs: Programs) -> None:
+    before, after = programs.plain(COMPILED), programs.instrumented(COMPILED)
+
+    assert len(steps_by_trace(programs)) == 12
+    frames, graphs = map(int, after.out.split())
+    # Frames that are looked at once: a hook that dynamo followed would be looked at in each step.
+    assert frames <= int(before.out.split()[0])
+    assert graphs == int(before.out.split()[1])
+
+
+MARKED_LATER = """
+import otel_rl, torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def update():
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+
+update()
+model(torch.ones(1, 2)).sum().backward()
+for number in range(1, 4):
+    with otel_rl.step(number):
+        update()
+        update()
+"""
+
+
+def test_steps_that_the_program_marks_later_are_not_counted_twice(programs: Programs) -> None:
+    programs.instrumented(MARKED_LATER)
+
+    found = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
+    assert [(values["rl.loop.source"], values["rl.loop.iteration"]) for values in found] == [
+        ("guessed", 1),
+        ("given", 1),
+        ("given", 2),
+        ("given", 3),
+    ]
+
+
+def test_a_process_that_imports_torch_and_trains_nothing_loads_nothing_of_a_step(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import sys, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
+        "print([name for name in sys.modules if name.startswith(('otel_rl.health', 'otel_rl.runtime_metrics.step'))])"
+    )
+
+    assert done.out.strip() == "[]"

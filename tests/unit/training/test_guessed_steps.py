@@ -1,0 +1,424 @@
+"""Guessed steps: where they begin and end, what their parts are, and who ends the guessing."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+import otel_rl
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
+from otel_rl.telemetry import Scope, deferral
+from otel_rl.training import guessed_records, guessed_steps, steps
+from otel_rl.training.guessed_steps import GuessedSteps
+from otel_rl.training.scalars import sink
+from otel_rl.training.trainer_loop import TrainerLoop
+
+_scope = Scope("test")
+TRAIN, TEST = 1, 2
+
+
+class Optimizer:
+    def __init__(self, size, parameter=None):
+        self.size, self.parameter, self.rate = size, parameter or object(), 0.1
+
+
+READINGS = SimpleNamespace(
+    size=lambda optimizer: optimizer.size,
+    first_parameter=lambda optimizer: optimizer.parameter,
+    learning_rate=lambda optimizer: optimizer.rate,
+    value=lambda loss: loss,
+    batch_size=lambda batch: batch,
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh_loops(monkeypatch):
+    monkeypatch.setattr(steps, "_programs", [])
+    monkeypatch.setattr(steps, "_numbers", count())
+    monkeypatch.setattr(steps, "may_guess", True)
+    monkeypatch.setattr(steps, "_last_iteration", None)
+    token = steps._mine.set(None)
+    yield
+    steps._mine.reset(token)
+    sink.reset()
+
+
+class Loop:
+    """A program's loop, as an instrumentor reports it; each part takes so many seconds."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.guesses = GuessedSteps(_scope, READINGS)
+
+    def batch(self, seconds=1, loader=TRAIN, size=(8, 0), *, learns=True):
+        since = deferral.now()
+        self.clock.passes(seconds)
+        self.guesses.batch_arrived(loader, since, size, learns=learns)
+
+    def backward(self, seconds=1, loss=None):
+        is_followed = self.guesses.backward_begins(loss)
+        self.clock.passes(seconds)
+        if is_followed:
+            self.guesses.backward_ended()
+
+    def step(self, optimizer, seconds=1):
+        self.guesses.optimizer_begins(optimizer, False)
+        self.clock.passes(seconds)
+        self.guesses.optimizer_ended(optimizer)
+
+
+@pytest.fixture
+def loop(clock):
+    return Loop(clock)
+
+
+def of_kind(recorded, name):
+    spans = [span for span in recorded.spans if span.name == name]
+    return [((span.start_time - span.end_time) // -(10**9), span.attributes["rl.loop.iteration"]) for span in spans]
+
+
+def iterations(recorded):
+    return [iteration for _, iteration in of_kind(recorded, "rl.rank.step")]
+
+
+def test_a_step_is_one_of_the_optimizer_after_a_backward_pass_however_many(recordings, loop):
+    optimizer = Optimizer(10)
+    for passes in (1, 4, 2):
+        for _ in range(passes):
+            loop.backward()
+        loop.step(optimizer)
+        loop.step(optimizer)  # as `super().step()`, or a wrapper that calls it once per group
+    assert iterations(recordings) == [1, 2, 3]
+
+
+def test_a_step_says_that_it_is_guessed_on_root_and_rank_span(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    for name in ("rl.loop", "rl.rank.step"):
+        assert recordings.span(name).attributes["rl.loop.source"] == LoopSource.GUESSED
+
+
+def test_steps_given_and_known_say_so(recordings):
+    with otel_rl.step(1):
+        pass
+    trainer = TrainerLoop().enter()
+    trainer.begin_step(2, _scope)
+    trainer.leave()
+    found = [span.attributes["rl.loop.source"] for span in recordings.spans if span.name == "rl.rank.step"]
+    assert found == [LoopSource.GIVEN, LoopSource.KNOWN]
+
+
+def test_steps_follow_each_other_without_a_gap_from_the_first_batch_on(recordings, loop, clock):
+    optimizer, began = Optimizer(1), clock.now()
+    for _ in range(2):
+        loop.batch(seconds=2)
+        clock.passes(3)  # forward
+        loop.backward(seconds=4)
+        loop.step(optimizer, seconds=5)
+    first, second = (span for span in recordings.spans if span.name == "rl.rank.step")
+    assert first.start_time == began
+    assert first.end_time == second.start_time == began + 14 * 10**9
+    for name, seconds in (("rl.data_wait", 2), ("rl.forward", 3), ("rl.backward", 4), ("rl.optimizer", 5)):
+        assert of_kind(recordings, name) == [(seconds, 1), (seconds, 2)]
+        parts = [span for span in recordings.spans if span.name == name]
+        assert [part.parent.span_id for part in parts] == [first.context.span_id, second.context.span_id]
+
+
+def test_all_parts_are_in_the_histogram_and_the_first_few_are_spans(recordings, loop):
+    for _ in range(6):
+        loop.batch()
+        loop.backward()
+    loop.step(Optimizer(1))
+    points = {point.attributes["rl.phase"]: point for point in recordings.metrics()["rl.phase.duration"]}
+    assert {phase: point.count for phase, point in points.items()} == {
+        "data_wait": 6,
+        "forward": 6,
+        "backward": 6,
+        "optimizer": 1,
+    }
+    assert len(of_kind(recordings, "rl.backward")) == guessed_records.SPANS_PER_STEP
+
+
+def test_parts_beyond_those_that_are_kept_are_durations(recordings, loop, monkeypatch):
+    monkeypatch.setattr(guessed_steps, "_MAXIMUM_PARTS", 2)
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    for _ in range(5):
+        loop.backward()
+    loop.step(optimizer)
+    points = {point.attributes["rl.phase"]: point for point in recordings.metrics()["rl.phase.duration"]}
+    assert points["backward"].count == 6
+    assert points["optimizer"].count == 2
+
+
+def test_without_a_data_loader_no_forward_pass_is_made_up(recordings, loop, clock):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        clock.passes(3)
+        loop.backward()
+        loop.step(optimizer)
+    assert of_kind(recordings, "rl.forward") == []
+    assert of_kind(recordings, "rl.rank.step") == [(2, 1), (5, 2)]
+
+
+def test_forward_and_backward_inside_of_a_closure_are_no_part_of_the_optimizer(recordings, loop, clock):
+    optimizer = Optimizer(1)
+    loop.batch()
+    clock.passes(7)  # what the trainer does before
+    loop.guesses.optimizer_begins(optimizer, True)
+    clock.passes(2)
+    loop.backward(seconds=3)
+    clock.passes(4)
+    loop.guesses.optimizer_ended(optimizer)
+    assert of_kind(recordings, "rl.forward") == [(2, 1)]
+    assert of_kind(recordings, "rl.backward") == [(3, 1)]
+    assert of_kind(recordings, "rl.optimizer") == [(4, 1)]
+
+
+def test_a_closure_that_raises_leaves_nothing_open(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.guesses.optimizer_begins(optimizer, True)
+        loop.guesses.backward_begins(None)
+        loop.guesses.backward_ended(ValueError())
+    for _ in range(3):
+        loop.backward()
+        loop.step(optimizer)
+    assert iterations(recordings) == [1, 2, 3]
+
+
+def test_a_backward_pass_inside_of_one_is_no_part_of_its_own(recordings, loop, clock):
+    loop.guesses.backward_begins(None)
+    loop.backward()
+    clock.passes(1)
+    loop.guesses.backward_ended()
+    loop.step(Optimizer(1))
+    assert of_kind(recordings, "rl.backward") == [(2, 1)]
+
+
+def test_an_optimizer_that_steps_within_the_backward_pass_ends_a_step_once(recordings, loop, clock):
+    optimizers = [Optimizer(2), Optimizer(8), Optimizer(4), Optimizer(16)]
+    for _ in range(3):
+        loop.guesses.backward_begins(None)
+        for optimizer in optimizers:
+            loop.step(optimizer)
+        loop.guesses.backward_ended()
+    assert iterations(recordings) == [1, 2, 3]
+    assert of_kind(recordings, "rl.optimizer") == []
+
+
+@pytest.mark.parametrize("sizes", [(5, 10), (10, 5)])
+def test_of_two_optimizers_that_take_turns_the_larger_one_counts(recordings, loop, sizes):
+    first, second = map(Optimizer, sizes)
+    for _ in range(4):
+        loop.backward()
+        loop.step(first)
+        loop.backward()
+        loop.step(second)
+    assert iterations(recordings) == [1, 2, 3, 4]
+
+
+def test_a_larger_optimizer_that_comes_later_goes_on_with_the_numbers(recordings, loop):
+    head, model = Optimizer(5), Optimizer(50)
+    for optimizer in (head, head, head, model, model):
+        loop.backward()
+        loop.step(optimizer)
+    assert iterations(recordings) == [1, 2, 3, 4, 5]
+
+
+def test_an_optimizer_made_anew_for_the_same_model_leads_at_once(recordings, loop):
+    parameter = object()
+    kept = [Optimizer(5, parameter) for _ in range(3)]
+    for optimizer in kept:
+        loop.backward()
+        loop.step(optimizer)
+    assert iterations(recordings) == [1, 2, 3]
+
+
+def test_a_leader_that_the_program_has_left_behind_gives_way(recordings, loop, monkeypatch):
+    monkeypatch.setattr(guessed_steps, "_STEPS_WITHOUT_LEADER", 2)
+    model, head = Optimizer(50), Optimizer(5)
+    for optimizer in (model, head, head, head, head):
+        loop.backward()
+        loop.step(optimizer)
+    assert iterations(recordings) == [1, 2, 3]
+
+
+def test_a_step_without_a_backward_pass_is_none(recordings, loop):
+    loop.step(Optimizer(1))
+    assert recordings.spans == []
+
+
+def test_gradients_without_an_optimizer_are_no_step_and_leave_none_open(recordings, loop):
+    for _ in range(5):
+        loop.batch()
+        loop.backward()
+    assert loop.guesses._loop.step is None
+    assert steps.last_iteration() is None
+    assert recordings.spans == []
+
+
+def test_the_batch_after_the_last_step_opens_none(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    loop.batch()
+    assert steps.where().step is None
+
+
+def test_what_follows_the_last_step_is_no_step_at_the_end_of_the_process(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    loop.backward()
+    assert steps.where().step is not None
+    steps.finish()
+    assert iterations(recordings) == [1]
+
+
+def test_data_read_before_the_training_is_no_part_of_the_first_step(recordings, loop, clock):
+    for _ in range(3):
+        loop.batch(seconds=100)
+    clock.passes(1)
+    loop.backward()
+    loop.step(Optimizer(1))
+    assert of_kind(recordings, "rl.data_wait") == [(100, 1)]
+    assert of_kind(recordings, "rl.rank.step") == [(103, 1)]
+
+
+def test_a_loader_read_to_its_end_without_gradients_is_an_evaluation_between_two_steps(recordings, loop, clock):
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    for _ in range(3):
+        loop.batch(seconds=1, loader=TEST, learns=False)
+        clock.passes(4)
+    loop.guesses.loader_ended(TEST)
+    loop.backward(seconds=2)
+    loop.step(optimizer, seconds=2)
+    evaluation = recordings.span("rl.evaluate")
+    assert evaluation.end_time - evaluation.start_time == 15 * 10**9
+    assert evaluation.attributes.get("rl.loop.iteration") is None
+    assert of_kind(recordings, "rl.rank.step") == [(2, 1), (4, 2)]
+    assert of_kind(recordings, "rl.data_wait") == []
+
+
+def test_batches_without_gradients_before_a_backward_pass_are_no_evaluation(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(3):
+        loop.batch(learns=False)
+        loop.backward()
+        loop.step(optimizer)
+    loop.guesses.loader_ended(TRAIN)
+    assert "rl.evaluate" not in [span.name for span in recordings.spans]
+    assert iterations(recordings) == [1, 2, 3]
+
+
+def test_without_training_a_loader_leaves_nothing(recordings, loop):
+    loop.batch(learns=False)
+    loop.guesses.loader_ended(TRAIN)
+    assert recordings.spans == []
+
+
+def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
+    loop.batch(seconds=1, size=(8, 64))
+    loop.batch(seconds=1, loader=7, size=(2, 0))
+    loop.backward(loss=0.5)
+    loop.step(Optimizer(1))
+    recordings.spans  # noqa: B018 - drains
+    (event,) = recordings.events("rl.step")
+    assert dict(event.body) == {
+        "learning_rate": 0.1,
+        "loss": 0.5,
+        "batch_size": 8,
+        "samples_per_second": 2.0,
+        "tokens_per_second": 16.0,
+        "batch_size/loader_2": 2,
+        "samples_per_second/loader_2": 0.5,
+    }
+    assert event.attributes["rl.loop.iteration"] == 1
+    assert event.timestamp == clock.now()
+    points = recordings.metrics()
+    assert points["rl.train.tokens"][0].value == 64
+    assert points["rl.train.steps"][0].value == 1
+
+
+def test_of_several_backward_passes_no_loss_is_made_up(recordings, loop):
+    loop.backward(loss=0.5)
+    loop.backward(loss=0.25)
+    loop.step(Optimizer(1))
+    recordings.spans  # noqa: B018 - drains
+    assert "loss" not in recordings.events("rl.step")[0].body
+
+
+def test_nothing_is_current_in_a_guessed_step(recordings, loop):
+    from opentelemetry.context import get_current
+
+    before = get_current()
+    loop.backward()
+    assert get_current() is before
+    loop.step(Optimizer(1))
+    assert get_current() is before
+
+
+def test_a_step_of_the_program_ends_the_guessing_and_takes_an_open_guess_back(recordings, loop):
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    loop.backward()
+    with otel_rl.step(1), otel_rl.phase("train"):
+        pass
+    assert steps.may_guess is False
+    found = [(span.attributes["rl.loop.iteration"], span.attributes["rl.loop.source"]) for span in recordings.spans
+             if span.name == "rl.rank.step"]  # fmt: skip
+    assert found == [(1, LoopSource.GUESSED), (1, LoopSource.GIVEN)]
+    given = [span for span in recordings.spans if span.name == "rl.loop"][-1]
+    assert recordings.span("rl.train").context.trace_id == given.context.trace_id
+
+
+def test_a_trainer_ends_the_guessing_before_its_first_step(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    loop.backward()
+    trainer = TrainerLoop().enter()
+    assert steps.may_guess is False
+    assert steps.where().step is None
+    trainer.leave()
+    assert iterations(recordings) == [1]
+
+
+def test_known_loops_are_numbered_as_if_nothing_had_been_guessed(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    with otel_rl.step(1):
+        pass
+    assert steps._programs[0].key == ()
+    guessed, given = (span for span in recordings.spans if span.name == "rl.loop")
+    assert guessed.context.trace_id != given.context.trace_id
+
+
+def test_batches_that_another_thread_fetches_ahead_are_counted_and_no_wait(recordings, loop):
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    fetcher = threading.Thread(target=loop.batch)
+    fetcher.start()
+    fetcher.join(30)
+    loop.backward()
+    loop.step(optimizer)
+    assert of_kind(recordings, "rl.data_wait") == []
+    assert recordings.events("rl.step")[1].body["batch_size"] == 8
+
+
+def test_a_forked_child_begins_anew(recordings, loop):
+    loop.backward()
+    loop.step(Optimizer(1))
+    steps.stop_guessing()
+    steps._forget()
+    loop.guesses.forget()
+    assert steps.may_guess
+    loop.backward()
+    loop.step(Optimizer(1))
+    assert iterations(recordings) == [1, 1]
