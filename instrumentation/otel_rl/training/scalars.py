@@ -13,6 +13,7 @@ The same value often comes from several sources: a trainer hands it to a tracker
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
@@ -94,26 +95,41 @@ class Source(IntEnum):
     TENSORBOARD = 10
 
 
+#: Marks a context in which no log call is recorded.
+_NOT_CAPTURED = object()
+#: Whose log call is open in this context, the outermost one; or :data:`_NOT_CAPTURED`.
+_calling: ContextVar[object] = ContextVar("otel_rl_log_call", default=None)
+
+
+@contextmanager
+def not_captured() -> Iterator[None]:
+    """``with not_captured():`` around log calls that we make ourselves: what we write is not what a program logs."""
+    token = _calling.set(_NOT_CAPTURED)
+    try:
+        yield
+    finally:
+        _calling.reset(token)
+
+
 class ScalarSink:
     """Takes the log calls of all sources in this process; see the module for which of them are recorded."""
 
     def __init__(self) -> None:
         #: Key -> the source it belongs to, the last step at which that source logged it.
         self._owners: dict[str, tuple[Source, int]] = {}
-        self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
         #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
         self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
 
-    def begin_call(self, source: Source) -> Token[Source | None]:
+    def begin_call(self, source: Source) -> Token[object]:
         """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
-        outermost = self._calling.get()
-        return self._calling.set(source if outermost is None else outermost)
+        outermost = _calling.get()
+        return _calling.set(source if outermost is None else outermost)
 
-    def end_call(self, token: Token[Source | None]) -> None:
+    def end_call(self, token: Token[object]) -> None:
         """End the call, which has returned."""
-        self._calling.reset(token)
+        _calling.reset(token)
 
     def log(
         self,
@@ -124,7 +140,7 @@ class ScalarSink:
         first: int | None = None,
     ) -> None:
         """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
-        calling = self._calling.get()
+        calling = _calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
         owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}

@@ -101,6 +101,20 @@ def test_log_calls_inside_a_log_call_are_part_of_it(sink, recorded):
     assert bodies(recorded) == [{"loss": 1.0}, {"program/value": 2.0}]
 
 
+def test_what_we_write_ourselves_is_not_recorded_whoever_s_log_call_it_is_in(sink, recorded):
+    with scalars.not_captured():
+        token = sink.begin_call(Source.MLFLOW)
+        sink.log(_scope, Source.MLFLOW, 1, {"health/P1": 1.0})
+        sink.end_call(token)
+    token = sink.begin_call(Source.TRAINER)
+    with scalars.not_captured():
+        sink.log(_scope, Source.TRAINER, 1, {"loss": -1.0})
+    sink.log(_scope, Source.TRAINER, 1, {"loss": 1.0})
+    sink.end_call(token)
+
+    assert bodies(recorded) == [{"loss": 1.0}]
+
+
 @pytest.mark.parametrize("better", list(Source)[:-1])
 def test_of_two_sources_of_a_key_the_better_one_is_recorded(sink, recorded, better):
     worse = Source(better + 1)
