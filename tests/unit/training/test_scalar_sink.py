@@ -183,10 +183,16 @@ def test_numbers_of_numpy_are_numbers_and_truth_values_and_texts_are_in_the_reco
 
 
 def test_what_is_no_number_is_left_out_and_counted(sink, recorded):
-    sink.log(_scope, Source.TRAINER, 1, {"nested": {"a": 1}, "list": [1], "array": np.ones(3), "kl": 0.5})
+    sink.log(_scope, Source.TRAINER, 1, {"list": [1], "array": np.ones(3), "kl": 0.5})
 
     assert bodies(recorded) == [{"kl": 0.5}]
-    assert drops.snapshot()["logs", "unsupported_type"] == 3
+    assert drops.snapshot() == {("logs", "unsupported_type"): 1, ("logs", "array"): 1}
+
+
+def test_the_values_of_a_mapping_in_a_mapping_are_logged_as_the_tracker_names_them(sink, recorded):
+    sink.log(_scope, Source.WANDB, 1, {"eval": {"math": {"acc": 0.5}}, "kl": 1.0}, separator=".")
+
+    assert bodies(recorded) == [{"eval.math.acc": 0.5, "kl": 1.0}]
 
 
 def test_tensors_are_read_where_that_waits_for_nothing(sink, recorded):
