@@ -96,7 +96,7 @@ def _reason(value: Any) -> str:
         value = value[0]
     if is_tensor(value):
         return "device_tensor" if getattr(value, "shape", None) in ((), (1,)) else "array"
-    return _SHOWN.get(type(value).__name__.lower(), "unsupported_type")
+    return _SHOWN.get(type(value).__name__.lower().removeprefix("trackio"), "unsupported_type")
 
 
 def exact(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], dict[str, float | int]]:

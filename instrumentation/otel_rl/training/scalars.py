@@ -80,8 +80,8 @@ class ScalarSink:
     def __init__(self) -> None:
         #: Key -> the source it belongs to, the last step at which that source logged it.
         self._owners: dict[str, tuple[Source, int]] = {}
-        #: Key without its prefix -> step, source and value that were recorded last.
-        self._recorded: dict[str, tuple[int, Source, Scalar]] = {}
+        #: Key without its prefix -> step, scope and value that were recorded last.
+        self._recorded: dict[str, tuple[int, Scope, Scalar]] = {}
         #: Log calls that wait for an I/O thread, oldest first.
         self._calls: deque[LogCall | OwnValue] = deque()
         self._singles: SingleValues | None = None
@@ -126,7 +126,7 @@ class ScalarSink:
         if kept is None or _calling.get() is not None or not scope.enabled:
             return
         context, singles = get_current(), self._singles
-        if singles is None or not singles.is_of(source, iteration, context):
+        if singles is None or not singles.is_of(scope, iteration, context):
             call = LogCall(scope, source, iteration, None, {}, context, clock.now())
             singles = self._singles = SingleValues(call)
         singles.values.append((str(key), kept))
@@ -178,13 +178,13 @@ class ScalarSink:
             self._latest[key] = (scope, value, context)
 
     def _repeats(self, key: str, value: Scalar, call: LogCall) -> bool:
-        """Return whether another source has logged the same value at this step, with or without a prefix."""
+        """Return whether another library has logged the same value at this step, with or without a prefix."""
         name, step = key.removeprefix(_PREFIX), call.iteration or 0
         before = self._recorded.get(name)
-        if before is not None and before[0] == step and before[1] is not call.source and before[2] == value:
+        if before is not None and before[0] == step and before[1] is not call.scope and before[2] == value:
             return True
         if before is not None or len(self._recorded) < MAXIMUM_KEYS:
-            self._recorded[name] = (step, call.source, value)
+            self._recorded[name] = (step, call.scope, value)
         return False
 
     def measure(
