@@ -7,6 +7,11 @@
 ``guessed_loop``       the loop of the guessed steps, whose spans begin late
 ``guessed_records``    spans and values of a guessed step, recorded when it has ended
 ``guessed_steps``      steps of a loop that says nothing of them
+``key_categories``     groups of logged keys, for the report
+``labels``             names that the user gives logged keys
+``log_calls``          log calls on their way to an I/O thread
+``logged_values``      values as a log call hands them over: copied, then made exact
+``metric_keys``        keys of trainers that have a metric of the registry, generated
 ``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
@@ -19,10 +24,11 @@
 ``steps``              loops, their step traces in which all ranks meet, and which step a caller is in
 ``sync_operations``    operations on an engine as parts of the phase that syncs
 ``systems``            system, algorithm and role of this process
+``trackers``           what the instrumentors of experiment trackers have in common
+``trainer_loop``       order of steps and phases as the hooks of a trainer report them
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
-``trainer_loop``       order of steps and phases as the hooks of a trainer report them
 ====================== =================================================================
 """
