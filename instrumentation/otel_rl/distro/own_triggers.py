@@ -58,6 +58,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "torchdata.stateful_dataloader.stateful_dataloader",
         "torch",
     ),
+    "otel_rl_trackio": ("trackio.run", "trackio"),
     "otel_rl_transformers": (
         "transformers.training_args",
         "transformers.trainer_callback",

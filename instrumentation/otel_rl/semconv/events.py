@@ -220,11 +220,6 @@ RL_RUN_END: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
-RL_RUN_PARAMETERS: Final = definitions.EventDefinition(
-    name="rl.run.parameters",
-    description="Parameters that the program gave a tracker for its run; the body maps their names to values",
-    attributes=(),
-)
 RL_RUN_PROGRAM: Final = definitions.EventDefinition(
     name="rl.run.program",
     description="Program of the leading process, seconds after its first record and again when more is known",
