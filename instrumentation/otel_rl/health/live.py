@@ -67,7 +67,9 @@ class LiveHealth:
 
     # -- what comes in, on the thread that records -----------------------------------------------------------------
 
-    def logged(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+    def logged(
+        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context, _: int
+    ) -> None:
         """Take in a log call that has been recorded."""
         if iteration is None or not process_identity.current().leads:
             return
@@ -240,7 +242,7 @@ def _final(monitor: Monitor) -> dict[str, Any]:
 def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
     health = LiveHealth(settings.current().health_rules)
-    scalars.sink.listener = health.logged
+    scalars.sink.listeners.add(health.logged)
     trajectories.listener = health.rows_recorded
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current, set_value
 
 from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -27,6 +28,7 @@ from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import steps
+from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -103,8 +105,11 @@ class ScalarSink:
         self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
-        #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
-        self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
+        #: Called with each recorded log call, mostly on an I/O thread: its step, the first step that it covers, its
+        #: values, its context, and when it was made, in ns since the epoch.
+        self.listeners: StepSubscribers[Callable[[int | None, int | None, Mapping[str, Any], Context, int], None]] = (
+            StepSubscribers()
+        )
 
     def begin_call(self, source: Source) -> Token[Source | None]:
         """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
@@ -166,11 +171,11 @@ class ScalarSink:
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, scalar, context)
-            if _keep(step, scope, key, scalar) or self.listener is None or loop is None:
+            if _keep(step, scope, key, scalar) or not self.listeners.callbacks or loop is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
-                of_loop = set_value(steps.LOOP, loop, context)
-                deferral.post(Signal.METRICS, lambda: self._measure_and_notify(iteration, key, scalar, of_loop))
+                of_loop, now = set_value(steps.LOOP, loop, context), clock.now()
+                deferral.post(Signal.METRICS, lambda: self._measure_and_notify(iteration, key, scalar, of_loop, now))
         return True
 
     def record(
@@ -179,9 +184,11 @@ class ScalarSink:
         """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
         self._record(scope, iteration, None, values, context, timestamp)
 
-    def _measure_and_notify(self, iteration: int | None, key: str, value: float, context: Context) -> None:
+    def _measure_and_notify(
+        self, iteration: int | None, key: str, value: float, context: Context, timestamp: int
+    ) -> None:
         self._measure_latest()
-        self._notify(iteration, None, {key: value}, context)
+        self._notify(iteration, None, {key: value}, context, timestamp)
 
     def _record(
         self,
@@ -202,12 +209,14 @@ class ScalarSink:
             context=context,
             timestamp=timestamp,
         )
-        self._notify(iteration, first, body, context)
+        self._notify(iteration, first, body, context, timestamp)
 
-    def _notify(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
-        listener = self.listener
-        if listener is not None:
-            listener(iteration, first, values, context)
+    def _notify(
+        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context, timestamp: int
+    ) -> None:
+        for listener in tuple(self.listeners.callbacks):
+            with guard("scalars.listener"):
+                listener(iteration, first, values, context, timestamp)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):

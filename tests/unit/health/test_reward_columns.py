@@ -60,7 +60,7 @@ def health(recorded, sink, monkeypatch):
     found = FollowedHealth()
     monkeypatch.setattr(live, "scope", Scope("health_of_rewards"))
     monkeypatch.setattr(trajectories, "listener", found.rows_recorded)
-    sink.listener = found.logged
+    sink.listeners.add(found.logged)
     steps.listeners.add(found.step_recorded)
     yield found
     steps.finish()
