@@ -345,6 +345,12 @@ class Settings:
         shown="(found)",
     )
     algorithm: str | None = _setting(None, "OTEL_RL_ALGORITHM", "algorithm of the run, e.g. grpo", shown="(found)")
+    mlflow: bool = _setting(
+        False,
+        "OTEL_RL_MLFLOW",
+        "true: values, parameters and traces also to the MLflow server of MLFLOW_TRACKING_URI, see mlflow.md",
+        **_BOOLEAN,
+    )
     status_file: str | None = _setting(
         None,
         "OTEL_RL_STATUS_FILE",

@@ -76,6 +76,8 @@ def _configure() -> None:
         redaction.report_bad_form()
     path = os.environ.get(CONFIG_FILE, "").strip()
     _telemetry = (_from_file(path) if path else None) or _from_variables()
+    if settings.current().mlflow:
+        _follow_for_mlflow(_telemetry)
     process_exit.register(_telemetry)
     forks.register(_telemetry)
     for name in _STARTS_CHILDREN:
@@ -84,6 +86,13 @@ def _configure() -> None:
     lifecycle.at_first_record(_observe_pressure)
     lifecycle.at_first_record(_describe_run)
     run_span.begin()
+
+
+def _follow_for_mlflow(telemetry: Telemetry) -> None:
+    with guard("configurator.mlflow"):
+        from otel_rl.trackers.mlflow import following  # noqa: PLC0415 - few processes write to a tracker
+
+        following.begin(telemetry)
 
 
 def _first_step(step: Step) -> None:
