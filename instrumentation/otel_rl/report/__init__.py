@@ -46,6 +46,8 @@ class Report:
     #: What syncs of weights consist of; empty where none was seen.
     weight_syncs: list[dict[str, Any]]
     notes: list[str] = field(default_factory=list)
+    #: None where the files do not say.
+    run_id: str | None = None
 
 
 def write_report(path: Path, output: Path | None, run: str | None = None, torch_dumps: Path | None = None) -> Report:
@@ -89,6 +91,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         engines.as_json(collected.steps.engines),
         weight_syncs.as_json(collected.totals),
         notes,
+        source.run_id,
     )
 
 
