@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import posixpath
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 API = "/api/2.0/mlflow/"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
 _NAME = re.compile(r"[\w/.\- :]*")
-_READY_SECONDS = 240
+#: A loaded machine needs minutes.
+_READY_SECONDS = 600
 
 
 class TrackedRuns:
@@ -94,14 +97,20 @@ def real_server(folder: Path) -> Iterator[TrackedRuns]:
     artifacts = ["--artifacts-destination", str(folder / "artifacts")]
     log = (folder / "server.log").open("w")
     process = subprocess.Popen(
-        [command, "server", "--host", "127.0.0.1", *options, *artifacts], cwd=folder, stdout=log, stderr=log
+        [command, "server", "--host", "127.0.0.1", *options, *artifacts],
+        cwd=folder,
+        env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
     try:
         url = f"http://127.0.0.1:{port}"
         _await(process, url)
         yield TrackedRuns(url)
     finally:
-        process.terminate()
+        # Its workers too.
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
         log.close()
 
