@@ -71,6 +71,7 @@ format: $(VENV)/.test ## format the code
 .PHONY: generate
 generate: $(VENV)/.test ## write constants, reference pages, boards and rules from their sources
 	$(BIN)/python -m instrumentation.registry generate
+	$(BIN)/python -m instrumentation.metric_keys_page
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m instrumentation.support_page
 	$(BIN)/python -m instrumentation.trigger_table
@@ -82,6 +83,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 check-generated: $(VENV)/.test ## fail where a generated file differs from its source
 	$(BIN)/python -m instrumentation.registry check
 	$(BIN)/python -m instrumentation.registry generate --check
+	$(BIN)/python -m instrumentation.metric_keys_page --check
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
 	$(BIN)/python -m instrumentation.trigger_table --check

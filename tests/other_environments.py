@@ -27,7 +27,7 @@ def light_distributions() -> list[str]:
     """The libraries of tests/versions.toml that download no gigabytes, and their companions."""
     names = []
     for name, row in tomllib.loads((ROOT / "tests" / "versions.toml").read_text()).items():
-        if not row.get("gigabytes"):
+        if not row.get("gigabytes") and not row.get("own_environment"):
             names += [row.get("distribution", name), *row.get("with-oldest", [])]
     return list(dict.fromkeys(re.split(r"[<=>~! ]", name)[0] for name in names))
 

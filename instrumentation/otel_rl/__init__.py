@@ -28,6 +28,7 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`metric`           a value of the trainer's own                          call
 :func:`count`            a counter of your own                                 call
 :func:`observe`          a value in a histogram of your own                    call
+:func:`gauge`            the present value of something of your own            call
 :func:`event`            something worth a log record                          call
 :func:`trace_id`         the current trace, for logs of your own               call
 :func:`flush`            deliver what has been recorded so far                 call
@@ -59,6 +60,7 @@ __all__ = [
     "count",
     "event",
     "flush",
+    "gauge",
     "llm",
     "metric",
     "observe",
@@ -677,6 +679,20 @@ def observe(name: str, value: float, /, *, unit: str = "", **attributes: Any) ->
     operations = _operations()
     if operations is not None:
         operations.observe(name, value, unit, attributes)
+
+
+def gauge(name: str, value: float, /, *, unit: str = "", **attributes: Any) -> None:
+    """Set a gauge of your own: what it is now, by attributes, whatever the step. :func:`metric` is for a curve.
+
+    Args:
+        name: As that of :func:`count`, and not that of another kind.
+        value: In ``unit``; each export has the last one.
+        unit: In UCUM, e.g. ``"By"``; a name has one unit.
+        attributes: As those of :func:`count`. What comes after 200 sets of them is counted as dropped.
+    """
+    operations = _operations()
+    if operations is not None:
+        operations.gauge(name, value, unit, attributes)
 
 
 def event(name: str, body: Any = None, attributes: Mapping[str, Any] | None = None) -> None:

@@ -11,7 +11,7 @@
 ``model_calls``        calls of a model that the program itself marks
 ``operations``         steps, phases, tools, metrics and events
 ``outcomes``           what a program says of a rollout
-``program_metrics``    counters and histograms that the program names, and values of its rollouts
+``program_metrics``    metrics that the program names, and values of its rollouts
 ``reward_functions``   calls of reward functions
 ``rollouts``           trajectories: the root span, its baggage, its row
 ``scores``             rewards

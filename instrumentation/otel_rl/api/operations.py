@@ -276,7 +276,8 @@ def open_detached(kind: str, arguments: Mapping[str, Any]) -> Opened | None:
 #: See :func:`otel_rl.reward`.
 reward = scores.reward
 #: See the functions of these names there.
-count, observe, rollout_metric = program_metrics.count, program_metrics.observe, program_metrics.rollout_metric
+count, observe, gauge = program_metrics.count, program_metrics.observe, program_metrics.gauge
+rollout_metric = program_metrics.rollout_metric
 #: What the program says of a rollout, by the names of its methods.
 judge = outcomes.judge
 

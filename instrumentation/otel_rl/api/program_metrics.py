@@ -1,4 +1,4 @@
-"""Counters and histograms that the program names, and values of its rollouts; names and attributes are bounded."""
+"""Metrics that the program names, and values of its rollouts; names and attributes are bounded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESERVED = re.compile(r"(?i)rl\.|otel[._]")
 _OF_REGISTRY = frozenset(metric.name for metric in vars(metrics).values() if isinstance(metric, MetricDefinition))
 #: The attribute that the metrics SDK of OpenTelemetry sets on what has no room for its own attributes.
 _OVERFLOW = {"otel.metric.overflow": True}
-COUNTER, HISTOGRAM = "counter", "histogram"
+COUNTER, HISTOGRAM, GAUGE = "counter", "histogram", "gauge"
 
 _definitions: dict[str, MetricDefinition] = {}
 _sets: dict[str, set[Any]] = {}
@@ -47,6 +47,13 @@ def observe(name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None
     """See :func:`otel_rl.observe`."""
     with guard("producer.observe"):
         _measure(HISTOGRAM, name, value, unit, values)
+
+
+@own_cpu.estimated("producer.gauge")
+def gauge(name: Any, value: Any, unit: Any, values: Mapping[str, Any]) -> None:
+    """See :func:`otel_rl.gauge`."""
+    with guard("producer.gauge"):
+        _measure(GAUGE, name, value, unit, values)
 
 
 @own_cpu.estimated("producer.rollout_metric")
@@ -78,7 +85,10 @@ def _measure(kind: str, name: Any, value: Any, unit: Any, values: Mapping[str, A
     if definition.instrument != kind or unit not in ("", definition.unit):
         drops.count("metrics", "instrument_conflict")
         return
-    _scope.measure_or_defer(definition, given, _labels(definition.name, values))
+    labels = _labels(definition.name, values)
+    # The last value of many things at once would say nothing.
+    if kind != GAUGE or labels is not _OVERFLOW:
+        _scope.measure_or_defer(definition, given, labels)
 
 
 def _finite(name: object, value: Any) -> float | None:

@@ -39,6 +39,7 @@ _OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
     attributes.RL_SAMPLE_ID,
     attributes.RL_GROUP_ID,
+    attributes.RL_ROLLOUT_ATTEMPT,
     attributes.RL_SAMPLING_PRIORITY,
 )
 
@@ -76,6 +77,7 @@ class Rollout:
             attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
             attributes.RL_SAMPLE_ID: sample_id,
             attributes.RL_GROUP_ID: group_id,
+            attributes.RL_ROLLOUT_ATTEMPT: _attempt(attempt),
             attributes.RL_POLICY_VERSION: policy_version,
             attributes.RL_LOOP_ITERATION: iteration,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
@@ -87,11 +89,7 @@ class Rollout:
             context = baggage.remove_baggage(key, context)
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, context)
-        values = {
-            **correlation_attributes(context),
-            attributes.RL_ROLLOUT_ATTEMPT: _attempt(attempt),
-            attributes.RL_SAMPLING_REASON: reason,
-        }
+        values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
         self._ids = values
         given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])

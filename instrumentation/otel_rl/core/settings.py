@@ -128,6 +128,18 @@ def _functions(text: str) -> tuple[str, ...]:
     return functions
 
 
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    """Return pairs of a pattern and a name; a name may hold a ``=``, since the last one separates."""
+    labels = []
+    for rule in filter(None, map(str.strip, text.split(","))):
+        pattern, separator, name = (part.strip() for part in rule.rpartition("="))
+        stars = pattern.count("*"), name.count("*")
+        if not separator or not pattern or not name or (name != "-" and stars not in ((0, 0), (1, 1))) or stars[0] > 1:
+            raise ValueError(rule)
+        labels.append((pattern, name))
+    return tuple(labels)
+
+
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
@@ -329,6 +341,15 @@ class Settings:
         "functions that return a score, e.g. my_pkg.rewards:correct, see trajectories.md",
         shown="(none)",
         **_FUNCTIONS,
+    )
+    labels: tuple[tuple[str, str], ...] | None = _setting(
+        None,
+        "OTEL_RL_LABELS",
+        "names of logged values: `train/loss=loss` renames one, `my/*=eval/*` all that begin so, `debug/*=-` hides "
+        "them; see trainers.md",
+        shown="(none)",
+        parse=_labels,
+        accepted="key=name, prefix*=name* or key=- to hide it, separated by commas; one * at most",
     )
     evaluated_samples: int = _setting(
         5,

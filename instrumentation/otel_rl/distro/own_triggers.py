@@ -39,6 +39,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "mcp.server.runner",
         "mcp",
     ),
+    "otel_rl_mlflow": ("mlflow.tracking.client", "mlflow"),
     "otel_rl_openai": (
         "openai._base_client",
         "openai.lib.streaming.chat._completions",
@@ -46,7 +47,11 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai",
     ),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
+    "otel_rl_swanlab": ("swanlab.sdk.internal.run", "swanlab.sdk.internal.run.components.config", "swanlab"),
+    "otel_rl_tensorboard": ("torch.utils.tensorboard.writer", "tensorboard"),
+    "otel_rl_tensorboardx": ("tensorboardX.writer", "tensorboardX"),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
+    "otel_rl_trackio": ("trackio.run", "trackio"),
     "otel_rl_transformers": (
         "transformers.training_args",
         "transformers.trainer_callback",
@@ -83,6 +88,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "vllm.tracing.otel",
         "vllm",
     ),
+    "otel_rl_wandb": ("wandb.sdk.wandb_run", "wandb"),
 }
 """Entry point -> the modules that it patches, and last the library itself."""
 GENERAL_PURPOSE: Final = ("otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3")

@@ -10,5 +10,6 @@ What they share:
 ``named_functions``  rollout and reward functions of the program, named by the user
 ``observing``        hooks around functions, coroutines, generators and async generators
 ``patching``         replacing attributes, and putting them back
+``summary_writers``  hooks of the ``SummaryWriter`` of torch, and of tensorboardX
 ===================  ====================================================================
 """

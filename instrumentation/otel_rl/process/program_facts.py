@@ -145,6 +145,13 @@ def arguments(argv: Sequence[str], redact: Callable[[str], str | None] | None = 
     return [*shown, f"\N{HORIZONTAL ELLIPSIS} {left} more"] if left > 0 else shown
 
 
+def parameter(name: str, value: str) -> str:
+    """Return the value of a parameter without what looks like a secret, by its name or its form."""
+    if _is_secret_name(name) and not _is_plain(value, name):
+        return REMOVED
+    return _without_keys(value)
+
+
 def _without_secrets(values: Sequence[str]) -> Iterator[str]:
     secret: str | None = None
     for value in values:

@@ -208,6 +208,11 @@ RL_RUN_END: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_RUN_PARAMETERS: Final = definitions.EventDefinition(
+    name="rl.run.parameters",
+    description="Parameters that the program gave a tracker for its run; the body maps their names to values",
+    attributes=(),
+)
 RL_RUN_PROGRAM: Final = definitions.EventDefinition(
     name="rl.run.program",
     description="Program of the leading process, seconds after its first record and again when more is known",
@@ -233,7 +238,7 @@ RL_RUN_START: Final = definitions.EventDefinition(
 )
 RL_STEP: Final = definitions.EventDefinition(
     name="rl.step",
-    description="Exact values of one log call of a trainer, or of one step of a program; the body maps keys to values",
+    description="Exact values of one log call, or of one step of a program; the body maps keys to values",
     attributes=(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_LOOP_NAME,

@@ -33,6 +33,7 @@ ALLOWED = {
     attributes.RL_ROLLOUT_ID: str,
     attributes.RL_SAMPLE_ID: str,
     attributes.RL_GROUP_ID: str,
+    attributes.RL_ROLLOUT_ATTEMPT: int,
     attributes.RL_RUN_ATTEMPT: str,
     attributes.RL_POLICY_VERSION: str,
     attributes.RL_SAMPLING_PRIORITY: int,

@@ -3,11 +3,17 @@
 ====================== =================================================================
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``key_categories``     groups of logged keys, for the report
+``labels``             names that the user gives logged keys
+``log_calls``          log calls on their way to an I/O thread
+``logged_values``      values as a log call hands them over: copied, then made exact
+``metric_keys``        keys of trainers that have a metric of the registry, generated
 ``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
 ``rewards``            scores of reward functions
+``run_parameters``     parameters that the program gives a tracker
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
 ``step_subscribers``   who is called when a step opens, closes and has been recorded
@@ -19,5 +25,6 @@
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them
+``trackers``           what the instrumentors of experiment trackers have in common
 ====================== =================================================================
 """

@@ -8,13 +8,17 @@ The same value often comes from several sources: a trainer hands it to a tracker
 
 * Inside a log call of one source the log calls of others are not recorded: the outermost call wins.
 * Each key has one source at each step. When several log it on their own, the first one in :class:`Source` keeps it.
+  ``train/loss`` of one and ``loss`` of another are one key where they have the same value.
+
+The program's thread copies what is logged. All else happens on an I/O thread, in the order of the calls.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current, set_value
@@ -27,73 +31,49 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
-from otel_rl.training import steps
+from otel_rl.training import labels, steps
+from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
+from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken
+from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextvars import Token
 
     from opentelemetry.context import Context
 
-    from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.telemetry import Scope
 
-#: Key of the trainer -> metric of the registry. Several keys per metric: trainers and versions name them differently.
-CANONICAL: Mapping[str, MetricDefinition] = {
-    "loss": metrics.RL_TRAIN_LOSS,
-    "grad_norm": metrics.RL_TRAIN_GRAD_NORM,
-    "learning_rate": metrics.RL_TRAIN_LEARNING_RATE,
-    "kl": metrics.RL_TRAIN_KL,
-    "objective/kl": metrics.RL_TRAIN_KL,
-    "entropy": metrics.RL_TRAIN_ENTROPY,
-    "objective/entropy": metrics.RL_TRAIN_ENTROPY,
-    "clip_ratio": metrics.RL_TRAIN_CLIP_RATIO,
-    "clip_ratio/region_mean": metrics.RL_TRAIN_CLIP_RATIO,
-    "reward": metrics.RL_ENVIRONMENT_REWARD_MEAN,
-    "objective/scores": metrics.RL_ENVIRONMENT_REWARD_MEAN,
-    "reward_std": metrics.RL_ENVIRONMENT_REWARD_STD,
-    "completions/mean_length": metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN,
-    "completion_length": metrics.RL_ENVIRONMENT_EPISODE_LENGTH_MEAN,
-    "completions/clipped_ratio": metrics.RL_SAMPLE_TRUNCATED_RATIO,
-    "frac_reward_zero_std": metrics.RL_SAMPLE_ZERO_VARIANCE_RATIO,
-    "sampling/sampling_logp_difference/mean": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
-    "sampling/sampling_logp_difference/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
-    "offpolicy/logprob_abs_diff/mean": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
-    "offpolicy/logprob_abs_diff/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
-    "train/train_rollout_logprob_abs_diff": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
-    "logprob_difference": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN,
-    "logprob_difference/max": metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MAX,
-}
+__all__ = ["ScalarSink", "Source", "is_calling", "not_captured", "sink"]
+
 #: Most keys whose source is remembered; further ones are recorded from every source.
 MAXIMUM_KEYS = 4096
-#: Most values of a step by :func:`otel_rl.metric` that its event has.
-MAXIMUM_VALUES = 1024
 #: A source that has not logged a key for this many steps gives it up.
 KEPT_FOR_STEPS = 100
-
-#: OTLP carries whole numbers of 64 bit.
-_INTEGERS = 1 << 63
-
-Scalar = float | int | str | bool | None
+#: Left out of a key where two sources log the same value: transformers adds it for some trackers.
+_PREFIX = "train/"
 
 
-class Source(IntEnum):
-    """Where log calls come from; for one key the lowest wins."""
+#: Marks a context in which no log call is recorded.
+_NOT_CAPTURED = object()
+#: Whose log call is open in this context, the outermost one; or :data:`_NOT_CAPTURED`.
+_calling: ContextVar[object] = ContextVar("otel_rl_log_call", default=None)
 
-    #: :func:`otel_rl.metric`.
-    PRODUCER = 0
-    #: What the trainer logs, as its callbacks get it.
-    TRAINER = 1
-    LIGHTNING = 2
-    ACCELERATE = 3
-    DEEPSPEED = 4
-    RAY = 5
-    WANDB = 6
-    MLFLOW = 7
-    SWANLAB = 8
-    TRACKIO = 9
-    TENSORBOARD = 10
+
+@contextmanager
+def not_captured() -> Iterator[None]:
+    """Record no log call in this block. It goes around those that we make: what we write is not what a program logs."""
+    token = _calling.set(_NOT_CAPTURED)
+    try:
+        yield
+    finally:
+        _calling.reset(token)
+
+
+def is_calling() -> bool:
+    """Return whether a log call is open in this context, so that those inside it are part of it."""
+    return _calling.get() is not None
 
 
 class ScalarSink:
@@ -102,7 +82,11 @@ class ScalarSink:
     def __init__(self) -> None:
         #: Key -> the source it belongs to, the last step at which that source logged it.
         self._owners: dict[str, tuple[Source, int]] = {}
-        self._calling: ContextVar[Source | None] = ContextVar("otel_rl_log_call", default=None)
+        #: Key without its prefix -> step, source and value that were recorded last.
+        self._recorded: dict[str, tuple[int, Source, Scalar]] = {}
+        #: Log calls that wait for an I/O thread, oldest first.
+        self._calls: deque[LogCall | OwnValue] = deque()
+        self._singles: SingleValues | None = None
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
         #: Called with each recorded log call, mostly on an I/O thread: its step, the first step that it covers, its
@@ -111,38 +95,102 @@ class ScalarSink:
             StepSubscribers()
         )
 
-    def begin_call(self, source: Source) -> Token[Source | None]:
+    def begin_call(self, source: Source) -> Token[object]:
         """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
-        outermost = self._calling.get()
-        return self._calling.set(source if outermost is None else outermost)
+        outermost = _calling.get()
+        return _calling.set(source if outermost is None else outermost)
 
-    def end_call(self, token: Token[Source | None]) -> None:
+    def end_call(self, token: Token[object]) -> None:
         """End the call, which has returned."""
-        self._calling.reset(token)
+        _calling.reset(token)
 
     def log(
         self,
         scope: Scope,
         source: Source,
         iteration: int | None,
-        values: Mapping[str, Any],
+        values: Mapping[Any, Any],
         first: int | None = None,
+        separator: str = "/",
     ) -> None:
-        """Record one log call at step ``iteration``; it covers the steps from ``first`` on."""
-        calling = self._calling.get()
+        """Record one log call at step ``iteration``; it covers the steps from ``first`` on.
+
+        ``separator`` stands between the keys of a mapping inside of ``values``.
+        """
+        calling = _calling.get()
         if not scope.enabled or (calling is not None and calling is not source):
             return
-        owned = {str(key): value for key, value in values.items() if self._take(str(key), source, iteration or 0)}
-        if owned:
-            body, numbers = _exact(owned)
-            context, timestamp = get_current(), clock.now()
-            # A gauge has one value per export: of several log calls that are recorded together, the last one's.
-            for key, value in numbers.items():
-                # Taken out first: keys of one metric are measured in the order in which they were logged last.
-                self._latest.pop(key, None)
-                self._latest[key] = (scope, value, context)
-            deferral.post(Signal.METRICS, self._measure_latest)
-            deferral.post(Signal.LOGS, lambda: self._record(scope, iteration, first, body, context, timestamp))
+        kept = taken(values, separator)
+        if kept:
+            call = LogCall(scope, source, iteration, first, kept, get_current(), clock.now())
+            self._post(Signal.LOGS, call)
+
+    def log_single(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
+        """Like :meth:`log`, for a tracker that is given one value at a time: those of a step are recorded together."""
+        kept = plain(value)
+        if kept is None or _calling.get() is not None or not scope.enabled:
+            return
+        context, singles = get_current(), self._singles
+        if singles is None or not singles.is_of(source, iteration, context):
+            call = LogCall(scope, source, iteration, None, {}, context, clock.now())
+            singles = self._singles = SingleValues(call)
+        singles.values.append((str(key), kept))
+        if not singles.posted:
+            singles.posted = True
+            if not deferral.post(Signal.LOGS, lambda: self._record_singles(singles)):
+                singles.posted = False
+
+    def _post(self, signal: str, call: LogCall | OwnValue) -> None:
+        self._calls.append(call)
+        if not deferral.post(signal, self._record_next):
+            with suppress(ValueError):
+                self._calls.remove(call)
+
+    def _record_next(self) -> None:
+        # There is none where a fork has taken them away.
+        call = self._calls.popleft() if self._calls else None
+        if isinstance(call, LogCall):
+            self._record_call(call)
+        elif call is not None:
+            self._note_latest(call.scope, {call.key: call.value}, call.context)
+            if call.is_told:
+                self._notify(call.iteration, None, {call.key: call.value}, call.context, call.timestamp)
+        # A gauge has one value per export: of several log calls that are recorded together, the last one's.
+        if not self._calls:
+            self._measure_latest()
+
+    def _record_singles(self, singles: SingleValues) -> None:
+        for call in singles.take():
+            self._record_call(call)
+        self._measure_latest()
+
+    def _record_call(self, call: LogCall) -> None:
+        owned = {
+            key: value
+            for key, value in labels.renamed(call.values).items()
+            if self._take(key, call.source, call.iteration or 0) and not self._repeats(key, value, call)
+        }
+        if not owned:
+            return
+        body, numbers = exact(owned)
+        self._note_latest(call.scope, numbers, call.context)
+        self._record(call.scope, call.iteration, call.first, body, call.context, call.timestamp)
+
+    def _note_latest(self, scope: Scope, numbers: Mapping[str, float], context: Context) -> None:
+        for key, value in numbers.items():
+            # Taken out first: keys of one metric are measured in the order in which they were logged last.
+            self._latest.pop(key, None)
+            self._latest[key] = (scope, value, context)
+
+    def _repeats(self, key: str, value: Scalar, call: LogCall) -> bool:
+        """Return whether another source has logged the same value at this step, with or without a prefix."""
+        name, step = key.removeprefix(_PREFIX), call.iteration or 0
+        before = self._recorded.get(name)
+        if before is not None and before[0] == step and before[1] is not call.source and before[2] == value:
+            return True
+        if before is not None or len(self._recorded) < MAXIMUM_KEYS:
+            self._recorded[name] = (step, call.source, value)
+        return False
 
     def measure(
         self,
@@ -163,19 +211,17 @@ class ScalarSink:
         if scalar is None:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
-        scalar = _in_range(scalar)
+        scalar = in_range(scalar)
+        name = labels.name_of(str(key))
         if scalar is None:
             drops.count(Signal.METRICS, "non_finite")
-        elif self._take(key, source, iteration or 0):
-            # In order with what waits.
-            self._latest.pop(key, None)
+        elif name is not None and self._take(name, source, iteration or 0):
+            is_kept = _keep(step, scope, name, scalar)
             context = get_current()
-            self._latest[key] = (scope, scalar, context)
-            if _keep(step, scope, key, scalar) or not self.listeners.callbacks or loop is None:
-                deferral.post(Signal.METRICS, self._measure_latest)
-            else:
-                of_loop, now = set_value(steps.LOOP, loop, context), clock.now()
-                deferral.post(Signal.METRICS, lambda: self._measure_and_notify(iteration, key, scalar, of_loop, now))
+            is_told = not is_kept and loop is not None and bool(self.listeners.callbacks)
+            if is_told:
+                context = set_value(steps.LOOP, loop, context)
+            self._post(Signal.METRICS, OwnValue(scope, name, scalar, context, is_told, iteration, clock.now()))
         return True
 
     def record(
@@ -183,12 +229,6 @@ class ScalarSink:
     ) -> None:
         """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
         self._record(scope, iteration, None, values, context, timestamp)
-
-    def _measure_and_notify(
-        self, iteration: int | None, key: str, value: float, context: Context, timestamp: int
-    ) -> None:
-        self._measure_latest()
-        self._notify(iteration, None, {key: value}, context, timestamp)
 
     def _record(
         self,
@@ -253,37 +293,12 @@ class ScalarSink:
         return owner is not None and step - owner[1] <= KEPT_FOR_STEPS
 
     def reset(self) -> None:
-        """Forget who logged what."""
+        """Forget who logged what, and what waits: in a forked child it is the parent's."""
         self._owners.clear()
+        self._recorded.clear()
+        self._calls.clear()
+        self._singles = None
         self._latest.clear()
-
-
-def _exact(values: Mapping[str, Any]) -> tuple[dict[str, Scalar], dict[str, float | int]]:
-    """Return the values that can be recorded, and the numbers among them."""
-    body: dict[str, Scalar] = {}
-    numbers: dict[str, float | int] = {}
-    for key, value in values.items():
-        if value is None or isinstance(value, bool | str):
-            body[key] = value
-            continue
-        scalar = value if type(value) is float else number(value)
-        if scalar is None:
-            drops.count(Signal.LOGS, "unsupported_type")
-        elif (scalar := _in_range(scalar)) is None:
-            drops.count(Signal.LOGS, "non_finite")
-        else:
-            body[key] = numbers[key] = scalar
-    return body, numbers
-
-
-def _in_range(value: float) -> float | None:
-    """Return a whole number beyond 64 bit as a float; None where it is beyond a float too."""
-    if type(value) is not int or -_INTEGERS <= value < _INTEGERS:
-        return value
-    try:
-        return float(value)
-    except OverflowError:
-        return None
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:
@@ -314,7 +329,7 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
         drops.count(Signal.METRICS, "non_finite")
         return
     scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key}, context)
-    canonical = CANONICAL.get(key)
+    canonical = CANONICAL.get(key) or CANONICAL.get(key.removeprefix(_PREFIX))
     if canonical is not None:
         scope.record(canonical, value, context=context)
 

@@ -27,8 +27,8 @@ def nothing_known(monkeypatch, recorded):
 
 def made(recorded):
     """Points by name, without gauges that other tests have set."""
-    ours = ("rl.", "torch.distributed.")
-    return {name: points for name, points in recorded.metrics().items() if not name.startswith(ours)}
+    gauges = ("rl.", "torch.distributed.", "gauge.")
+    return {name: points for name, points in recorded.metrics().items() if not name.startswith(gauges)}
 
 
 def test_a_counter_adds_up_by_attributes(recorded):
@@ -51,6 +51,39 @@ def test_a_histogram_of_seconds_has_buckets_of_seconds(recorded):
     assert (start.count, start.sum, start.explicit_bounds[0]) == (3, pytest.approx(90.52), 0.005)
     assert dict(start.attributes) == {"image": "py311"}
     assert points["diff.lines"][0].sum == 40
+
+
+def test_a_gauge_has_the_last_value_by_attributes(recorded):
+    for size in (4, 3):
+        otel_rl.gauge("gauge.last", size, shard=0)
+    otel_rl.gauge("gauge.last", -1, shard=1)
+    points = recorded.metrics()["gauge.last"]
+    assert {point.attributes["shard"]: point.value for point in points} == {0: 3, 1: -1}
+    assert drops.snapshot() == {}
+
+
+def test_a_gauge_without_room_for_its_attributes_is_dropped_and_counted(recorded, monkeypatch):
+    monkeypatch.setattr(program_metrics, "MOST_SETS", 1)
+    otel_rl.gauge("gauge.full", 4, shard=0)
+    otel_rl.gauge("gauge.full", 3, shard=1)
+    [point] = recorded.metrics()["gauge.full"]
+    assert (dict(point.attributes), point.value) == ({"shard": 0}, 4)
+    assert drops.snapshot() == {("metrics", "cardinality"): 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [("3", "unsupported_type"), (None, "unsupported_type"), (math.nan, "non_finite")]
+)
+def test_a_gauge_of_no_number_is_dropped_and_counted(recorded, value, reason):
+    otel_rl.gauge("gauge.wrong", value)
+    assert "gauge.wrong" not in recorded.metrics()
+    assert drops.snapshot() == {("metrics", reason): 1}
+
+
+def test_a_name_is_a_gauge_or_a_counter(recorded):
+    otel_rl.count("gauge.kind")
+    otel_rl.gauge("gauge.kind", 3)
+    assert drops.snapshot() == {("metrics", "instrument_conflict"): 1}
 
 
 def test_an_attribute_may_have_the_name_of_an_argument(recorded):

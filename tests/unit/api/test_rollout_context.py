@@ -51,6 +51,17 @@ def test_the_programs_baggage_values_and_suppression_hold_inside(recorded):
     assert recorded.span("rl.rollout").parent is None
 
 
+def test_every_span_of_a_rollout_says_which_attempt_at_its_sample_it_is(recorded):
+    with otel_rl.rollout("outer", attempt=2):
+        with otel_rl.tool("search"):
+            pass
+        with otel_rl.rollout("inner"):
+            assert baggage.get_baggage("rl.rollout.attempt") is None
+    assert recorded.span("execute_tool search").attributes["rl.rollout.attempt"] == 2
+    attempts = {span.attributes["rl.rollout.id"]: span.attributes.get("rl.rollout.attempt") for span in recorded.spans}
+    assert attempts == {"outer": 2, "inner": None}
+
+
 def test_a_rollout_inside_another_has_ids_of_its_own(recorded):
     with otel_rl.rollout("outer", sample_id=1, group_id=2, keep=True), otel_rl.rollout("inner"):
         assert baggage.get_baggage("rl.rollout.id") == "inner"

@@ -167,7 +167,7 @@ def _event_ended(state: Any, _: Any, error: BaseException | None) -> None:
         sink.end_call(state)
 
 
-def _log_begins(state: Any, logs: Mapping[str, Any]) -> Token[Source | None]:
+def _log_begins(state: Any, logs: Mapping[str, Any]) -> Token[object]:
     """Record what is logged before the program's callbacks get it: some change what they are given."""
     token = sink.begin_call(Source.TRAINER)
     if state.is_world_process_zero:

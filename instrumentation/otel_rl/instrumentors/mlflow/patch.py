@@ -1,0 +1,77 @@
+"""Wrappers of ``mlflow``: a client logs metrics and parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.training.scalars import Source
+from otel_rl.training.trackers import Tracker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextvars import Token
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+tracker = Tracker("mlflow", Source.MLFLOW)
+#: Metrics of the machine, from a thread of MLflow's own whose steps are those of its clock.
+_SYSTEM = "system/"
+
+
+def patch_client(module: ModuleType, patches: Patches) -> None:
+    """Patch the client, which the functions of ``mlflow`` use too."""
+    patches.observe(module, "MlflowClient.log_metric", begin=_metric_begins, end=tracker.end, required=True)
+    patches.observe(module, "MlflowClient.log_batch", begin=_batch_begins, end=tracker.end, required=True)
+    patches.observe(module, "MlflowClient.log_param", before=_parameter, required=True)
+
+
+def _metric_begins(
+    _: Any,
+    run_id: str,  # noqa: ARG001 - named as MLflow does, since it may come by its name
+    key: str,
+    value: Any,
+    timestamp: Any = None,  # noqa: ARG001 - as above
+    step: Any = None,
+    *__: Any,
+    **___: Any,
+) -> Token[object] | None:
+    if not key.startswith(_SYSTEM):
+        tracker.single(key, value, _given(step), counter=0)
+    return tracker.begin()
+
+
+def _batch_begins(
+    _: Any,
+    run_id: str,  # noqa: ARG001 - as above
+    metrics: Iterable[Any] = (),
+    params: Iterable[Any] = (),
+    *__: Any,
+    **___: Any,
+) -> Token[object] | None:
+    # Sequences by their description; what can be read once only is left to MLflow.
+    if isinstance(params, list | tuple) and params:
+        tracker.parameters({param.key: param.value for param in params})
+    by_step: dict[Any, dict[str, Any]] = {}
+    for metric in metrics if isinstance(metrics, list | tuple) else ():
+        if not metric.key.startswith(_SYSTEM):
+            by_step.setdefault(metric.step, {})[metric.key] = metric.value
+    for step, values in by_step.items():
+        tracker.log(values, _given(step), counter=0)
+    return tracker.begin()
+
+
+def _parameter(
+    _: Any,
+    run_id: str,  # noqa: ARG001 - as above
+    key: str,
+    value: Any,
+    *__: Any,
+    **___: Any,
+) -> None:
+    tracker.parameters({key: value})
+
+
+def _given(step: Any) -> Any:
+    """Return a step that the program gave; 0 is also what MLflow takes where it gave none."""
+    return step or None

@@ -1,0 +1,88 @@
+"""Log calls on their way to an I/O thread, and where they come from."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.context import Context
+
+    from otel_rl.telemetry import Scope
+    from otel_rl.training.logged_values import Scalar
+
+
+class Source(IntEnum):
+    """Where log calls come from; for one key the lowest wins."""
+
+    #: :func:`otel_rl.metric`.
+    PRODUCER = 0
+    #: What the trainer logs, as its callbacks get it.
+    TRAINER = 1
+    LIGHTNING = 2
+    ACCELERATE = 3
+    DEEPSPEED = 4
+    RAY = 5
+    WANDB = 6
+    MLFLOW = 7
+    SWANLAB = 8
+    TRACKIO = 9
+    TENSORBOARD = 10
+
+
+class LogCall(NamedTuple):
+    """One log call: ``first`` is the first step that it covers, ``timestamp`` in ns since the epoch."""
+
+    scope: Scope
+    source: Source
+    iteration: int | None
+    first: int | None
+    values: dict[str, Scalar]
+    context: Context
+    timestamp: int
+
+
+class OwnValue(NamedTuple):
+    """One value of the program's own, which is in the record of its step or in none."""
+
+    scope: Scope
+    key: str
+    value: float
+    context: Context
+    #: Whether listeners get it, the step that it is of, and when it was given, in ns since the epoch.
+    is_told: bool
+    iteration: int | None
+    timestamp: int
+
+
+class SingleValues:
+    """Values that one source logs one by one at one step, until an I/O thread records what has come so far."""
+
+    __slots__ = ("call", "posted", "values")
+
+    def __init__(self, call: LogCall) -> None:
+        self.call = call
+        self.values: deque[tuple[str, Scalar]] = deque()
+        #: Whether a recording is on its way.
+        self.posted = False
+
+    def is_of(self, source: Source, iteration: int | None, context: Context) -> bool:
+        """Return whether a value belongs here."""
+        return self.call.source is source and self.call.iteration == iteration and self.call.context is context
+
+    def take(self) -> Iterator[LogCall]:
+        """Return what has come as calls: one, and one more for each time that a key comes again."""
+        # First: what comes from here on is posted anew.
+        self.posted = False
+        values: dict[str, Scalar] = {}
+        while self.values:
+            key, value = self.values.popleft()
+            if key in values:
+                yield self.call._replace(values=values)
+                values = {}
+            values[key] = value
+        if values:
+            yield self.call._replace(values=values)
