@@ -239,10 +239,20 @@ def _final(monitor: Monitor) -> dict[str, Any]:
     }
 
 
+#: The rules of this process, where they follow its steps.
+_started: LiveHealth | None = None
+
+
+def states() -> dict[str, State]:
+    """Return the worst state of each rule in this process; empty before its first step."""
+    return _started.states() if _started is not None else {}
+
+
 def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
-    health = LiveHealth(settings.current().health_rules)
+    global _started
+    health = _started = LiveHealth(settings.current().health_rules)
     scalars.sink.listeners.add(health.logged)
-    trajectories.listener = health.rows_recorded
+    trajectories.listeners.add(health.rows_recorded)
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import clock
 from otel_rl.pipeline import exporter_selection, exporters, private_random, python_warnings
 from otel_rl.pipeline.batching import Limits
 from otel_rl.pipeline.processors import QueueSpanProcessor, mark_truncation
@@ -32,6 +33,10 @@ _SCALARS = Limits(queue=4096, batch=1000 - points.MOST_VALUES - 10, delay=5.0)
 _SPANS = Limits(delay=5.0)
 
 
+#: What hands values to the server in this process; None where none is followed.
+follower: MlflowFollower | None = None
+
+
 class MlflowFollower:
     """Hands what is logged to the queue in front of the server."""
 
@@ -49,6 +54,11 @@ class MlflowFollower:
         for item in points.of_log_call(iteration, values, timestamp, loop.name if loop is not None else None):
             self._queue.emit(item)
 
+    def write(self, iteration: int, values: Mapping[str, float]) -> None:
+        """Write figures of a step of the program's own run."""
+        for item in points.of_log_call(iteration, values, clock.now(), None):
+            self._queue.emit(item)
+
     def step_recorded(self, step: steps.Step, *_: Any) -> None:
         """Note the latest step and its trace."""
         if process_identity.current().leads:
@@ -58,12 +68,16 @@ class MlflowFollower:
             }
 
 
-def begin(telemetry: Telemetry) -> None:
-    """Follow this process; nothing is sent, and nobody is asked, before there is something to send."""
+def begin(telemetry: Telemetry, *, figures_only: bool = False) -> None:
+    """Follow this process; nothing is sent, and nobody is asked, before there is something to send.
+
+    ``figures_only``: what is handed to :meth:`MlflowFollower.write`, and nothing else.
+    """
+    global follower
     run = MlflowRun(server.run_id())
     destination = MlflowDestination(EXPORTER, server.configured_now().shown)
     lifecycle.after_fork_in_child(run.after_fork_in_child)
-    if telemetry.tracer_provider is not None and takes_spans(os.environ):
+    if not figures_only and telemetry.tracer_provider is not None and takes_spans(os.environ):
         spans = Sink("traces", destination, partial(_open_traces, run))
         telemetry.tracer_provider.add_span_processor(
             QueueSpanProcessor(telemetry.queue(spans, _SPANS, mark_truncation))
@@ -71,6 +85,8 @@ def begin(telemetry: Telemetry) -> None:
     # The queue made last is served first: at the end values, and how the run ended, come before spans.
     values = Sink("metrics", destination, partial(_open_scalars, run), points.count)
     follower = MlflowFollower(run, telemetry.queue(values, _SCALARS, weigh=lambda item: len(item.values)))
+    if figures_only:
+        return
     scalars.sink.listeners.add(follower.logged)
     steps.listeners.add(follower.step_recorded)
 

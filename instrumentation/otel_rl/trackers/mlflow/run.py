@@ -29,8 +29,6 @@ REFUSED_FOR = 60.0
 #: Seconds that a thread waits for another one that asks for the same.
 _PATIENCE = 1.0
 _STATUS = {Status.COMPLETED: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
-#: Beginning of our keys in a run that the program logs to as well.
-PREFIX = "otel_rl/"
 
 
 class MlflowRun:

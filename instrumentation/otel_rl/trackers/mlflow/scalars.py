@@ -8,8 +8,7 @@ from otel_rl.pipeline.otlp_answer import ACCEPTED, OtlpAnswer, Outcome
 from otel_rl.process import process_identity
 from otel_rl.trackers.mlflow import parameters
 from otel_rl.trackers.mlflow.api import refusal
-from otel_rl.trackers.mlflow.names import Names
-from otel_rl.trackers.mlflow.run import PREFIX
+from otel_rl.trackers.mlflow.names import PREFIX, Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +70,9 @@ class ScalarWriter:
     def _metrics(self, points: LoggedPoints) -> list[Metric]:
         named = [(self._names.of(key), value) for key, value in points.values]
         if self._run.is_shared:
-            self._compare({name for name, _ in named})
-            named = [(PREFIX + name, value) for name, value in named if name not in self._run.metrics]
+            self._compare({name for name, _ in named if not name.startswith(PREFIX)})
+            theirs = {name for name in self._run.metrics if not name.startswith(PREFIX)}
+            named = [(_prefixed(name), value) for name, value in named if name not in theirs]
         at = {"timestamp": points.timestamp, "step": points.step}
         return [{"key": name, "value": value, **at} for name, value in named]
 
@@ -126,3 +126,7 @@ class ScalarWriter:
             return reply.answer
         self._troubles = 0
         return refusal(reply.answer.reason)
+
+
+def _prefixed(name: str) -> str:
+    return name if name.startswith(PREFIX) else PREFIX + name
