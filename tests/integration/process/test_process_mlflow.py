@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from packaging.version import Version
 from process_support import closed_port
 from support.mlflow_server import Fault, StandIn, TrackedRuns, pairs, real_server
 
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
 
     from process_support import Collector, Programs
 
-_NEEDS_MLFLOW = pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="mlflow is not installed here")
+
+def _takes_spans() -> bool:
+    """Return whether an MLflow is installed that has the OTLP route."""
+    try:
+        return Version(version("mlflow")) >= Version("3.6")
+    except PackageNotFoundError:
+        return False
+
+
+_NEEDS_MLFLOW = pytest.mark.skipif(not _takes_spans(), reason="mlflow 3.6 or newer is not installed here")
 _TESTS = Path(__file__).parents[2]
 TRAINING = """
 import sys, otel_rl
@@ -192,10 +202,32 @@ with mlflow.start_run() as run:
         mlflow.log_metric("loss", 1 / number, step=number)
     otel_rl.flush(60)
 """
-    done = programs.instrumented(program, **target(real, "own"))
+    done = programs.instrumented(program, timeout=400, **target(real, "own", MLFLOW_DISABLE_TELEMETRY="true"))
 
     assert done.code == 0, done.err
     run = real.run("own")
     assert set(pairs(run["data"]["metrics"])) == {"loss", "otel_rl/ours"}
     assert len(real.curve(run, "loss")) == 3
     assert run["info"]["status"] == "FINISHED"
+
+
+@_NEEDS_MLFLOW
+@pytest.mark.slow
+def test_figures_of_steps_reach_the_programs_own_run(programs: Programs, real: TrackedRuns) -> None:
+    program = """
+import mlflow, otel_rl
+with mlflow.start_run():
+    for number in range(1, 4):
+        with otel_rl.step(number), otel_rl.phase("train"):
+            pass
+        mlflow.log_metric("loss", 1 / number, step=number)
+"""
+    variables = {"MLFLOW_DISABLE_TELEMETRY": "true", "OTEL_RL_WRITE_BACK": "mlflow", "OTEL_RL_MLFLOW": "0"}
+    done = programs.instrumented(program, timeout=400, **target(real, "figures", **variables))
+
+    assert done.code == 0, done.err
+    run = real.run("figures")
+    assert [step for step, _ in real.curve(run, "otel_rl/phase/train")] == [1, 2, 3]
+    assert [step for step, _ in real.curve(run, "loss")] == [1, 2, 3]
+    assert run["info"]["status"] == "FINISHED"
+    assert run["data"].get("params", []) == []

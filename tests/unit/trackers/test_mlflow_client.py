@@ -81,6 +81,17 @@ class TestValues:
         assert client.scalars.export([logged(1, loss=1.0)]).is_acceptance
         assert mlflow.requests == []
 
+    def test_of_figures_go_to_the_run_that_the_program_logs_to_and_describe_nothing(self, mlflow, client, monkeypatch):
+        monkeypatch.setattr(program_run, "is_tracking", lambda: True)
+        monkeypatch.setattr(run_module.parameters, "collect", lambda: {"lr": "1"})
+        client.run.__init__("", is_described=False)
+        client.run.use(mlflow.new_run("theirs"))
+        client.scalars.export([logged(1, **{"otel_rl/seconds": 2.0})])
+
+        run = mlflow.run("theirs")
+        assert mlflow.curve(run, "otel_rl/seconds") == [(1, 2.0)]
+        assert run["data"]["params"] == []
+
 
 class TestAnswers:
     @pytest.mark.parametrize(

@@ -54,8 +54,9 @@ class MlflowFollower:
         for item in points.of_log_call(iteration, values, timestamp, loop.name if loop is not None else None):
             self._queue.emit(item)
 
-    def write(self, iteration: int, values: Mapping[str, float]) -> None:
-        """Write figures of a step of the program's own run."""
+    def write(self, run_id: str, iteration: int, values: Mapping[str, float]) -> None:
+        """Write figures of a step to the run that the program logs to, where this process has not joined another."""
+        self._run.use(run_id)
         for item in points.of_log_call(iteration, values, clock.now(), None):
             self._queue.emit(item)
 
@@ -74,7 +75,7 @@ def begin(telemetry: Telemetry, *, figures_only: bool = False) -> None:
     ``figures_only``: what is handed to :meth:`MlflowFollower.write`, and nothing else.
     """
     global follower
-    run = MlflowRun(server.run_id())
+    run = MlflowRun(server.run_id(), is_described=not figures_only)
     destination = MlflowDestination(EXPORTER, server.configured_now().shown)
     lifecycle.after_fork_in_child(run.after_fork_in_child)
     if not figures_only and telemetry.tracer_provider is not None and takes_spans(os.environ):

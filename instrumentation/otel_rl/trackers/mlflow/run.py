@@ -34,9 +34,10 @@ _STATUS = {Status.COMPLETED: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED
 class MlflowRun:
     """Asks the server once, and again after an outage. The sender of spans and the writer of scalars share it."""
 
-    def __init__(self, named: str = "") -> None:
+    def __init__(self, named: str = "", *, is_described: bool = True) -> None:
         #: What ``MLFLOW_RUN_ID`` said at the start of the process.
         self._named = named
+        self._has_parameters = is_described
         #: Ids; empty where they are not known.
         self.experiment_id = self.id = ""
         #: This process has made it, or one before it of the same launch: its end is ours to write.
@@ -77,6 +78,10 @@ class MlflowRun:
         if not answer.is_acceptance and answer.is_final:
             self._refusal, self._refused_until = answer, time.monotonic() + REFUSED_FOR
         return answer
+
+    def use(self, run_id: str) -> None:
+        """Join this run of the program's, unless one is named or has been joined."""
+        self._named = self._named or run_id
 
     def give_up(self) -> OtlpAnswer:
         """Write no more to a run that somebody has deleted, and make no other one in its place."""
@@ -180,7 +185,8 @@ class MlflowRun:
         if not process_identity.current().leads:
             return
         names = Names()
-        known = {names.of(key): text for key, text in parameters.collect().items()}
+        collected = parameters.collect() if self._has_parameters else {}
+        known = {names.of(key): text for key, text in collected.items()}
         new = {name: text for name, text in known.items() if name not in self.parameters}
         content = {
             "params": parameters.as_list(new, parameters.LONGEST_PARAMETER),

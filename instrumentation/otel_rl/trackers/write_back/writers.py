@@ -52,7 +52,7 @@ def to_mlflow(target: tuple[Any, str], step: int, figures: Mapping[str, float], 
     client, run_id = target
     address = str(getattr(getattr(client, "_tracking_client", None), "tracking_uri", ""))
     if following.follower is not None and address.startswith("http"):
-        following.follower.write(step, figures)
+        following.follower.write(run_id, step, figures)
         return
     entities: Any = sys.modules["mlflow.entities"]
     if is_first:
