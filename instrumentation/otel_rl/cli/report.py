@@ -1,4 +1,4 @@
-"""``otel-rl report [DIR] [-o FILE] [--run ID] [--torch-dumps PREFIX] [--json] [--fail-if critical|warning]``."""
+"""``otel-rl report [DIR] [-o FILE] [--run ID] [--torch-dumps PREFIX] [--json] [--mlflow] [--fail-if ...]``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ traces.jsonl, metrics.jsonl and logs.jsonl, or one with such folders. The path o
 everything else on stderr: the first findings in three lines, and its address to click on (not with
 OTEL_RL_QUIET=true). With --json findings, trajectories and the result go to stdout, and not the path.
 
-Exit status: 0 the page is written, 2 it could not be made, 3 it is written and --fail-if found something."""
+Exit status: 0 the page is written, 2 it could not be made or uploaded, 3 it is written and --fail-if found something.
+"""
 
 #: Exit status of ``--fail-if``.
 _FOUND = 3
@@ -52,6 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX_OR_DIR",
         type=Path,
         help="dumps of PyTorch's flight recorder, as for `otel-rl postmortem`",
+    )
+    parser.add_argument(
+        "--mlflow",
+        action="store_true",
+        help="upload the page to the run of MLflow that belongs to it (MLFLOW_TRACKING_URI, and MLFLOW_RUN_ID or the"
+        " experiment's name)",
     )
     parser.add_argument(
         "--json", action="store_true", help="print findings, trajectories and the result as JSON, for programs"
@@ -81,9 +88,23 @@ def run(arguments: argparse.Namespace) -> int:
     for note in report.notes:
         print(f"otel-rl report: {note}", file=sys.stderr)
     _print(report, as_json=arguments.json)
+    if arguments.mlflow and (reason := _upload(report)):
+        return complain("report", f"the page is written, and not in MLflow: {reason}")
     worst = report.overview.worst
     is_found = arguments.fail_if is not None and worst is not None and worst.is_at_least(arguments.fail_if)
     return _FOUND if is_found else 0
+
+
+def _upload(report: Report) -> str:
+    """Upload the page; return why that failed, or nothing."""
+    from otel_rl.trackers.mlflow import report_upload  # noqa: PLC0415 - rarely asked for
+
+    try:
+        address = report_upload.upload(report.output, report.run_id)
+    except report_upload.NotUploaded as error:
+        return str(error)
+    print(f"otel-rl report: uploaded to {address}", file=sys.stderr)
+    return ""
 
 
 def _print(report: Report, *, as_json: bool) -> None:

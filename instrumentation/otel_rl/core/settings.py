@@ -18,6 +18,7 @@ COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
 ARGUMENTS = ("on", "off")
 RING = ("on", "off")
+TRACKERS = ("wandb", "mlflow", "tensorboard", "trackio")
 SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
@@ -138,6 +139,13 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
             raise ValueError(rule)
         labels.append((pattern, name))
     return tuple(labels)
+
+
+def _trackers(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    if not set(names) <= set(TRACKERS):
+        raise ValueError(text)
+    return names
 
 
 def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
@@ -366,6 +374,21 @@ class Settings:
         shown="(found)",
     )
     algorithm: str | None = _setting(None, "OTEL_RL_ALGORITHM", "algorithm of the run, e.g. grpo", shown="(found)")
+    mlflow: bool = _setting(
+        False,
+        "OTEL_RL_MLFLOW",
+        "true: values, parameters and traces also to the MLflow server of MLFLOW_TRACKING_URI, see mlflow.md",
+        **_BOOLEAN,
+    )
+    write_back: tuple[str, ...] | None = _setting(
+        None,
+        "OTEL_RL_WRITE_BACK",
+        "trackers of the program that get figures of each step under `otel_rl/`, see trainers.md",
+        scope=PROCESS,
+        shown="(none)",
+        parse=_trackers,
+        accepted=f"{', '.join(TRACKERS)}; several separated by commas",
+    )
     status_file: str | None = _setting(
         None,
         "OTEL_RL_STATUS_FILE",

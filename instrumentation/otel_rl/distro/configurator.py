@@ -76,6 +76,7 @@ def _configure() -> None:
         redaction.report_bad_form()
     path = os.environ.get(CONFIG_FILE, "").strip()
     _telemetry = (_from_file(path) if path else None) or _from_variables()
+    _follow_for_trackers(_telemetry)
     process_exit.register(_telemetry)
     forks.register(_telemetry)
     for name in _STARTS_CHILDREN:
@@ -84,6 +85,22 @@ def _configure() -> None:
     lifecycle.at_first_record(_observe_pressure)
     lifecycle.at_first_record(_describe_run)
     run_span.begin()
+
+
+def _follow_for_trackers(telemetry: Telemetry) -> None:
+    """Follow what goes to MLflow, and to trackers of the program; few processes write to either."""
+    from otel_rl.core import settings  # noqa: PLC0415 - see above
+
+    is_mlflow, written = settings.current().mlflow, settings.current().write_back or ()
+    with guard("configurator.trackers"):
+        if is_mlflow or "mlflow" in written:
+            from otel_rl.trackers.mlflow import following  # noqa: PLC0415 - as above
+
+            following.begin(telemetry, figures_only=not is_mlflow)
+        if written:
+            from otel_rl.trackers.write_back import following as write_back  # noqa: PLC0415 - as above
+
+            write_back.begin(written, telemetry)
 
 
 def _first_step(step: Step) -> None:

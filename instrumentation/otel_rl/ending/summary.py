@@ -324,8 +324,13 @@ def _where(telemetry: Telemetry) -> str:
         written = {sink.signal for sink in telemetry.sinks if sink.destination.is_file}
         is_rest = elsewhere and written.isdisjoint(sink.signal for sink in elsewhere)
         if not elsewhere or any(sink.destination.is_file for sink in telemetry.sinks):
-            parts.append(_show(files.parent, "the rest" if is_rest else "it"))
+            parts.append(f"{_show(files.parent, 'the rest' if is_rest else 'it')}{_upload()}")
     return "; ".join(parts)
+
+
+def _upload() -> str:
+    """Say how the page gets into the run of MLflow: making it takes longer than the end of a program may."""
+    return "; --mlflow after it uploads that page to the run of MLflow" if settings.current().mlflow else ""
 
 
 def _show(run: Path, what: str = "it") -> str:

@@ -67,7 +67,9 @@ class LiveHealth:
 
     # -- what comes in, on the thread that records -----------------------------------------------------------------
 
-    def logged(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
+    def logged(
+        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context, _: int
+    ) -> None:
         """Take in a log call that has been recorded."""
         if iteration is None or not process_identity.current().leads:
             return
@@ -237,10 +239,20 @@ def _final(monitor: Monitor) -> dict[str, Any]:
     }
 
 
+#: The rules of this process, where they follow its steps.
+_started: LiveHealth | None = None
+
+
+def states() -> dict[str, State]:
+    """Return the worst state of each rule in this process; empty before its first step."""
+    return _started.states() if _started is not None else {}
+
+
 def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
-    health = LiveHealth(settings.current().health_rules)
-    scalars.sink.listener = health.logged
-    trajectories.listener = health.rows_recorded
+    global _started
+    health = _started = LiveHealth(settings.current().health_rules)
+    scalars.sink.listeners.add(health.logged)
+    trajectories.listeners.add(health.rows_recorded)
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.training import open_trackers
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextvars import Token
@@ -32,7 +34,8 @@ _LEFT_OUT = {
 def patch(module: ModuleType, patches: Patches, tracker: Tracker) -> None:
     """Patch the writer of a module."""
 
-    def scalar(_: Any, tag: str, scalar_value: Any, global_step: Any = None, *__: Any, **___: Any) -> None:
+    def scalar(writer: Any, tag: str, scalar_value: Any, global_step: Any = None, *__: Any, **___: Any) -> None:
+        open_trackers.note("tensorboard", writer)
         tracker.single(tag, scalar_value, global_step)
 
     def text(_: Any, tag: str, text_string: Any, global_step: Any = None, *__: Any, **___: Any) -> None:
@@ -60,6 +63,7 @@ def patch(module: ModuleType, patches: Patches, tracker: Tracker) -> None:
     patches.observe(module, "SummaryWriter.add_scalars", before=scalars, required=True)
     patches.observe(module, "SummaryWriter.add_text", before=text, required=True)
     patches.observe(module, "SummaryWriter.add_hparams", begin=parameters_begin, end=tracker.end, required=True)
+    patches.observe(module, "SummaryWriter.close", before=lambda *_, **__: open_trackers.closing("tensorboard"))
     for method, reason in _LEFT_OUT.items():
         patches.observe(module, f"SummaryWriter.{method}", before=partial(_left_out, tracker, reason))
 

@@ -168,7 +168,7 @@ class BatchQueue(Generic[Item]):
         if not self._ready():
             self._next = now + min(self.limits.delay, GATE_INTERVAL)
             return
-        batch = self._take(min(waiting, self.limits.batch))
+        batch = self._take()
         if waiting > len(batch):
             self._next = now
         self._export(batch)
@@ -183,7 +183,7 @@ class BatchQueue(Generic[Item]):
         while left > 0 and self._queue:
             if time.monotonic() >= deadline:
                 return False
-            batch = self._take(min(left, self.limits.batch))
+            batch = self._take()
             left -= len(batch)
             delivered = self._export(batch) and delivered
             if self._outages:
@@ -218,12 +218,14 @@ class BatchQueue(Generic[Item]):
     def _make_room(self) -> None:
         """Take the oldest out of a queue that fills up during an outage: into files, or they are lost."""
         while len(self._queue) > self._high_water_mark:
-            batch = self._take(self.limits.batch)
+            batch = self._take()
             if self.sink.let_go() and not self.sink.put_aside(batch):
                 self.sink.lose("queue_full", len(batch))
 
-    def _take(self, number: int) -> list[Item]:
+    def _take(self) -> list[Item]:
+        """Take items for one export out of the queue."""
         batch: list[Item] = []
+        number = self.limits.batch
         # First: the time may be up while the exporter is being opened.
         self.sink.hold(batch)
         # The end of the process may clear the queue meanwhile.

@@ -48,6 +48,8 @@ class Report:
     #: Identity, end, result and settings of the run.
     run: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    #: None where the files do not say.
+    run_id: str | None = None
 
 
 def write_report(path: Path, output: Path | None, run: str | None = None, torch_dumps: Path | None = None) -> Report:
@@ -92,6 +94,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         weight_syncs.as_json(collected.totals),
         page_head.as_json(collected),
         notes,
+        source.run_id,
     )
 
 

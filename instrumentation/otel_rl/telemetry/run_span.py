@@ -140,10 +140,11 @@ def _observe_end() -> Iterator[tuple[float, Mapping[str, str]]]:
     """Say whether this process has ended; a child of a rank has the rank's number, and must not speak for it."""
     identity = process_identity.current()
     if identity.leads or _is_rank_or_driver(identity):
-        yield int(_ended), {attributes.RL_RUN_END_STATUS: _how_it_ended()} if _ended else {}
+        yield int(_ended), {attributes.RL_RUN_END_STATUS: how_it_ended()} if _ended else {}
 
 
-def _how_it_ended() -> str:
+def how_it_ended() -> str:
+    """Return how the process ends, as far as is known by now."""
     if _signal is not None or isinstance(_error, KeyboardInterrupt):
         return Status.STOPPED
     return Status.COMPLETED if _error is None else Status.FAILED

@@ -60,6 +60,8 @@ class OwnValue(NamedTuple):
     context_of_loop: Context | None
     #: The step that it is of.
     iteration: int | None
+    #: When it was given, in ns since the epoch.
+    timestamp: int
 
 
 class SingleValues:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current, set_value
 
 from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -35,6 +36,7 @@ from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
 from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken
 from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.results import Results
+from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -88,8 +90,11 @@ class ScalarSink:
         self._singles: SingleValues | None = None
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
-        #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
-        self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
+        #: Called with each recorded log call, mostly on an I/O thread: its step, the first step that it covers, its
+        #: values, its context, and when it was made, in ns since the epoch.
+        self.listeners: StepSubscribers[Callable[[int | None, int | None, Mapping[str, Any], Context, int], None]] = (
+            StepSubscribers()
+        )
         #: What the process has logged so far.
         self.results = Results()
 
@@ -157,7 +162,7 @@ class ScalarSink:
         elif call is not None:
             self._note_latest(call.scope, {call.key: call.value}, call.context)
             if call.is_told:
-                self._notify(call.iteration, None, {call.key: call.value}, call.context_of_loop)
+                self._notify(call.iteration, None, {call.key: call.value}, call.context_of_loop, call.timestamp)
         # A gauge has one value per export: of several log calls that are recorded together, the last one's.
         if not self._calls:
             self._measure_latest()
@@ -224,7 +229,8 @@ class ScalarSink:
             of_loop = None
             if not is_kept and loop is not None:
                 of_loop = set_value(steps.LOOP, loop, context)
-            self._post(Signal.METRICS, OwnValue(scope, name, scalar, context, not is_kept, of_loop, iteration))
+            own = OwnValue(scope, name, scalar, context, not is_kept, of_loop, iteration, clock.now())
+            self._post(Signal.METRICS, own)
         return True
 
     def record(
@@ -252,15 +258,22 @@ class ScalarSink:
             context=context,
             timestamp=timestamp,
         )
-        self._notify(iteration, first, body, context)
+        self._notify(iteration, first, body, context, timestamp)
 
     def _notify(
-        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context | None
+        self,
+        iteration: int | None,
+        first: int | None,
+        values: Mapping[str, Any],
+        context: Context | None,
+        timestamp: int,
     ) -> None:
         self.results.add(iteration, values, process_identity.current().algorithm)
-        listener = self.listener
-        if listener is not None and context is not None:
-            listener(iteration, first, values, context)
+        if context is None:
+            return
+        for listener in tuple(self.listeners.callbacks):
+            with guard("scalars.listener"):
+                listener(iteration, first, values, context, timestamp)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):

@@ -76,11 +76,10 @@ class Programs:
         """Run ``text`` as ``program.py`` without us."""
         return self.run(sys.executable, self.write("program.py", text), *arguments, **environ)
 
-    def instrumented(self, text: str, *arguments: str, **environ: str) -> Finished:
+    def instrumented(self, text: str, *arguments: str, timeout: float = 120, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` under ``opentelemetry-instrument``, with nothing else set."""
-        return self.run(
-            SCRIPTS / "opentelemetry-instrument", sys.executable, self.write("program.py", text), *arguments, **environ
-        )
+        command = [SCRIPTS / "opentelemetry-instrument", sys.executable, self.write("program.py", text), *arguments]
+        return self.run(*command, timeout=timeout, **environ)
 
     def child(self, *command: str | Path, **environ: str) -> Finished:
         """Run ``command`` as a child of an instrumented process would be started: with our bootstrap folder."""

@@ -74,6 +74,18 @@ def make(exporter, **limits):
     return Line(lambda: exporter, **limits)
 
 
+def test_a_batch_is_full_by_the_weight_of_its_items_however_few_wait():
+    exporter = Exporter()
+    line = make(exporter, batch=100)
+    line.queue = BatchQueue(line.sink, line.thread, Gate(), line.queue.limits, weigh=lambda _: 40)
+    for number in range(4):
+        line.queue.emit(number)
+    line.queue.flush(time.monotonic() + 5)
+
+    assert exporter.batches == [[0, 1, 2], [3]]
+    line.close()
+
+
 def test_no_thread_before_the_first_item():
     line = make(Exporter())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.cli.doctor import (
     credential_files,
     installed_instrumentors,
+    mlflow_server,
     named_functions,
     otlp_request,
     redaction_function,
@@ -47,11 +48,14 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
     problems += named_functions.problems(functions)
     directory = _data_directory(configured.data_directory, planned["signals"], problems)
     _ask_destinations(planned, environ, problems)
+    tracked = mlflow_server.state(environ) if configured.mlflow and not planned["disabled"] else None
+    problems += tracked.pop("problems") if tracked is not None else []
     return {
         "versions": {"otel-rl": __version__, "python": platform.python_version(), **_versions()},
         "python": sys.executable,
         **planned,
         "data_directory": directory,
+        **({"mlflow": tracked} if tracked is not None else {}),
         "instrumentors": instrumentors,
         "not_covered": uncovered_frameworks.installed_here(instrumentors),
         "functions": functions,

@@ -25,6 +25,8 @@ def as_text(findings: dict[str, Any]) -> str:
         rows.append(
             ("config file", f"{findings['config_file']} (decides where telemetry goes; nothing was sent there)")
         )
+    if "mlflow" in findings:
+        rows.append(("mlflow", _mlflow(findings["mlflow"])))
     if findings["config_file"]:
         findings = {**findings, "signals": {}}
     signals = [
@@ -70,6 +72,12 @@ def _directory_state(directory: Mapping[str, Any]) -> str:
     if not directory["used"]:
         return "not used: telemetry is sent"
     return "can be written" if directory["writable"] else "cannot be written"
+
+
+def _mlflow(server: Mapping[str, Any]) -> str:
+    parts = {"version": server["version"], "experiment": server["experiment"], "run": server["run"]}
+    known = [f"{name} {text}" for name, text in parts.items() if text]
+    return ", ".join([server["destination"], *known, *([f"traces: {server['traces']}"] if server["traces"] else [])])
 
 
 def _table(rows: Sequence[Sequence[str]], titles: Sequence[str] = ()) -> str:

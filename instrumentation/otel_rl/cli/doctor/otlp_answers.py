@@ -49,6 +49,15 @@ _GRPC = {
     "RESOURCE_EXHAUSTED": _BUSY,
     "UNAVAILABLE": "does not answer; start a collector there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files",
 }
+#: Status and text of an answer of MLflow's OTLP route, which takes spans only where the request names an experiment.
+_MLFLOW = {
+    (400, "Invalid OpenTelemetry format - no spans found"): "",
+    (
+        422,
+        "x-mlflow-experiment-id",
+    ): f"is MLflow and wants an experiment; add x-mlflow-experiment-id=0 to {_HEADERS}",
+    (403, "Invalid Host header"): "refuses this name of the host; start `mlflow server` with --allowed-hosts HOST:PORT",
+}
 _OTHER_NAME = "has a certificate for another name; use that name in the endpoint"
 _UNTRUSTED = f"has a certificate that is not trusted here; {_CERTIFICATE}"
 _UNREACHABLE = "start a collector there, or unset OTEL_EXPORTER_OTLP_ENDPOINT to write files"
@@ -98,7 +107,8 @@ def _of_response(outcome: Any, signal: str) -> str:
         return f"redirects ({redirect}), which no exporter follows; set the endpoint to the address it leads to"
     if status == 400 and _OVER_HTTPS.search(outcome.text[:_LONGEST]):  # noqa: PLR2004
         return "speaks TLS (400); begin the endpoint with https://"
-    return _of_status(status, signal)
+    mlflow = (meaning for (code, text), meaning in _MLFLOW.items() if code == status and text in outcome.text)
+    return next(mlflow, _of_status(status, signal))
 
 
 def of_grpc(code: str, details: str, signal: str) -> str:

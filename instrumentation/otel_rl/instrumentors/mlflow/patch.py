@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.training import open_trackers
 from otel_rl.training.scalars import Source
 from otel_rl.training.trackers import Tracker
 
@@ -23,27 +24,29 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     """Patch the client, which the functions of ``mlflow`` use too."""
     patches.observe(module, "MlflowClient.log_metric", begin=_metric_begins, end=tracker.end, required=True)
     patches.observe(module, "MlflowClient.log_batch", begin=_batch_begins, end=tracker.end, required=True)
+    patches.observe(module, "MlflowClient.set_terminated", before=lambda *_, **__: open_trackers.closing("mlflow"))
     patches.observe(module, "MlflowClient.log_param", before=_parameter, required=True)
 
 
 def _metric_begins(
-    _: Any,
-    run_id: str,  # noqa: ARG001 - named as MLflow does, since it may come by its name
+    client: Any,
+    run_id: str,
     key: str,
     value: Any,
-    timestamp: Any = None,  # noqa: ARG001 - as above
+    timestamp: Any = None,  # noqa: ARG001 - named as MLflow does, since it may come by its name
     step: Any = None,
     *__: Any,
     **___: Any,
 ) -> Token[object] | None:
     if not key.startswith(_SYSTEM):
+        _note(client, run_id)
         tracker.single(key, value, _given(step), counter=0)
     return tracker.begin()
 
 
 def _batch_begins(
-    _: Any,
-    run_id: str,  # noqa: ARG001 - as above
+    client: Any,
+    run_id: str,
     metrics: Iterable[Any] = (),
     params: Iterable[Any] = (),
     *__: Any,
@@ -56,6 +59,8 @@ def _batch_begins(
     for metric in metrics if isinstance(metrics, list | tuple) else ():
         if not metric.key.startswith(_SYSTEM):
             by_step.setdefault(metric.step, {})[metric.key] = metric.value
+    if by_step:
+        _note(client, run_id)
     for step, values in by_step.items():
         tracker.log(values, _given(step), counter=0)
     return tracker.begin()
@@ -70,6 +75,13 @@ def _parameter(
     **___: Any,
 ) -> None:
     tracker.parameters({key: value})
+
+
+def _note(client: Any, run_id: str) -> None:
+    # Each call of MLflow's functions makes a client; the run is what stays.
+    known = open_trackers.find("mlflow")
+    if known is None or known[1] != run_id:
+        open_trackers.note("mlflow", (client, run_id))
 
 
 def _given(step: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.training import open_trackers
 from otel_rl.training.scalars import Source
 from otel_rl.training.trackers import Tracker
 
@@ -20,9 +21,11 @@ def patch_run(module: ModuleType, patches: Patches) -> None:
     """Patch the run."""
     patches.observe(module, "Run.log", begin=_log_begins, end=tracker.end, required=True)
     patches.observe(module, "Run.__init__", after=_made, required=True)
+    patches.observe(module, "Run.finish", before=lambda *_, **__: open_trackers.closing("trackio"))
 
 
 def _log_begins(run: Any, metrics: Any, step: Any = None) -> Token[object] | None:
+    open_trackers.note("trackio", run)
     return tracker.begin(metrics, step, getattr(run, "_next_step", None))
 
 

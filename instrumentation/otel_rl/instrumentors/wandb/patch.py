@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.training import open_trackers
 from otel_rl.training.scalars import Source
 from otel_rl.training.trackers import Tracker
 
@@ -23,9 +24,11 @@ def patch_run(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Run._log", begin=_log_begins, end=tracker.end, required=True)
     patches.observe(module, "Run.__init__", after=_made, required=True)
     patches.observe(module, "Run._config_callback", before=_configuration_changes)
+    patches.observe(module, "Run.finish", before=lambda *_, **__: open_trackers.closing("wandb"))
 
 
 def _log_begins(run: Any, data: Any, step: Any = None, *_: Any, **__: Any) -> Token[object] | None:
+    open_trackers.note("wandb", run)
     # 0.29 has renamed it. Asking for the public `step` waits for another process.
     counter = getattr(run, "_local_step", None)
     return tracker.begin(data, step, getattr(run, "_step", None) if counter is None else counter)

@@ -62,6 +62,11 @@ def start() -> None:
         lifecycle.before_shutdown(stop)
 
 
+def latest() -> StepComparison | None:
+    """Return the comparison of the step that was compared last; None where this process compares none."""
+    return _watch.last if _watch is not None else None
+
+
 def stop() -> None:
     """Compare no more."""
     global _watch
@@ -90,7 +95,7 @@ class Watch:
         self._due_if_calm = 0.0
         self._node: NodeComparison | None = None
         self._ring: Ring | None = None
-        self._last: StepComparison | None = None
+        self.last: StepComparison | None = None
 
     def look(self) -> float:
         """Compare the newest steps, where that is due; return the seconds until the next look."""
@@ -123,9 +128,9 @@ class Watch:
         self._due_if_calm = now + spent / CALM_SHARE
 
     def _publish(self, comparison: StepComparison) -> None:
-        if self._last is None:
+        if self.last is None:
             self._observe()
-        self._last = comparison
+        self.last = comparison
         change = self._persistence.add(comparison)
         if change is not None:
             _report(change)
@@ -137,18 +142,18 @@ class Watch:
         _scope.observe(metrics.TORCH_DISTRIBUTED_ARRIVAL_WAIT_SHARE, self._wait_share)
 
     def _of_straggler(self, *, share: bool) -> Observations:
-        last = self._last
+        last = self.last
         if last is not None and last.straggler is not None:
             value = last.lost_share if share else last.straggler.lost
             yield value, {attributes.RL_STRAGGLER_RANK: last.straggler.rank}
 
     def _spreads(self) -> Observations:
-        for group, spread in (self._last.spreads if self._last is not None else {}).items():
+        for group, spread in (self.last.spreads if self.last is not None else {}).items():
             yield spread, {attributes.TORCH_DISTRIBUTED_GROUP_NAME: group_name(group)}
 
     def _wait_share(self) -> Observations:
-        if self._last is not None and self._last.length > 0:
-            yield self._last.waited / self._last.length, {}
+        if self.last is not None and self.last.length > 0:
+            yield self.last.waited / self.last.length, {}
 
 
 def _report(change: StragglerChange) -> None:
