@@ -46,6 +46,13 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai",
     ),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
+    "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
+    "otel_rl_torch_checkpoint": (
+        "torch.serialization",
+        "torch.distributed.checkpoint.state_dict_saver",
+        "torch.distributed.checkpoint.state_dict_loader",
+        "torch",
+    ),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
     "otel_rl_transformers": (
         "transformers.training_args",

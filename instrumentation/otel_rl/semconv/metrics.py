@@ -435,6 +435,28 @@ RL_CGROUP_MEMORY_USAGE: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_CHECKPOINT_IO: Final = definitions.MetricDefinition(
+    name="rl.checkpoint.io",
+    instrument="counter",
+    unit="By",
+    description="Size of what was saved and loaded, where it is known",
+    boundaries=None,
+    attributes=(
+        attributes.RL_CHECKPOINT_OPERATION,
+        attributes.RL_CHECKPOINT_FORMAT,
+    ),
+)
+RL_CHECKPOINT_OPERATIONS: Final = definitions.MetricDefinition(
+    name="rl.checkpoint.operations",
+    instrument="counter",
+    unit="{operation}",
+    description="Saves and loads, small ones and those in memory too; one inside another is part of that",
+    boundaries=None,
+    attributes=(
+        attributes.RL_CHECKPOINT_OPERATION,
+        attributes.RL_CHECKPOINT_FORMAT,
+    ),
+)
 RL_COMPILE_COMPILATIONS: Final = definitions.MetricDefinition(
     name="rl.compile.compilations",
     instrument="counter",

@@ -1,6 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
+``checkpoints``        saves and loads: counters, and phases of those that take long
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
 ``own_cost``           what otel-rl itself costs the steps
@@ -8,6 +9,7 @@
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
 ``rewards``            scores of reward functions
+``saved_checkpoints``  the checkpoints of the run, and what has become of them
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
 ``step_subscribers``   who is called when a step opens, closes and has been recorded

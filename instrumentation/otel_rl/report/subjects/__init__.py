@@ -38,6 +38,7 @@ SUBJECTS = (
     "engines",
     "rewards",
     "memory",
+    "checkpoints",
     "processes",
 )
 
@@ -55,6 +56,7 @@ SECTIONS = (
     "engines",
     "rewards",
     "pressure",
+    "checkpoints",
     "errors",
     "processes",
     "telemetry",
