@@ -218,9 +218,7 @@ class Staging:
                 background.list(now, now.counter - background.began.counter)
 
 
-def _record_persisting(
-    start: int, end: int, error: str | None, context: Context | None, iteration: int | None
-) -> None:
+def _record_persisting(start: int, end: int, error: str | None, context: Context | None, iteration: int | None) -> None:
     values = {names.RL_LOOP_ITERATION: iteration}
     span = _scope.start_span(spans.RL_CHECKPOINT_PERSIST, attributes=values, context=context, start_time=start)
     _scope.end_span(span, error, end)

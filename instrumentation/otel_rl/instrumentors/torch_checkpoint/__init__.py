@@ -1,7 +1,7 @@
 """What a program saves and loads by ``torch.save``, ``torch.load`` and ``torch.distributed.checkpoint``.
 
-A save on disk of 64 KiB and 1 ms or more is a phase ``rl.checkpoint`` and one of the run's checkpoints; a load is a phase
-``rl.load`` or a part of the run. All are counted. ``async_save`` is the phase while it copies, and a span
+A save on disk of 64 KiB and 1 ms or more is a phase ``rl.checkpoint`` and one of the run's checkpoints; a load is a
+phase ``rl.load`` or a part of the run. All are counted. ``async_save`` is the phase while it copies, and a span
 ``rl.checkpoint.persist`` until the copy is written.
 """
 
