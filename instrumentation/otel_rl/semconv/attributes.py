@@ -327,6 +327,12 @@ RL_ENGINE_TRANSFER_TIME: Final = "rl.engine.transfer_time"
 RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 """Candidates that ended at the largest number of tokens."""
 
+RL_ENVIRONMENT_EVALUATION: Final = "rl.environment.evaluation"
+"""The episodes ended within the phase rl.evaluate."""
+
+RL_ENVIRONMENT_NAME: Final = "rl.environment.name"
+"""Id under which the environment is registered, or the name of its class."""
+
 RL_EVENT_LOOP_BLOCKED_DURATION: Final = "rl.event_loop.blocked.duration"
 """Seconds for which one piece of code blocked the event loop."""
 
@@ -1531,6 +1537,8 @@ CARDINALITY: Final = MappingProxyType(
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
+        RL_ENVIRONMENT_EVALUATION: 2,
+        RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
         RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,

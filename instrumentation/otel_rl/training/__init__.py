@@ -4,6 +4,7 @@
 ``checkpoints``        saves and loads: counters, and phases of those that take long
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``environments``       episodes of environments that the program steps
 ``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
@@ -21,5 +22,6 @@
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them
+``vector_episodes``    the same of environments that are stepped together
 ====================== =================================================================
 """

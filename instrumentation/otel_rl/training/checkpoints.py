@@ -49,12 +49,12 @@ _CALLS, _BYTES = range(2)
 CANCELLED = "cancelled"
 
 
-class _Open(threading.local):
+class _OpenTransfer(threading.local):
     #: The innermost save or load of this thread.
     transfer: Transfer | None = None
 
 
-_open = _Open()
+_open = _OpenTransfer()
 #: Saves of ``torch.distributed.checkpoint`` in this process, which may write from threads of their own.
 _distributed: list[Transfer] = []
 #: By what identifies their checkpoint, those that are written in the background.
