@@ -36,7 +36,10 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
             is_recording=False,
         ),
     ),
-    (Room("api", "the producer API: what `otel_rl` offers, and what it opens"),),
+    (
+        Room("api", "the producer API: what `otel_rl` offers, and what it opens"),
+        Room("console", "one line per step on standard error"),
+    ),
     (
         Room("pipeline", "exporter selection, providers, processors, readers, the I/O threads"),
         Room("health", "rules over steps and curves, the same code live and offline"),

@@ -240,7 +240,7 @@ def _final(monitor: Monitor) -> dict[str, Any]:
 def start() -> None:
     """Follow the steps of this process; called once, when the first one has opened."""
     health = LiveHealth(settings.current().health_rules)
-    scalars.sink.listener = health.logged
-    trajectories.listener = health.rows_recorded
+    scalars.sink.listeners.append(health.logged)
+    trajectories.listeners.append(health.rows_recorded)
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

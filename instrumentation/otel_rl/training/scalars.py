@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current, set_value
 
 from otel_rl.core import clock
+from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -74,6 +75,7 @@ KEPT_FOR_STEPS = 100
 _INTEGERS = 1 << 63
 
 Scalar = float | int | str | bool | None
+_LISTENER = guard("scalars.listener")
 
 
 class Source(IntEnum):
@@ -104,7 +106,7 @@ class ScalarSink:
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
         #: Called with each recorded log call: its step, the first step that it covers, its values, its context.
-        self.listener: Callable[[int | None, int | None, Mapping[str, Any], Context], None] | None = None
+        self.listeners: list[Callable[[int | None, int | None, Mapping[str, Any], Context], None]] = []
 
     def begin_call(self, source: Source) -> Token[Source | None]:
         """Begin a log call of ``source``: until :meth:`end_call`, those of other sources are part of it."""
@@ -166,7 +168,7 @@ class ScalarSink:
             self._latest.pop(key, None)
             context = get_current()
             self._latest[key] = (scope, scalar, context)
-            if _keep(step, scope, key, scalar) or self.listener is None or loop is None:
+            if _keep(step, scope, key, scalar) or not self.listeners or loop is None:
                 deferral.post(Signal.METRICS, self._measure_latest)
             else:
                 of_loop = set_value(steps.LOOP, loop, context)
@@ -205,9 +207,9 @@ class ScalarSink:
         self._notify(iteration, first, body, context)
 
     def _notify(self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context) -> None:
-        listener = self.listener
-        if listener is not None:
-            listener(iteration, first, values, context)
+        for listener in tuple(self.listeners):
+            with _LISTENER:
+                listener(iteration, first, values, context)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):

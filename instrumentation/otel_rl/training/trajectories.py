@@ -7,7 +7,7 @@ whatever is exported meanwhile; those outside of all steps for the next export. 
 For a process that is killed in a step, ``otel_rl.flush`` and :data:`COPY_SECONDS` make a copy of rows that wait, not of
 batches: ``rl.trajectories.pending``. What the program says of a rollout until the step ends is in the record only.
 
-The records are the exact form of rewards: the health rules read them, live through :data:`listener`.
+The records are the exact form of rewards: the health rules read them, live through :data:`listeners`.
 
 At most :data:`MAXIMUM_ROWS` wait. Further ones are counted as dropped (``trajectory_limit``) and in the record.
 """
@@ -149,7 +149,7 @@ _posted = False
 #: The newest version of the weights that an engine has answered a trajectory with.
 _newest_version = 0
 #: Called with the step, the body and the iteration of each record whose rewards count to a step.
-listener: Callable[[steps.Step, Mapping[str, Any], int | None], None] | None = None
+listeners: list[Callable[[steps.Step, Mapping[str, Any], int | None], None]] = []
 
 
 def began(scope: Scope, source: str, count: int = 1) -> None:
@@ -399,9 +399,10 @@ def _record(group: Sequence[_WaitingRows], started: int, left_out: int) -> None:
             first.common(made),
             timestamp,
         )
-        if step is not None and listener is not None:
-            with _LISTENER:
-                listener(step, body, first.iteration)
+        if step is not None:
+            for listener in tuple(listeners):
+                with _LISTENER:
+                    listener(step, body, first.iteration)
         started = left_out = 0
     trajectory_counts.count_ended(first.scope, first.source, columns, sum(counts), first.context)
 

@@ -40,7 +40,7 @@ def health(recorded, rules_file, monkeypatch):
     monkeypatch.setattr(scalars, "sink", sink)
     # A gauge is registered once per process and scope: this test's own asks these rules.
     monkeypatch.setattr(live, "scope", Scope(f"health_{next(_numbers)}"))
-    sink.listener = found.logged
+    sink.listeners.append(found.logged)
     steps.listeners.add(found.step_recorded)
     yield found
     steps.finish()

@@ -59,8 +59,8 @@ def health(recorded, sink, monkeypatch):
     trajectories._forget()
     found = FollowedHealth()
     monkeypatch.setattr(live, "scope", Scope("health_of_rewards"))
-    monkeypatch.setattr(trajectories, "listener", found.rows_recorded)
-    sink.listener = found.logged
+    monkeypatch.setattr(trajectories, "listeners", [found.rows_recorded])
+    sink.listeners.append(found.logged)
     steps.listeners.add(found.step_recorded)
     yield found
     steps.finish()
