@@ -40,7 +40,8 @@ class Logged:
     @property
     def parameters(self):
         """All parameters of runs."""
-        return {name: value for one in self._recorded.events("rl.run.configuration") for name, value in one.body.items()}
+        events = self._recorded.events("rl.run.configuration")
+        return {name: value for one in events for name, value in one.body.items()}
 
     @property
     def gauges(self):

@@ -206,6 +206,12 @@ class Settings:
         scope=PROCESS,
         **_BOOLEAN,
     )
+    console: bool = _setting(
+        False,
+        "OTEL_RL_CONSOLE",
+        "true: a line per step on standard error, at most one a second, see trainers.md",
+        **_BOOLEAN,
+    )
     children: str = _setting(
         "launchers",
         "OTEL_RL_CHILDREN",

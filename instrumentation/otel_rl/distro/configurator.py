@@ -28,6 +28,7 @@ _telemetry: Telemetry | None = None
 #: Whether the parts of :func:`_load` are there; None before it was tried.
 _is_loaded: bool | None = None
 _loading = Loading()
+_has_console = False
 
 
 def telemetry() -> Telemetry | None:
@@ -84,6 +85,8 @@ def _configure() -> None:
     steps.openers.add(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     lifecycle.at_first_record(_describe_run)
+    if settings.current().console:
+        lifecycle.at_first_record(_start_console)
     run_span.begin()
 
 
@@ -160,6 +163,15 @@ def _describe_run(_: Step | None = None) -> None:
 
 #: What follows the steps of a process and has not started yet, the first one last.
 _following = [_describe_run, _start_health, _start_own_cost, _start_pressure]
+
+
+def _start_console() -> None:
+    global _has_console
+    if not _has_console:
+        _has_console = True
+        from otel_rl.console import steps  # noqa: PLC0415 - see above
+
+        steps.start()
 
 
 def _observe_pressure() -> None:

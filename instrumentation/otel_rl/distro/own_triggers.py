@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_gymnasium": (
+        "gymnasium.core",
+        "gymnasium.wrappers.common",
+        "gymnasium.vector.vector_env",
+        "gymnasium.vector.async_vector_env",
+        "gymnasium",
+    ),
     "otel_rl_httpx": ("httpx._client", "httpx._models", "httpx"),
     "otel_rl_httpx2": ("httpx2._client", "httpx2._models", "httpx2"),
     "otel_rl_langchain": (

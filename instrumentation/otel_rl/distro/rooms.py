@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("api", "the producer API: what `otel_rl` offers, and what it opens"),
         Room("trackers", "experiment trackers that we write to: `mlflow`, and `write_back` to the program's own"),
+        Room("console", "one line per step on standard error"),
     ),
     (
         Room("pipeline", "exporter selection, providers, processors, readers, the I/O threads"),

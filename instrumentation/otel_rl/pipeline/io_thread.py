@@ -243,7 +243,7 @@ class IoThread:
 
     def _posts_are_due(self) -> bool:
         """Return whether there are many, or an export is due; logs alone leave too often for that."""
-        if len(deferral.posted) >= deferral.POSTED_BATCH:
+        if deferral.is_prompt or len(deferral.posted) >= deferral.POSTED_BATCH:
             return True
         now = time.monotonic()
         tasks = [task for task in self.tasks if task.signal != "logs"] or self.tasks

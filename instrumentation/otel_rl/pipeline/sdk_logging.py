@@ -12,6 +12,8 @@ import os
 import re
 import threading
 
+from otel_rl.core import settings
+
 _UPSTREAM = "opentelemetry"
 _CAUSE = re.compile(
     "Connection refused|Connection reset|[Tt]imed? ?out|No route to host|Network is unreachable|not known"
@@ -95,6 +97,9 @@ class Upstream(logging.Handler):
         return True
 
     def _is_ours(self, record: logging.LogRecord) -> bool:
+        if settings.current().console and record.name.startswith(_EXPORT):
+            # Whoever exports: it would stand between the lines of the steps.
+            return True
         if record.thread == self._setting_up or (record.threadName or "").startswith(_OUR_THREAD):
             return True
         if self._program_has_sdk:
@@ -125,7 +130,7 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 def silence() -> None:
     """Keep what our pipeline logs out of the program's handlers; the set-up begins."""
     logging.getLogger(_LOADER).addFilter(_is_wanted)
-    if os.environ.get("OTEL_LOG_LEVEL", "").strip():
+    if os.environ.get("OTEL_LOG_LEVEL", "").strip() and not settings.current().console:
         return
     upstream = logging.getLogger(_UPSTREAM)
     upstream.addHandler(last_error)

@@ -222,6 +222,36 @@ RL_CAUSE_EXCEPTION_TYPE: Final = "rl.cause.exception.type"
 RL_CGROUP_MEMORY_EVENT: Final = "rl.cgroup.memory.event"
 """Event that the kernel counts for the memory of a control group."""
 
+RL_CHECKPOINT_BEST_METRIC: Final = "rl.checkpoint.best.metric"
+"""Metric by which the trainer compares checkpoints, in its words."""
+
+RL_CHECKPOINT_BEST_NAME: Final = "rl.checkpoint.best.name"
+"""Name of the checkpoint that the trainer calls the best."""
+
+RL_CHECKPOINT_BEST_VALUE: Final = "rl.checkpoint.best.value"
+"""Value of the metric of the best checkpoint."""
+
+RL_CHECKPOINT_DURATION: Final = "rl.checkpoint.duration"
+"""Seconds that saving the checkpoint took, of one written in the background until it was written."""
+
+RL_CHECKPOINT_FORMAT: Final = "rl.checkpoint.format"
+"""Format of a checkpoint."""
+
+RL_CHECKPOINT_NAME: Final = "rl.checkpoint.name"
+"""Name of the checkpoint's file or folder, without the folder that it is in."""
+
+RL_CHECKPOINT_NUMBER: Final = "rl.checkpoint.number"
+"""Number of the checkpoint among those that the process has saved, from 1."""
+
+RL_CHECKPOINT_OPERATION: Final = "rl.checkpoint.operation"
+"""Operation on a checkpoint."""
+
+RL_CHECKPOINT_SIZE: Final = "rl.checkpoint.size"
+"""Size of the checkpoint in bytes, with all files of a folder."""
+
+RL_CHECKPOINT_STATE: Final = "rl.checkpoint.state"
+"""State of the checkpoint at the end of the process."""
+
 RL_CHILD_OOM_KILLS: Final = "rl.child.oom_kills"
 """OOM kills that the cgroup of the parent has counted since the end of the child before."""
 
@@ -296,6 +326,12 @@ RL_ENGINE_TRANSFER_TIME: Final = "rl.engine.transfer_time"
 
 RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 """Candidates that ended at the largest number of tokens."""
+
+RL_ENVIRONMENT_EVALUATION: Final = "rl.environment.evaluation"
+"""The episodes ended within the phase rl.evaluate."""
+
+RL_ENVIRONMENT_NAME: Final = "rl.environment.name"
+"""Id under which the environment is registered, or the name of its class."""
 
 RL_EVENT_LOOP_BLOCKED_DURATION: Final = "rl.event_loop.blocked.duration"
 """Seconds for which one piece of code blocked the event loop."""
@@ -1009,6 +1045,43 @@ class RlCgroupMemoryEventValues:
     """A process was killed for memory."""
 
 
+class RlCheckpointFormatValues:
+    """Known values of `rl.checkpoint.format`."""
+
+    TORCH: Final = "torch"
+    """A file of torch.save."""
+    SAFETENSORS: Final = "safetensors"
+    """A file of safetensors."""
+    DISTRIBUTED: Final = "distributed"
+    """A folder of torch.distributed.checkpoint."""
+    TRAINER: Final = "trainer"
+    """A folder in which a trainer puts several files."""
+
+
+class RlCheckpointOperationValues:
+    """Known values of `rl.checkpoint.operation`."""
+
+    SAVE: Final = "save"
+    """Writing a checkpoint."""
+    LOAD: Final = "load"
+    """Reading a checkpoint."""
+    STAGE: Final = "stage"
+    """Copying what is written later in the background."""
+    PERSIST: Final = "persist"
+    """Writing in the background what was staged."""
+
+
+class RlCheckpointStateValues:
+    """Known values of `rl.checkpoint.state`."""
+
+    KEPT: Final = "kept"
+    """It is still there."""
+    OVERWRITTEN: Final = "overwritten"
+    """A later checkpoint has its place."""
+    DELETED: Final = "deleted"
+    """It is no longer there."""
+
+
 class RlCudaMemoryStateValues:
     """Known values of `rl.cuda.memory.state`."""
 
@@ -1158,6 +1231,8 @@ class RlPhaseValues:
     """Waiting for the next batch."""
     CHECKPOINT: Final = "checkpoint"
     """Saving a checkpoint."""
+    LOAD: Final = "load"
+    """Loading a checkpoint."""
     EVALUATE: Final = "evaluate"
     """Evaluation."""
     WEIGHT_SYNC: Final = "weight_sync"
@@ -1218,6 +1293,8 @@ class RlRunPartValues:
     """Loading or mapping a data set."""
     TRAINER: Final = "trainer"
     """Making a trainer ready for its first step."""
+    CHECKPOINT: Final = "checkpoint"
+    """Loading a checkpoint."""
     ENGINE: Final = "engine"
     """Starting an inference engine in the process."""
     RENDEZVOUS: Final = "rendezvous"
@@ -1435,6 +1512,9 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     PROCESS_COMMAND_ARGS,
     PROCESS_PID,
     RL_CAUSE_EXCEPTION_MESSAGE,
+    RL_CHECKPOINT_BEST_NAME,
+    RL_CHECKPOINT_NAME,
+    RL_CHECKPOINT_NUMBER,
     RL_CHILD_PID,
     RL_EVENT_LOOP_BLOCKED_NUMBER,
     RL_EVENT_LOOP_TASK,
@@ -1491,13 +1571,17 @@ CARDINALITY: Final = MappingProxyType(
         RL_ADVANTAGE_ESTIMATOR: 4,
         RL_AGENT_NODE_NAME: 200,
         RL_CGROUP_MEMORY_EVENT: 4,
+        RL_CHECKPOINT_FORMAT: 4,
+        RL_CHECKPOINT_OPERATION: 4,
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
+        RL_ENVIRONMENT_EVALUATION: 2,
+        RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
         RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,
-        RL_PHASE: 13,
+        RL_PHASE: 14,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,
         RL_ROLLOUT_DISCARD_REASON: 20,

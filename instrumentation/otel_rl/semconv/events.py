@@ -74,6 +74,28 @@ GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_CHECKPOINT_CHECKED: Final = definitions.EventDefinition(
+    name="rl.checkpoint.checked",
+    description="State of the latest checkpoints, at the end of the process that saved them",
+    attributes=(
+        attributes.RL_CHECKPOINT_BEST_NAME,
+        attributes.RL_CHECKPOINT_BEST_METRIC,
+        attributes.RL_CHECKPOINT_BEST_VALUE,
+    ),
+)
+RL_CHECKPOINT_SAVED: Final = definitions.EventDefinition(
+    name="rl.checkpoint.saved",
+    description="The process has saved a checkpoint, of 64 KiB or more",
+    attributes=(
+        attributes.RL_CHECKPOINT_NUMBER,
+        attributes.RL_CHECKPOINT_NAME,
+        attributes.RL_CHECKPOINT_FORMAT,
+        attributes.RL_CHECKPOINT_SIZE,
+        attributes.RL_CHECKPOINT_DURATION,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_LOOP_NAME,
+    ),
+)
 RL_COMPILE_RECOMPILATION: Final = definitions.EventDefinition(
     name="rl.compile.recompilation",
     description="torch.compile compiled again what it had compiled before",

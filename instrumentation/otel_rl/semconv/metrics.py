@@ -435,6 +435,28 @@ RL_CGROUP_MEMORY_USAGE: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_CHECKPOINT_IO: Final = definitions.MetricDefinition(
+    name="rl.checkpoint.io",
+    instrument="counter",
+    unit="By",
+    description="Size of what was saved and loaded, where it is known",
+    boundaries=None,
+    attributes=(
+        attributes.RL_CHECKPOINT_OPERATION,
+        attributes.RL_CHECKPOINT_FORMAT,
+    ),
+)
+RL_CHECKPOINT_OPERATIONS: Final = definitions.MetricDefinition(
+    name="rl.checkpoint.operations",
+    instrument="counter",
+    unit="{operation}",
+    description="Saves and loads, small ones and those in memory too; one inside another is part of that",
+    boundaries=None,
+    attributes=(
+        attributes.RL_CHECKPOINT_OPERATION,
+        attributes.RL_CHECKPOINT_FORMAT,
+    ),
+)
 RL_COMPILE_COMPILATIONS: Final = definitions.MetricDefinition(
     name="rl.compile.compilations",
     instrument="counter",
@@ -692,6 +714,83 @@ RL_ENVIRONMENT_EPISODE_LENGTH_MEAN: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_ENVIRONMENT_EPISODE_RETURN_MAX: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.return.max",
+    instrument="gauge",
+    unit="{reward}",
+    description="Highest sum of rewards of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODE_RETURN_MEAN: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.return.mean",
+    instrument="gauge",
+    unit="{reward}",
+    description="Mean sum of rewards of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODE_RETURN_MIN: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.return.min",
+    instrument="gauge",
+    unit="{reward}",
+    description="Lowest sum of rewards of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODE_STEPS_MAX: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.steps.max",
+    instrument="gauge",
+    unit="{step}",
+    description="Longest length of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODE_STEPS_MEAN: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.steps.mean",
+    instrument="gauge",
+    unit="{step}",
+    description="Mean length of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODE_STEPS_MIN: Final = definitions.MetricDefinition(
+    name="rl.environment.episode.steps.min",
+    instrument="gauge",
+    unit="{step}",
+    description="Shortest length of the last 100 episodes of the process",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
+RL_ENVIRONMENT_EPISODES: Final = definitions.MetricDefinition(
+    name="rl.environment.episodes",
+    instrument="counter",
+    unit="{episode}",
+    description="Episodes that have ended, by the environment or by a reset",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
+)
 RL_ENVIRONMENT_REWARD_MEAN: Final = definitions.MetricDefinition(
     name="rl.environment.reward.mean",
     instrument="gauge",
@@ -707,6 +806,25 @@ RL_ENVIRONMENT_REWARD_STD: Final = definitions.MetricDefinition(
     description="Standard deviation of the reward in the batch",
     boundaries=None,
     attributes=(),
+)
+RL_ENVIRONMENT_STEPS: Final = definitions.MetricDefinition(
+    name="rl.environment.steps",
+    instrument="counter",
+    unit="{step}",
+    description="Steps of environments, those of open episodes too",
+    boundaries=None,
+    attributes=(attributes.RL_ENVIRONMENT_NAME,),
+)
+RL_ENVIRONMENT_SUCCESS_RATIO: Final = definitions.MetricDefinition(
+    name="rl.environment.success_ratio",
+    instrument="gauge",
+    unit="1",
+    description="Share of the last 100 episodes that succeeded, of those whose environment says so",
+    boundaries=None,
+    attributes=(
+        attributes.RL_ENVIRONMENT_NAME,
+        attributes.RL_ENVIRONMENT_EVALUATION,
+    ),
 )
 RL_EVENT_LOOP_BLOCKED_DURATION: Final = definitions.MetricDefinition(
     name="rl.event_loop.blocked.duration",

@@ -227,6 +227,15 @@ RL_CHECKPOINT: Final = definitions.SpanDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_CHECKPOINT_PERSIST: Final = definitions.SpanDefinition(
+    type="rl.checkpoint.persist",
+    kind="internal",
+    description="Writing a checkpoint in the background, beside the training, after it was staged",
+    attributes=(
+        attributes.RL_LOOP_ITERATION,
+        attributes.ERROR_TYPE,
+    ),
+)
 RL_CUSTOM: Final = definitions.SpanDefinition(
     type="rl.custom",
     kind="internal",
@@ -318,6 +327,18 @@ RL_GENERATE: Final = definitions.SpanDefinition(
     type="rl.generate",
     kind="internal",
     description="Generation of tokens",
+    attributes=(
+        attributes.RL_PHASE,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_SUSPENDED,
+        attributes.RL_ACTIVE_DURATION,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_LOAD: Final = definitions.SpanDefinition(
+    type="rl.load",
+    kind="internal",
+    description="Loading a checkpoint within an iteration",
     attributes=(
         attributes.RL_PHASE,
         attributes.RL_LOOP_ITERATION,

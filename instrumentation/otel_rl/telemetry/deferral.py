@@ -81,6 +81,8 @@ _io_thread: DrainingThread | None = None
 _process = os.getpid()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
 forks = 0
+#: What is posted is recorded about once a second, and not only before an export: somebody waits for it.
+is_prompt = False
 #: True when ``otel_rl.ending`` follows forks: it says when the child's SDK is ready.
 _released_by_ending = False
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 forks = 0
 #: The process is ending: what has not begun by now must not begin.
 is_ending = False
+#: A scope of this process has recorded something.
+has_recorded = False
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []
@@ -35,6 +37,8 @@ def at_first_record(callback: Callable[[], None]) -> None:
 
 def run_first_record_callbacks() -> None:
     """Run the callbacks of the first record; every scope calls this when it gets its tracer."""
+    global has_recorded
+    has_recorded = True
     for callback in _at_first_record:
         with guard("lifecycle.first_record"):
             callback()

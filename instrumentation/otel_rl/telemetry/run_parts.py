@@ -97,6 +97,11 @@ def add(part: str, since: int, error: BaseException | None = None) -> None:
     _wait_or_post(_PartOfRun(part, since, clock.now(), None if error is None else error_type(error)))
 
 
+def is_inside() -> bool:
+    """Return whether a part is open in this thread."""
+    return bool(_open.parts)
+
+
 def describe(said: Mapping[str, Any]) -> None:
     """Add what a trainer knows of the run, by the names of attributes."""
     _program.said.update({name: value for name, value in said.items() if value is not None})

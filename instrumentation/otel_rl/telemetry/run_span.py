@@ -183,7 +183,7 @@ def close() -> None:
     _ended = True
     _announce_once()
     outcome: dict[str, object] = {
-        attributes.RL_RUN_END_STATUS: _how_it_ended(),
+        attributes.RL_RUN_END_STATUS: how_it_ended(),
         attributes.ERROR_TYPE: None if _error is None else error_type(_error),
         attributes.RL_RUN_END_SIGNAL: _signal,
     }

@@ -1,9 +1,11 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
+``checkpoints``        saves and loads: counters, and phases of those that take long
 ``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``environments``       episodes of environments that the program steps
 ``guessed_loop``       the loop of the guessed steps, whose spans begin late
 ``guessed_records``    spans and values of a guessed step, recorded when it has ended
 ``guessed_steps``      steps of a loop that says nothing of them
@@ -18,6 +20,7 @@
 ``position``           the open step, and whether the current context belongs to it
 ``results``            last and best values of what was logged, for the end of the run
 ``rewards``            scores of reward functions
+``saved_checkpoints``  the checkpoints of the run, and what has become of them
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
 ``step_subscribers``   who is called when a step opens, closes and has been recorded
@@ -30,5 +33,6 @@
 ``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
+``vector_episodes``    the same of environments that are stepped together
 ====================== =================================================================
 """

@@ -61,6 +61,7 @@ def _contribute(step: steps.Step) -> None:
     calls = _calls.pop(step, None)
     if calls:
         whole = _together(calls)
+        step.engine = whole.counts
         values: dict[str, Any] = {**whole.counts}
         values.update({name: total / number for name, (total, number) in whole.seconds.items()})
         step.describe(values)

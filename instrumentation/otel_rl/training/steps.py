@@ -94,6 +94,8 @@ class Step(PhaseDurations):
         self._flight: Handle | None = None
         #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
         self.values: dict[Scope, dict[str, float]] = {}
+        #: What its calls of inference engines add up to, by the names of attributes; known when it has ended.
+        self.engine: Mapping[str, int] = {}
         self._forks = lifecycle.forks
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOLDERS = Path(subjects.__file__).parent
-NAME = "checkpoints"
+NAME = "evaluations"
 
 
 def recipe() -> dict[str, str]:
@@ -41,11 +41,11 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _run(folder: Path, seconds: float) -> Path:
-    """Ten steps of 2 s, each with a checkpoint."""
+    """Ten steps of 2 s, each with an evaluation."""
     writer = process(folder / "run", 0, started=STARTED)
     for step in range(1, 11):
         begin, root = 3.0 * step, context(step)
-        writer.span("rl.checkpoint", begin, begin + seconds, {"rl.phase": "checkpoint"}, parent=root)
+        writer.span("rl.evaluate", begin, begin + seconds, {"rl.phase": "evaluate"}, parent=root)
         writer.span("rl.rank.step", begin, begin + 2, {"rl.loop.iteration": step}, parent=root)
     writer.write()
     return folder / "run"
@@ -54,11 +54,11 @@ def _run(folder: Path, seconds: float) -> Path:
 @pytest.mark.usefixtures("added")
 def test_the_recipe_is_a_subject_with_a_finding_and_a_section(tmp_path: Path) -> None:
     report = write_report(_run(tmp_path, 0.5), None)
-    [finding] = [finding for finding in report.overview.findings if finding.code == "slow_checkpoints"]
-    assert finding.text == "Checkpoints take 25 % of the steps."
+    [finding] = [finding for finding in report.overview.findings if finding.code == "slow_evaluations"]
+    assert finding.text == "Evaluations take 25 % of the steps."
     page = Page(report.output)
-    _has(page.texts["findings"], "Checkpoints take 25 % of the steps.")
-    _has(page.texts["checkpoints"], "Number Mean Longest 10 500 ms 500 ms")
+    _has(page.texts["findings"], "Evaluations take 25 % of the steps.")
+    _has(page.texts["evaluations"], "Number Mean Longest 10 500 ms 500 ms")
 
 
 @pytest.mark.usefixtures("added")

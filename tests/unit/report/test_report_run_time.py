@@ -14,8 +14,10 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import page_head
 from otel_rl.report.subjects.run_time import finding, intervals
-from otel_rl.report.subjects.run_time.aggregate import RunTime
+from otel_rl.report.subjects.run_time.aggregate import _PARTS, RunTime
 from otel_rl.report.subjects.run_time.intervals import Intervals
+from otel_rl.report.subjects.run_time.section import _ROWS
+from otel_rl.semconv.attributes import RlRunPartValues
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -187,6 +189,12 @@ def test_long_run_with_few_steps_is_a_notice_and_a_short_one_is_none(tmp_path: P
     if found:
         assert found[0].severity.value == "notice"
         assert found[0].text == "Steps are 6.7 % of the run's 10 min 00 s: imports 50 %, loading 33 %."
+
+
+def test_every_part_that_a_process_may_record_has_a_row() -> None:
+    parts = {value for name, value in vars(RlRunPartValues).items() if name.isupper()}
+    assert set(_PARTS) == parts
+    assert {*_PARTS.values()} <= set(_ROWS)
 
 
 def test_intervals_are_a_set_of_moments() -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.core import clock
 from otel_rl.instrumentors.transformers import details
 from otel_rl.semconv import spans
+from otel_rl.semconv.attributes import RlCheckpointFormatValues as Format
+from otel_rl.semconv.attributes import RlCheckpointOperationValues as Operation
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.telemetry import Scope, deferral, guard, run_parts
-from otel_rl.training import systems, trainer_loop
+from otel_rl.training import checkpoints, saved_checkpoints, systems, trainer_loop
 from otel_rl.training.configuration import record_configuration
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import TrainerLoop, in_phase
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.checkpoints import Transfer
 
     Hook = Callable[[TrainerLoop, Any], None]
 
@@ -61,6 +64,9 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
     patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
     patches.observe(module, "Trainer.compute_loss_context_manager", after=_loss_begins, required=True)
+    # Inside of the phase of the same method.
+    patches.observe(module, "Trainer._save_checkpoint", begin=_saving_begins, end=_saved)
+    patches.observe(module, "Trainer.save_model", begin=_model_saving_begins, end=_saved)
     for method, phase in _PHASES.items():
         patches.replace(module, f"Trainer.{method}", in_phase(phase, scope), required=True)
 
@@ -127,6 +133,31 @@ def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
     phase = trainer_loop.current().open(spans.RL_FORWARD, scope)
     if phase is not None:
         stack.push(phase)
+
+
+class _Saving(NamedTuple):
+    """The trainer saves a checkpoint, or its model."""
+
+    trainer: Any
+    transfer: Transfer | None
+
+
+def _saving_begins(trainer: Any, *_: Any, **__: Any) -> _Saving:
+    # Its folder is that of the model, which is saved within.
+    return _Saving(trainer, checkpoints.begin(Operation.SAVE, Format.TRAINER))
+
+
+def _model_saving_begins(trainer: Any, output_dir: Any = None, *_: Any, **__: Any) -> _Saving:
+    return _Saving(trainer, checkpoints.begin(Operation.SAVE, Format.TRAINER, output_dir or trainer.args.output_dir))
+
+
+def _saved(saving: _Saving, _: Any, error: BaseException | None) -> None:
+    if saving.transfer is not None:
+        saving.transfer.end(error)
+    trainer = saving.trainer
+    saved_checkpoints.best(
+        trainer.state.best_model_checkpoint, trainer.args.metric_for_best_model, trainer.state.best_metric
+    )
 
 
 # -- events of the trainer ---------------------------------------------------------------------------------------------

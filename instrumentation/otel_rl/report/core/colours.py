@@ -17,6 +17,7 @@ BY_KIND = {
     Phase.WEIGHT_SYNC: "#c2255c",
     Phase.DATA_WAIT: "#d9480f",
     Phase.CHECKPOINT: "#8e5bb5",
+    Phase.LOAD: "#b08900",
     Phase.EVALUATE: "#14a3a8",
     "uncovered": "#a3a9b5",
     "other": "#a3a9b5",

@@ -39,6 +39,7 @@ SUBJECTS = (
     "rewards",
     "memory",
     "configuration",
+    "checkpoints",
     "processes",
 )
 
@@ -56,6 +57,7 @@ SECTIONS = (
     "engines",
     "rewards",
     "pressure",
+    "checkpoints",
     "errors",
     "configuration",
     "processes",

@@ -30,9 +30,10 @@ _PARTS = {
     Part.MODEL: "model",
     Part.ENGINE: "engine",
     Part.TRAINER: "trainer",
+    Part.CHECKPOINT: "checkpoint",
 }
 #: Parts of loading: the first ones happen inside of the others.
-LOADING_PARTS = ("rendezvous", "data set", "tokenizer", "model", "engine", "trainer")
+LOADING_PARTS = ("rendezvous", "data set", "tokenizer", "model", "engine", "trainer", "checkpoint")
 _STEP, _CALLS = "step", "call"
 _OF_SPAN = {
     spans.RL_RANK_STEP.type: _STEP,

@@ -26,6 +26,7 @@ _ROWS = {
     "model": ("Model", "from_pretrained", "#f0a020"),
     "engine": ("Engine", "starting vLLM in the process", "#e879a6"),
     "trainer": ("Trainer", "making it, and preparing its first step", "#8fd19e"),
+    "checkpoint": ("Checkpoint", "loading, outside of the above", "#c79a3a"),
     aggregate.BEFORE: ("Other, before", "before the first step or call, and none of the above", "#a3a9b5"),
     aggregate.PROGRAM: ("Program", "none of the above: it has no steps or calls that were recorded", "#a3a9b5"),
     aggregate.FIRST_STEP: ("First step", "with the wait for its data; warm-up and compilation fall into it", "#7cb7f2"),

@@ -1,0 +1,80 @@
+"""Wrappers of single environments. Their step is hot: one of a small environment takes some microseconds."""
+
+from __future__ import annotations
+
+import functools
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.core.guard import guard
+from otel_rl.telemetry.attribute_values import truth
+from otel_rl.training import environments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+    Function = Callable[..., Any]
+
+_STEP = guard("gymnasium.step")
+#: Classes whose ``step`` is ours.
+_followed: set[type] = set()
+
+
+def patch_core(module: ModuleType, patches: Patches) -> None:
+    """Follow each class of environments from its first reset on, which calls that of the base class."""
+    patches.on_restore(_followed.clear)
+    patches.observe(module, "Env.reset", before=partial(_reset_begins, patches, module.Env), required=True)
+
+
+def patch_common(module: ModuleType, patches: Patches) -> None:
+    """Follow environments whose reset does not call the base class: ``make`` puts this wrapper around all."""
+    base = next(kind for kind in module.OrderEnforcing.__mro__ if kind.__name__ == "Env")
+    patches.observe(module, "OrderEnforcing.reset", before=partial(_wrapper_reset_begins, patches, base))
+
+
+def _wrapper_reset_begins(patches: Patches, base: type, wrapper: Any, *_: Any, **__: Any) -> None:
+    _reset_begins(patches, base, wrapper.unwrapped)
+
+
+def _reset_begins(patches: Patches, base: type, environment: Any, *_: Any, **__: Any) -> None:
+    if not environments.is_followed():
+        return
+    kind = type(environment)
+    owner = next((one for one in kind.__mro__ if "step" in vars(one)), base)
+    if owner is base:
+        return
+    if owner not in _followed:
+        _followed.add(owner)
+        patches.replace(owner, "step", partial(_counted, owner))
+    environments.began(environment, owner)
+
+
+def _counted(owner: type, original: Function) -> Function:
+    """Return the step of the class ``owner`` with what it adds to the open episode; all in one frame, which is hot."""
+    find, failed, success = environments.open_episodes.get, _STEP.handle, environments.SUCCESS
+
+    @functools.wraps(original)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            episode = find(id(args[0]))
+            if episode is None or episode.owner is not owner:
+                return result
+            _, reward, terminated, truncated, info = result
+            episode.length += 1
+            if type(reward) is float:
+                episode.gain += reward
+            else:
+                episode.add_reward(reward)
+            if success in info:
+                episode.success = truth(info[success])
+            if terminated is not False or truncated is not False:
+                episode.end_if(terminated, truncated)
+        except Exception as ours:  # noqa: BLE001 - counted
+            failed(ours)
+        return result
+
+    return step

@@ -1,0 +1,49 @@
+"""The table of checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.subjects.checkpoints.aggregate import Checkpoints
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.charts import Charts
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.checkpoints.aggregate import Checkpoint
+
+
+def build(collected: Collected, _charts: Charts) -> Section:
+    """Return a table of the checkpoints, the latest first."""
+    filler = "They come from torch.save, safetensors, torch.distributed.checkpoint, from 64 KiB on."
+    section = Section("checkpoints", "Checkpoints", filler)
+    checkpoints = collected[Checkpoints]
+    saved = checkpoints.saved
+    if not saved:
+        return section
+    several = len({checkpoint.who for checkpoint in saved}) > 1
+    table = Table([">Step", "Checkpoint", "Format", ">Size", ">Took", "At the end", "Best by"])
+    if several:
+        table.columns = [*table.columns, "Who"]
+    for checkpoint in reversed(saved):
+        table.rows.append(_row(checkpoint, several=several))
+    left = f"{human.amount(checkpoints.left_out, 'earlier one')} left out." if checkpoints.left_out else ""
+    section.brief = f"{human.amount(len(saved), 'checkpoint')} saved, {checkpoints.kept} kept at the end"
+    section.blocks.append(PageBlock(note=left, table=table))
+    return section
+
+
+def _row(checkpoint: Checkpoint, *, several: bool) -> list[Value]:
+    size = checkpoint.size
+    row = [
+        number_cell(checkpoint.step),
+        Value(checkpoint.name),
+        Value(checkpoint.file_format),
+        Value(human.UNKNOWN) if size is None else Value(human.size(size), size),
+        seconds_cell(checkpoint.seconds),
+        Value(checkpoint.state or human.UNKNOWN),
+        Value(checkpoint.best),
+    ]
+    return [*row, Value(checkpoint.who)] if several else row

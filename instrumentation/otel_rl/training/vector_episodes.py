@@ -1,0 +1,57 @@
+"""Episodes of environments that are stepped together, whose results are arrays of NumPy with a value for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from otel_rl.training import environments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class VectorEpisodes:
+    """The open episode of each environment of a vector.
+
+    ``skips_reset`` says that the step after the end of an episode only resets: it is none of the next episode.
+    """
+
+    __slots__ = ("_gains", "_lengths", "_name", "_resets", "skips_reset")
+
+    def __init__(self, name: str, number: int, *, skips_reset: bool) -> None:
+        self._name, self.skips_reset = name, skips_reset
+        self._gains = np.zeros(number)
+        self._lengths = np.zeros(number, dtype=np.int64)
+        self._resets = np.zeros(number, dtype=bool)
+
+    def add(self, rewards: Any, ended: Any, success: Any = None) -> None:
+        """Take in a step of all; ``success(index)`` is asked of those that have ended, and may not know it."""
+        counts = ~self._resets
+        self._gains += np.where(counts, rewards, 0.0)
+        self._lengths += counts
+        ended = ended & counts
+        if self.skips_reset:
+            self._resets = ended
+        if not ended.any():
+            return
+        for index in np.flatnonzero(ended).tolist():
+            known = success(index) if success is not None else None
+            gain, length = float(self._gains[index]), int(self._lengths[index])
+            environments.count_episode(self._name, gain, length, None if known is None else bool(known))
+        self._gains[ended] = 0.0
+        self._lengths[ended] = 0
+
+    def begin(self) -> None:
+        """Begin anew: all are reset. What has not ended counts for nothing."""
+        self._gains[:] = 0.0
+        self._lengths[:] = 0
+        self._resets[:] = False
+
+
+def success_of(info: Any, index: int) -> bool | None:
+    """Return what ``info``, a mapping of arrays, says of the environment at ``index``."""
+    said: Mapping[str, Any] = info if isinstance(info, dict) else {}
+    values = said.get(environments.SUCCESS)
+    return bool(values[index]) if isinstance(values, np.ndarray) else None

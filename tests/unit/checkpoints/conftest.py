@@ -1,0 +1,37 @@
+"""Both libraries instrumented, and checkpoints that are large enough to be recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from otel_rl.instrumentors.safetensors import SafetensorsInstrumentor
+from otel_rl.instrumentors.torch_checkpoint import TorchCheckpointInstrumentor
+from otel_rl.training import checkpoints, saved_checkpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Bytes of the tensor that the tests save.
+SIZE = 1 << 20
+
+
+@pytest.fixture
+def state() -> dict[str, torch.Tensor]:
+    return {"weight": torch.arange(SIZE // 4, dtype=torch.float32)}
+
+
+@pytest.fixture
+def saves(recorded, monkeypatch) -> Iterator:
+    """What is recorded, with all saves of 64 KiB long enough."""
+    monkeypatch.setattr(checkpoints, "SHORTEST", 0.0)
+    saved_checkpoints._forget()
+    instrumentors = (TorchCheckpointInstrumentor(), SafetensorsInstrumentor())
+    for instrumentor in instrumentors:
+        instrumentor.instrument()
+    recorded.metrics()
+    yield recorded
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
