@@ -54,9 +54,23 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai",
     ),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
+    "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
+    "otel_rl_stable_baselines3": (
+        "stable_baselines3.common.base_class",
+        "stable_baselines3.common.logger",
+        "stable_baselines3.common.evaluation",
+        "stable_baselines3.common.vec_env.subproc_vec_env",
+        "stable_baselines3",
+    ),
     "otel_rl_swanlab": ("swanlab.sdk.internal.run", "swanlab.sdk.internal.run.components.config", "swanlab"),
     "otel_rl_tensorboard": ("torch.utils.tensorboard.writer", "tensorboard"),
     "otel_rl_tensorboardx": ("tensorboardX.writer", "tensorboardX"),
+    "otel_rl_torch_checkpoint": (
+        "torch.serialization",
+        "torch.distributed.checkpoint.state_dict_saver",
+        "torch.distributed.checkpoint.state_dict_loader",
+        "torch",
+    ),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
     "otel_rl_torch_training": (
         "torch.optim.optimizer",
