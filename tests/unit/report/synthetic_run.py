@@ -434,7 +434,7 @@ def write_agent_run(data_dir: Path, run_id: str = "agent-11d0", rollouts: int = 
     numbers = random.Random(3)  # noqa: S311
     started = time.time_ns() - 90 * SECOND
     writer = process(
-        folder, None, started=started, service__name="agent_rollout", rl__role="rollout", rl__system="langgraph"
+        folder, None, started=started, service__name="agent_rollout", rl__role="rollout", rl__system__name="langgraph"
     )
     writer.ended = started + 80 * SECOND
     duration = writer.meter.create_histogram("gen_ai.client.operation.duration", "s")

@@ -143,7 +143,7 @@ def test_a_rank_that_others_waited_for_was_stuck_though_the_job_was_stopped(wait
 
 
 def test_a_crash_of_a_loop_whose_steps_nobody_marks_is_not_before_the_first_step(tmp_path: Path) -> None:
-    writer = process(tmp_path / tmp_path.name, 0, started=time.time_ns() - 10 * SECOND, rl__system=None)
+    writer = process(tmp_path / tmp_path.name, 0, started=time.time_ns() - 10 * SECOND, rl__system__name=None)
     writer.event("rl.process.exception", 5.0, attributes={"exception.type": "ValueError", "exception.message": "boom"})
     [ended] = [finding for finding in _findings(tmp_path, writer) if finding.code == "ended"]
     assert "failed: ValueError: boom" in ended.text
