@@ -31,6 +31,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle, run_span
 from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+from otel_rl.telemetry.scope import enabled
 from otel_rl.training import labels, steps
 from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
 from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken
@@ -125,7 +126,7 @@ class ScalarSink:
         since the epoch, are those of the caller unless given.
         """
         calling = _calling.get()
-        if not scope.enabled or (calling is not None and calling is not source):
+        if not enabled() or (calling is not None and calling is not source):
             return
         kept = taken(values, separator)
         if kept:
@@ -135,14 +136,16 @@ class ScalarSink:
 
     def log_single(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
         """Like :meth:`log`, for a tracker that is given one value at a time: those of a step are recorded together."""
-        kept = plain(value)
-        if kept is None or _calling.get() is not None or not scope.enabled:
+        if _calling.get() is not None or not enabled():
+            return
+        kept = value if type(value) is float else plain(value)
+        if kept is None:
             return
         context, singles = get_current(), self._singles
         if singles is None or not singles.is_of(scope, iteration, context):
             call = LogCall(scope, source, iteration, None, {}, context, clock.now())
             singles = self._singles = SingleValues(call)
-        singles.values.append((str(key), kept))
+        singles.values.append((key if type(key) is str else str(key), kept))
         if not singles.posted:
             singles.posted = True
             if not deferral.post(Signal.LOGS, lambda: self._record_singles(singles)):

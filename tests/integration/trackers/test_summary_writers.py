@@ -132,6 +132,22 @@ def test_two_trackers_with_the_same_values_count_once_by_whatever_key(instrument
 
 
 @both
+def test_a_version_that_is_not_supported_is_left_alone(instrumented, logged, monkeypatch, tmp_path):
+    [ours] = instrumented
+    ours.uninstrument()
+    with monkeypatch.context() as other:
+        other.setattr(type(ours), "requirements", (f"{ours.requirements[0].split()[0]} >= 99",))
+        ours.instrument()
+    assert not ours.is_instrumented_by_opentelemetry
+    module = TORCH[1] if ours.library == "tensorboard" else X[1]
+    writer = importlib.import_module(module).SummaryWriter(str(tmp_path / "board"))
+    writer.add_scalar("loss", 1.0, 1)
+    writer.close()
+    assert logged.calls == []
+    ours.instrument()
+
+
+@both
 def test_keys_have_the_names_that_the_user_gives_them(writer, logged, monkeypatch):
     monkeypatch.setenv("OTEL_RL_LABELS", "train/loss=loss,my/*=eval/*,debug/*=-")
     settings.reset()

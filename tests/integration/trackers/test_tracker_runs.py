@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from otel_rl.telemetry import drops
 from otel_rl.training import scalars
+
+if not any(importlib.util.find_spec(library) for library in ("wandb", "mlflow", "trackio", "swanlab")):
+    pytest.skip("none of these trackers is in the test environment, see tests/versions.toml", allow_module_level=True)
 
 WANDB, MLFLOW = ("wandb", "wandb"), ("mlflow", "mlflow")
 TRACKIO, SWANLAB = ("trackio", "trackio"), ("swanlab", "swanlab")
@@ -237,10 +242,9 @@ class TestMLflow:
         import mlflow
 
         for step in (1.5, 3.0):
-            try:
+            # Not every store of MLflow takes them.
+            with suppress(mlflow.exceptions.MlflowException):
                 mlflow.log_metric("loss", 0.5, step=step)
-            except Exception:  # noqa: BLE001 - versions differ in whether they take it
-                continue
         assert logged.column("loss") == [(0, 0.5), (3, 0.5)]
 
     def test_parameters_are_recorded_without_secrets(self, logged):
