@@ -119,6 +119,11 @@ TABLES: dict[str, Table] = {
         ("healthy: us of CPU per step", "healthy run", 0, 1, " µs"),
         ("sick: us of CPU per step", "sick run", 0, 1, " µs"),
     ),
+    "trackers": _simple(
+        "tracker_call",
+        ("one call: us", "one call with 30 values", 0, 1, " µs"),
+        ("30 calls: us", "30 calls with a value each", 0, 1, " µs"),
+    ),
     "start": _simple(
         "process_start",
         ("child_to_official_with_genai", "ours / official distro with openai and langchain", 3, 1, ""),

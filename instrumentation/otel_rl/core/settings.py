@@ -332,7 +332,8 @@ class Settings:
     arguments: str = _setting(
         "on",
         "OTEL_RL_ARGUMENTS",
-        "off: the program's arguments are not recorded; on: without what looks like a secret, see content.md",
+        "off: the program's arguments and what it gives trackers as parameters are not recorded; on: without what "
+        "looks like a secret, see content.md",
         parse=_one_of(ARGUMENTS),
         accepted=", ".join(ARGUMENTS),
     )

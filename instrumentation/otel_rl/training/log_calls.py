@@ -69,9 +69,9 @@ class SingleValues:
         #: Whether a recording is on its way.
         self.posted = False
 
-    def is_of(self, source: Source, iteration: int | None, context: Context) -> bool:
+    def is_of(self, scope: Scope, iteration: int | None, context: Context) -> bool:
         """Return whether a value belongs here."""
-        return self.call.source is source and self.call.iteration == iteration and self.call.context is context
+        return self.call.scope is scope and self.call.iteration == iteration and self.call.context is context
 
     def take(self) -> Iterator[LogCall]:
         """Return what has come as calls: one, and one more for each time that a key comes again."""

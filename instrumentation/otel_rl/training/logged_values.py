@@ -35,7 +35,7 @@ _SHOWN = {
     "figure": "image",
     "dataframe": "table",
 }
-_PLAIN = frozenset({float, int, str, bool, type(None)})
+_PLAIN, _NAMES = frozenset({float, int, str, bool, type(None)}), frozenset({str})
 #: OTLP carries whole numbers of 64 bit.
 _INTEGERS = 1 << 63
 
@@ -52,10 +52,10 @@ def taken(values: Mapping[Any, Any], separator: str = "/") -> dict[str, Scalar]:
         copied = dict(islice(values.items(), MAXIMUM_VALUES))
     else:
         copied = dict(values)
-    for key, value in copied.items():
-        if type(value) not in _PLAIN or type(key) is not str:
-            return _converted(copied, separator)
-    return copied
+    # Without a loop of Python: mostly there is nothing to convert.
+    if _PLAIN.issuperset(map(type, copied.values())) and _NAMES.issuperset(map(type, copied)):
+        return copied
+    return _converted(copied, separator)
 
 
 def _converted(values: Mapping[Any, Any], separator: str) -> dict[str, Scalar]:
@@ -96,7 +96,7 @@ def _reason(value: Any) -> str:
         value = value[0]
     if is_tensor(value):
         return "device_tensor" if getattr(value, "shape", None) in ((), (1,)) else "array"
-    return _SHOWN.get(type(value).__name__.lower(), "unsupported_type")
+    return _SHOWN.get(type(value).__name__.lower().removeprefix("trackio"), "unsupported_type")
 
 
 def exact(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], dict[str, float | int]]:

@@ -31,6 +31,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+from otel_rl.telemetry.scope import enabled
 from otel_rl.training import labels, steps
 from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
 from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken
@@ -82,8 +83,8 @@ class ScalarSink:
     def __init__(self) -> None:
         #: Key -> the source it belongs to, the last step at which that source logged it.
         self._owners: dict[str, tuple[Source, int]] = {}
-        #: Key without its prefix -> step, source and value that were recorded last.
-        self._recorded: dict[str, tuple[int, Source, Scalar]] = {}
+        #: Key without its prefix -> step, scope and value that were recorded last.
+        self._recorded: dict[str, tuple[int, Scope, Scalar]] = {}
         #: Log calls that wait for an I/O thread, oldest first.
         self._calls: deque[LogCall | OwnValue] = deque()
         self._singles: SingleValues | None = None
@@ -118,7 +119,7 @@ class ScalarSink:
         ``separator`` stands between the keys of a mapping inside of ``values``.
         """
         calling = _calling.get()
-        if not scope.enabled or (calling is not None and calling is not source):
+        if not enabled() or (calling is not None and calling is not source):
             return
         kept = taken(values, separator)
         if kept:
@@ -127,14 +128,16 @@ class ScalarSink:
 
     def log_single(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
         """Like :meth:`log`, for a tracker that is given one value at a time: those of a step are recorded together."""
-        kept = plain(value)
-        if kept is None or _calling.get() is not None or not scope.enabled:
+        if _calling.get() is not None or not enabled():
+            return
+        kept = value if type(value) is float else plain(value)
+        if kept is None:
             return
         context, singles = get_current(), self._singles
-        if singles is None or not singles.is_of(source, iteration, context):
+        if singles is None or not singles.is_of(scope, iteration, context):
             call = LogCall(scope, source, iteration, None, {}, context, clock.now())
             singles = self._singles = SingleValues(call)
-        singles.values.append((str(key), kept))
+        singles.values.append((key if type(key) is str else str(key), kept))
         if not singles.posted:
             singles.posted = True
             if not deferral.post(Signal.LOGS, lambda: self._record_singles(singles)):
@@ -183,13 +186,13 @@ class ScalarSink:
             self._latest[key] = (scope, value, context)
 
     def _repeats(self, key: str, value: Scalar, call: LogCall) -> bool:
-        """Return whether another source has logged the same value at this step, with or without a prefix."""
+        """Return whether another library has logged the same value at this step, with or without a prefix."""
         name, step = key.removeprefix(_PREFIX), call.iteration or 0
         before = self._recorded.get(name)
-        if before is not None and before[0] == step and before[1] is not call.source and before[2] == value:
+        if before is not None and before[0] == step and before[1] is not call.scope and before[2] == value:
             return True
         if before is not None or len(self._recorded) < MAXIMUM_KEYS:
-            self._recorded[name] = (step, call.source, value)
+            self._recorded[name] = (step, call.scope, value)
         return False
 
     def measure(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, drops
+from otel_rl.telemetry.scope import enabled
 from otel_rl.training import run_parameters, steps
 from otel_rl.training.logged_values import step_among, step_number
 from otel_rl.training.scalars import is_calling, sink
@@ -41,7 +42,7 @@ class Tracker:
 
         ``step`` is the argument of the call, ``counter`` the step that the tracker itself would give it.
         """
-        if isinstance(values, Mapping) and self._is_outermost():
+        if isinstance(values, Mapping):
             iteration, values = self._placed(values, step, counter)
             sink.log(self.scope, self._source, iteration, values, separator=self._separator)
 
@@ -50,9 +51,10 @@ class Tracker:
 
         None where the call is part of another.
         """
-        if not self._is_outermost():
+        if is_calling() or not enabled():
             return None
-        self.log(values, step, counter)
+        if values is not None:
+            self.log(values, step, counter)
         return sink.begin_call(self._source)
 
     def end(self, token: Token[object], *_: object) -> None:
@@ -61,24 +63,20 @@ class Tracker:
 
     def single(self, key: Any, value: Any, step: Any = None, counter: int | None = None) -> None:
         """Record a call that logs one value, as :meth:`log` does."""
-        if self._is_outermost():
-            iteration = step_number(step)
-            if iteration is None:
-                iteration = _open_step()
-            sink.log_single(self.scope, self._source, counter if iteration is None else iteration, key, value)
+        iteration = step if type(step) is int else step_number(step)
+        if iteration is None:
+            iteration = _open_step()
+        sink.log_single(self.scope, self._source, counter if iteration is None else iteration, key, value)
 
     def leave_out(self, reason: str) -> None:
         """Count something that is shown by the tracker only."""
-        if self._is_outermost():
+        if enabled() and not is_calling():
             drops.count(Signal.LOGS, reason)
 
     def parameters(self, values: Any) -> None:
         """Record parameters of the run."""
-        if self.scope.enabled and isinstance(values, Mapping):
+        if enabled() and isinstance(values, Mapping):
             run_parameters.record(self.scope, values)
-
-    def _is_outermost(self) -> bool:
-        return self.scope.enabled and not is_calling()
 
     def _placed(self, values: Mapping[Any, Any], step: Any, counter: Any) -> tuple[int | None, Mapping[Any, Any]]:
         """Return the step of a call, and its values without the one that is the step."""

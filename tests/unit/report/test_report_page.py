@@ -305,7 +305,7 @@ def test_values_of_the_programs_own_are_shown_over_time(tmp_path: Path) -> None:
         writer.event("rl.step", iteration, body={"reward": iteration}, attributes={"rl.loop.iteration": iteration})
     writer.write()
     said = "Values recorded over time: one point only (1) buffer/size 17.5"
-    _has(_page(tmp_path, run).texts["training"], "As the trainer logged it.", said)
+    _has(_page(tmp_path, run).texts["training"], "As it was logged.", said)
 
 
 def test_one_point_of_a_value_is_said_to_be_one_point(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_one_point_of_a_value_is_said_to_be_one_point(tmp_path: Path) -> None:
     writer.write()
     training = _page(tmp_path, run).texts["training"]
     _has(training, "Reward reward 0.5, once, at step 1 should rise", "KL divergence kl 0.25, once, at 0 s small")
-    _has(training, "Everything else the trainer logged: one point only (1) clip 0.1")
+    _has(training, "Everything else that was logged: one point only (1) clip 0.1")
     assert "throughout" not in training
 
 
@@ -343,7 +343,7 @@ def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) 
         writer.event("rl.step", iteration, body={"reward": iteration}, attributes={"rl.loop.iteration": iteration})
     writer.write()
     page = _page(tmp_path, run)
-    _has(page.texts["training"], "As the trainer logged it.", "Reward", "Entropy")
+    _has(page.texts["training"], "As it was logged.", "Reward", "Entropy")
     _has(page.texts["tiles"], "Reward 3 step 3")
 
 
@@ -384,9 +384,7 @@ def test_values_that_never_change_are_listed_and_not_drawn(tmp_path: Path) -> No
         body = {"reward": iteration, "clip": 0.25}
         writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
     writer.write()
-    _has(
-        _page(tmp_path, run).texts["training"], "Everything else the trainer logged: one value throughout (1) clip 0.25"
-    )
+    _has(_page(tmp_path, run).texts["training"], "Everything else that was logged: one value throughout (1) clip 0.25")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,6 @@ class MLflowInstrumentor(Instrumentor):
     """Patches the client."""
 
     library = "mlflow"
-    requirements: ClassVar = ("mlflow >= 2.14, < 4",)
+    requirements: ClassVar = ("mlflow >= 3.0.1, < 4",)
     builds: ClassVar = ("mlflow-skinny",)
     modules: ClassVar = {"mlflow.tracking.client": "patch:patch_client"}

@@ -11,5 +11,5 @@ class TensorboardXInstrumentor(Instrumentor):
     """Patches the ``SummaryWriter``."""
 
     library = "tensorboardx"
-    requirements: ClassVar = ("tensorboardX >= 2.6, < 3",)
+    requirements: ClassVar = ("tensorboardX >= 2.6.1, < 3",)
     modules: ClassVar = {"tensorboardX.writer": "patch:patch_writer"}

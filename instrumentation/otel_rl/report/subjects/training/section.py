@@ -9,6 +9,7 @@ from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.training.key_categories import CATEGORIES, OTHER, category_of
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -26,12 +27,12 @@ def build(collected: Collected, charts: Charts) -> Section:
     """Return a chart for each panel, and everything else folded."""
     scalars = collected[Scalars]
     kind = program_kinds.kind_of(collected, scalars.keys)
-    filler = "Curves come from what the trainer logs (a supported trainer's log calls), or from otel_rl.metric()."
+    filler = "Curves come from what a trainer or the program logs, to a tracker for one, or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
     panels = scalars.panels(kind)
     drawn = [(panel, curves) for panel, curves in panels if _is_drawn(curves, charts)]
     if panels:
-        section.lead = "As the trainer logged it. Zoom by dragging; all charts over steps follow."
+        section.lead = "As it was logged. Zoom by dragging; all charts over steps follow."
         if scalars.over_time:
             section.lead = "From gauges over time, a point for each export: no log record has these values."
     if drawn:
@@ -43,7 +44,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     said = [(panel, curves) for panel, curves in panels if not _is_drawn(curves, charts)]
     if said:
         section.blocks.append(PageBlock(table=_few_points(said)))
-    section.blocks += _others("Everything else the trainer logged", scalars.rest(kind), charts, charts.STEP)
+    section.blocks += _others("Everything else that was logged", scalars.rest(kind), charts, charts.STEP)
     section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts, _TIME)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
@@ -82,6 +83,26 @@ def _as_logged(curve: Curve) -> str:
     return ", ".join(f"{human.number(y)} at {place}" for y, place in zip(curve.y, places, strict=True))
 
 
+def _by_category(title: str, curves: list[Curve], charts: Charts, x_label: str) -> list[PageBlock]:
+    """Return a folded block for each group of keys."""
+    groups: dict[str, list[Curve]] = {category: [] for category in (*CATEGORIES, OTHER)}
+    for curve in curves[:_SMALL_CHARTS]:
+        groups[category_of(curve.name)].append(curve)
+    blocks = [
+        PageBlock(
+            f"{title}: {category} ({len(group)})",
+            charts=[charts.curves(curve.name, "", [curve], height=150, x_label=x_label) for curve in group],
+            folded=True,
+        )
+        for category, group in groups.items()
+        if group
+    ]
+    left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
+    if left_out:
+        blocks.append(PageBlock(note=f"Not drawn: {human.listed(left_out)}."))
+    return blocks
+
+
 def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
     curves, constant = parts
     once = [curve for curve in constant if curve.number == 1]
@@ -89,13 +110,7 @@ def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, 
     blocks = []
     few = [curve for curve in curves if len(curve.x) < _FEWEST]
     curves = [curve for curve in curves if len(curve.x) >= _FEWEST]
-    if curves:
-        small = [
-            charts.curves(curve.name, "", [curve], height=150, x_label=x_label) for curve in curves[:_SMALL_CHARTS]
-        ]
-        left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
-        note = f"Not drawn: {human.listed(left_out)}." if left_out else ""
-        blocks.append(PageBlock(f"{title} ({len(curves)})", note, charts=small, folded=True))
+    blocks += _by_category(title, curves, charts, x_label)
     for words, same in (("one value throughout", throughout), ("one point only", once)):
         if same:
             said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)

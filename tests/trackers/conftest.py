@@ -1,0 +1,106 @@
+"""Trackers as programs use them, with nothing sent anywhere. Each test runs where its library is installed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from otel_rl.core import settings
+from otel_rl.telemetry import drops
+from otel_rl.training import labels, scalars, steps
+
+OURS = {one.name: one for one in entry_points(group="opentelemetry_instrumentor") if one.name.startswith("otel_rl_")}
+
+
+# swanlab imports a package of this name. With pytest's path it would find the benchmark that is called so.
+if importlib.util.find_spec("swanlab") is not None:
+    path, sys.path = sys.path, [entry for entry in sys.path if Path(entry).name != "benchmarks"]
+    try:
+        importlib.import_module("watchdog.observers")
+    finally:
+        sys.path = path
+
+
+class Logged:
+    """What has been recorded of log calls."""
+
+    def __init__(self, recorded) -> None:
+        self._recorded = recorded
+
+    @property
+    def calls(self):
+        """(step, values) of each event."""
+        return [(one.attributes.get("rl.loop.iteration"), one.body) for one in self._recorded.events("rl.step")]
+
+    @property
+    def parameters(self):
+        """All parameters of runs."""
+        return {name: value for one in self._recorded.events("rl.run.parameters") for name, value in one.body.items()}
+
+    @property
+    def gauges(self):
+        """Last value by key."""
+        points = self._recorded.metrics().get("rl.trainer.metric", ())
+        return {point.attributes["rl.trainer.metric.key"]: point.value for point in points}
+
+    def column(self, key):
+        """(step, value) of one key."""
+        return [(step, body[key]) for step, body in self.calls if key in body]
+
+
+@pytest.fixture
+def logged(recorded, monkeypatch):
+    scalars.sink.reset()
+    labels.reset()
+    settings.reset()
+    drops.reset()
+    yield Logged(recorded)
+    scalars.sink.reset()
+    monkeypatch.undo()
+    settings.reset()
+    labels.reset()
+
+
+@pytest.fixture
+def instrumented(request, logged):
+    """The instrumentors named by the test, in place; without the library the test is skipped."""
+    instrumentors = []
+    for library, module in request.param:
+        pytest.importorskip(module)
+        kind = OURS[f"otel_rl_{library}"].load()
+        for patched in kind.modules:
+            importlib.import_module(patched)
+        instrumentors.append(kind())
+        instrumentors[-1].instrument()
+    yield instrumentors
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, value in {
+        "WANDB_MODE": "offline",
+        "WANDB_SILENT": "true",
+        "WANDB_DIR": str(tmp_path),
+        "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db",
+        "TRACKIO_DIR": str(tmp_path / "trackio"),
+        "HF_HUB_OFFLINE": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def in_step():
+    """An open step of a loop of the program."""
+    import otel_rl
+
+    with otel_rl.step(17):
+        yield
+    steps.finish()
