@@ -14,6 +14,7 @@
 ``log_calls``          log calls on their way to an I/O thread
 ``logged_values``      values as a log call hands them over: copied, then made exact
 ``metric_keys``        keys of trainers that have a metric of the registry, generated
+``open_trackers``      the run of a tracker that the program logs to, for what we write there
 ``own_cost``           what otel-rl itself costs the steps
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which

@@ -85,7 +85,7 @@ class ScalarWriter:
     def _log(self, metrics: list[Metric]) -> OtlpAnswer:
         """Write ``metrics``; halve what the server refuses until the values that it means are alone.
 
-        What was written before an outage within this comes twice, which MLflow shows as one point.
+        Of a batch that is halved, what was written before an outage comes twice.
         """
         waiting, rejected, reason = [metrics], 0, ""
         for _ in range(_MOST_REQUESTS):
