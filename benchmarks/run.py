@@ -24,6 +24,7 @@ BENCHMARKS = (
     "collective_step",
     "watchdog",
     "health_step",
+    "hot_hooks",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

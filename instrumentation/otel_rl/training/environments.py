@@ -167,15 +167,8 @@ def name_of(environment: Any) -> str:
 
 
 def began(environment: Any, owner: type) -> None:
-    """Begin an episode, whose steps are those of the class ``owner``: the environment is being reset.
-
-    That ends the episode before, where nothing else has.
-    """
+    """Begin to follow an environment that is being reset; its steps are those of the class ``owner``."""
     key = id(environment)
-    episode = open_episodes.get(key)
-    if episode is not None:
-        episode.end()
-        return
     _observe()
     _counts.references[key] = ref(environment, lambda _: _gone(key))
     open_episodes[key] = OpenEpisode(name_of(environment), owner)

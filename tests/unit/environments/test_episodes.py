@@ -187,6 +187,20 @@ def test_episodes_of_an_evaluation_are_told_apart(counted, recorded):
     assert counted.episodes("Corridor", evaluation=True) == [(15.0, 3)]
 
 
+def test_gauges_of_training_and_evaluation_are_both_within_the_budget(counted, recorded):
+    env = type("OfBoth", (Corridor,), {})()
+    play(env, 3)
+    with otel_rl.phase("evaluate"):
+        play(env, 3)
+    points = recorded.metrics()["rl.environment.episode.return.max"]
+    told = {
+        point.attributes["rl.environment.evaluation"]
+        for point in points
+        if point.attributes["rl.environment.name"] == "OfBoth"
+    }
+    assert told == {True, False}
+
+
 def test_gauges_are_about_the_last_hundred_episodes(counted):
     # Counters of other tests have other names: they are deltas.
     env = type("OfThisTest", (Corridor,), {})(1.0)
