@@ -137,8 +137,10 @@ def test_a_vector_in_the_process_counts_each_environment_once(counted):
     for _ in range(100):
         vector.step(vector.action_space.sample())
     finished = sum(length for _, length in counted.episodes(CARTPOLE))
-    # The step after an end only resets: it is no step of an environment.
-    assert 0 < finished <= sum(counted.steps.values()) == 300 - len(counted.episodes(CARTPOLE))
+    # The step after an end only resets: it is no step of an environment. The last ends may have had none yet.
+    least = 300 - len(counted.episodes(CARTPOLE))
+    assert 0 < finished <= sum(counted.steps.values())
+    assert least <= sum(counted.steps.values()) <= least + 3
 
 
 @pytest.mark.parametrize("mode", ["async", "vector_entry_point"])
@@ -158,6 +160,8 @@ def test_vectors_that_step_elsewhere_are_counted_by_their_results(counted, mode)
     [name] = counted.names
     assert counted.episodes(name) == theirs
     assert len(theirs) > 4
+    # In a step after an end an environment only resets; the last ends may have had none yet.
+    assert 200 - len(theirs) <= counted.steps[name] <= 200 - len(theirs) + 2
 
 
 def test_a_step_of_the_training_has_the_episodes_that_ended_in_it(counted, recorded):
