@@ -372,7 +372,7 @@ class TestValuesThatTheProgramGives:
 
     def test_the_rules_are_told_once_for_each_step(self, recorded, monkeypatch):
         told = []
-        monkeypatch.setattr(scalars.sink, "listener", lambda *given: told.append(given[:3]))
+        monkeypatch.setattr(scalars.sink, "listeners", [lambda *given: told.append(given[:3])])
         for number in (1, 2):
             with otel_rl.step(number):
                 otel_rl.metric("program/kl", 7.0)

@@ -44,7 +44,7 @@ def _saving(original: Function) -> Function:
 
     @functools.wraps(original)
     def save(*args: Any, **kwargs: Any) -> Any:
-        target = args[1] if len(args) > 1 else kwargs.get("f")
+        target: Any = args[1] if len(args) > 1 else kwargs.get("f")
         transfer = None
         before = -1
         try:
