@@ -25,6 +25,7 @@ BENCHMARKS = (
     "watchdog",
     "health_step",
     "tracker_call",
+    "hot_hooks",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

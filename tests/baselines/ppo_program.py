@@ -8,13 +8,14 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import configure
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 torch.set_num_threads(1)
 
 
 def make() -> gymnasium.Env:
-    return gymnasium.make("CartPole-v1")
+    return Monitor(gymnasium.make("CartPole-v1"))
 
 
 if __name__ == "__main__":

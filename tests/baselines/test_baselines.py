@@ -26,7 +26,7 @@ def run(folder: Path, program: str, *arguments: str, watched: bool) -> str:
     """What the program printed."""
     command = [*([str(OURS)] if watched else []), sys.executable, str(HERE / program), *arguments]
     environ = {**os.environ, "OTEL_RL_DATA_DIR": str(folder), "OTEL_RL_RUN_ID": "run"}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -40,7 +40,7 @@ def totals(folder: Path, metric: str) -> dict[str, float]:
     last = {}
     for record in records(folder):
         if not isinstance(record, Span | Log) and record.metric == metric:
-            last[id(record.process), str(record.attributes["rl.environment.name"])] = record.value
+            last[id(record.process), str(record.attributes.get("rl.environment.name"))] = record.value
     sums: dict[str, float] = {}
     for (_, name), value in last.items():
         sums[name] = sums.get(name, 0) + value
@@ -57,10 +57,11 @@ def test_ppo_learns_the_same_and_reports_itself(tmp_path, where):
     assert logged[1]["rollout/ep_rew_mean"] > 0
     steps = totals(tmp_path / "data", "rl.environment.steps")
     trained = "SubprocVecEnv" if where == "processes" else "CartPole-v1"
-    assert steps[trained] >= 200
+    assert steps[trained] >= 256
     assert len(steps) == (2 if where == "processes" else 1)
     spans = [one.name for one in records(tmp_path / "data") if isinstance(one, Span)]
     assert spans.count("rl.evaluate") == 1
+    assert totals(tmp_path / "data", "rl.telemetry.dropped") == {}
 
 
 def test_a_loop_in_one_file_learns_the_same_and_its_episodes_are_its_own(tmp_path):

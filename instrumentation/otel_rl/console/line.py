@@ -13,7 +13,7 @@ _THOUSAND = 1000
 
 
 @dataclass(slots=True)
-class Summary:
+class StepsSummary:
     """Steps since the last line: values are the latest of their key, times are sums in s."""
 
     first: int | None = None
@@ -30,7 +30,7 @@ class Summary:
         self.last = iteration if self.last is None else max(self.last, iteration)
 
 
-def text(summary: Summary, width: int | None = None) -> str:
+def text(summary: StepsSummary, width: int | None = None) -> str:
     """Return the line in at most ``width`` characters: what does not fit is left out, the last categories first."""
     line = _head(summary)
     for part in (
@@ -47,13 +47,13 @@ def text(summary: Summary, width: int | None = None) -> str:
     return line if width is None else line[:width]
 
 
-def _head(summary: Summary) -> str:
+def _head(summary: StepsSummary) -> str:
     if summary.first == summary.last:
         return f"step {summary.last}"
     return f"steps {summary.first}-{summary.last}"
 
 
-def _time(summary: Summary) -> str:
+def _time(summary: StepsSummary) -> str:
     if not summary.steps:
         return ""
     each = summary.seconds / summary.steps
@@ -63,7 +63,7 @@ def _time(summary: Summary) -> str:
     return f"{length}: {', '.join(named)}" if named else length
 
 
-def _engine(summary: Summary) -> str:
+def _engine(summary: StepsSummary) -> str:
     if not summary.tokens or not summary.seconds:
         return ""
     return f"engine {summary.tokens} tokens, {summary.tokens / summary.seconds:.3g}/s"

@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.console.categories import SHOWN
-from otel_rl.console.line import Summary, text
+from otel_rl.console.line import StepsSummary, text
 from otel_rl.core import stderr
 from otel_rl.core.guard import guard
 from otel_rl.health.durations import PHASES
@@ -44,7 +44,7 @@ class StepConsole:
 
     def __init__(self, write: Callable[[str], None] = stderr.write_line) -> None:
         self._write = write
-        self._waiting = Summary()
+        self._waiting = StepsSummary()
         self._rewards = RewardSteps()
         self._written = float("-inf")
         self._lock = RLock()
@@ -110,7 +110,7 @@ class StepConsole:
         if not (leads or process_identity.settled()) or not self._enter():
             return
         try:
-            waiting, self._waiting = self._waiting, Summary()
+            waiting, self._waiting = self._waiting, StepsSummary()
             if waiting.last is None or not leads:
                 return
             self._written = time.monotonic()

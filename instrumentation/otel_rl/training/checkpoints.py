@@ -45,6 +45,7 @@ _scope = Scope("checkpoints")
 #: Shortest in seconds and smallest in bytes that get a span.
 SHORTEST, SMALLEST = 0.001, 64 << 10
 _CALLS, _BYTES = range(2)
+_PATHS = (str, os.PathLike)
 #: ``error.type`` of what was given up before it was written.
 CANCELLED = "cancelled"
 
@@ -87,7 +88,7 @@ class Transfer:
         #: Of what is saved or loaded; None in memory, and while it is not known.
         self.path: str | None = None
         self._stream: io.IOBase | None = None
-        if isinstance(target, str | os.PathLike):
+        if isinstance(target, _PATHS):
             path = os.fspath(target)
             self.path = path if isinstance(path, str) else os.fsdecode(path)
         elif isinstance(target, io.IOBase):
@@ -150,14 +151,7 @@ class Transfer:
     def count(self) -> int | None:
         """Add it to the counters, and return its bytes where they are known."""
         size = self._size()
-        key = (self.operation, self._format, get_ident())
-        numbers = _totals.get(key)
-        if numbers is None:
-            numbers = _totals.setdefault(key, [0, 0])
-            if lifecycle.has_recorded:
-                _observe_later()
-        numbers[_CALLS] += 1
-        numbers[_BYTES] += size or 0
+        _count(self.operation, self._format, size or 0)
         return size
 
     def _record_load(self, now: Moment, error: BaseException | None) -> None:
@@ -246,6 +240,17 @@ def begin(operation: str, file_format: str, target: Any = None, key: object = No
     return transfer
 
 
+def may_be_in_memory(stream: Any) -> bool:
+    """Return whether saving into ``stream`` is only to be counted, by :func:`count_in_memory`."""
+    return type(stream) is io.BytesIO and _open.transfer is None and not _distributed
+
+
+def count_in_memory(file_format: str, size: int) -> None:
+    """Count a save of ``size`` bytes into memory."""
+    if enabled():
+        _count(Operation.SAVE, file_format, size)
+
+
 def begin_staging(target: Any, key: object) -> Staging | None:
     """Begin to copy a checkpoint that is written in the background; ``key`` identifies it there."""
     stage = begin(Operation.STAGE, Format.DISTRIBUTED, target)
@@ -260,6 +265,17 @@ def _position(stream: io.IOBase) -> int | None:
 
 
 # -- counters ----------------------------------------------------------------------------------------------------------
+
+
+def _count(operation: str, file_format: str, size: int) -> None:
+    key = (operation, file_format, get_ident())
+    numbers = _totals.get(key)
+    if numbers is None:
+        numbers = _totals.setdefault(key, [0, 0])
+        if lifecycle.has_recorded:
+            _observe_later()
+    numbers[_CALLS] += 1
+    numbers[_BYTES] += size
 
 
 def _observe() -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import ref
+from weakref import WeakSet, ref
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.training.vector_episodes import VectorEpisodes
 
     Observations = Iterator[tuple[float, dict[str, Any]]]
 
@@ -132,6 +133,7 @@ class _Counts:
         #: What keeps these ids up to date.
         self.references: dict[int, ref[Any]] = {}
         self.tallies: dict[tuple[str, bool], _Tally] = {}
+        self.vectors: WeakSet[VectorEpisodes] = WeakSet()
         #: Steps of episodes that have ended, by environment.
         self.steps: dict[str, int] = {}
         #: Steps when the last training step ended, and when that was.
@@ -167,15 +169,8 @@ def name_of(environment: Any) -> str:
 
 
 def began(environment: Any, owner: type) -> None:
-    """Begin an episode, whose steps are those of the class ``owner``: the environment is being reset.
-
-    That ends the episode before, where nothing else has.
-    """
+    """Begin to follow an environment that is being reset; its steps are those of the class ``owner``."""
     key = id(environment)
-    episode = open_episodes.get(key)
-    if episode is not None:
-        episode.end()
-        return
     _observe()
     _counts.references[key] = ref(environment, lambda _: _gone(key))
     open_episodes[key] = OpenEpisode(name_of(environment), owner)
@@ -186,10 +181,11 @@ def _gone(key: int) -> None:
     _counts.references.pop(key, None)
     episode = open_episodes.pop(key, None)
     if episode is not None:
-        _add_steps(episode.name, episode.length)
+        add_steps(episode.name, episode.length)
 
 
-def _add_steps(name: str, number_of_steps: int) -> None:
+def add_steps(name: str, number_of_steps: int) -> None:
+    """Count steps of episodes that have ended or never will."""
     with _counts.lock:
         _counts.steps[name] = _counts.steps.get(name, 0) + number_of_steps
 
@@ -204,12 +200,17 @@ def ended(name: str, episode: _Episode) -> None:
         tally.episodes += 1
         tally.latest.append(episode)
         tally.since_step.add(episode)
-    _add_steps(name, episode.length)
+    add_steps(name, episode.length)
+
+
+def follow_vector(vector: VectorEpisodes) -> None:
+    """Count the steps of environments that are stepped together, for as long as ``vector`` lives."""
+    _observe()
+    _counts.vectors.add(vector)
 
 
 def count_episode(name: str, gain: float, length: int, success: bool | None) -> None:
     """Count an episode of one environment among several that are stepped together."""
-    _observe()
     ended(name, _Episode(gain, length, success))
 
 
@@ -269,6 +270,8 @@ def _steps_by_name() -> dict[str, int]:
     done = dict(_counts.steps)
     for episode in list(open_episodes.values()):
         done[episode.name] = done.get(episode.name, 0) + episode.length
+    for vector in list(_counts.vectors):
+        done[vector.name] = done.get(vector.name, 0) + vector.open_steps
     return done
 
 

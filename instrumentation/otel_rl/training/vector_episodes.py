@@ -18,13 +18,19 @@ class VectorEpisodes:
     ``skips_reset`` says that the step after the end of an episode only resets: it is none of the next episode.
     """
 
-    __slots__ = ("_gains", "_lengths", "_name", "_resets", "skips_reset")
+    __slots__ = ("__weakref__", "_gains", "_lengths", "_resets", "name", "skips_reset")
 
     def __init__(self, name: str, number: int, *, skips_reset: bool) -> None:
-        self._name, self.skips_reset = name, skips_reset
+        self.name, self.skips_reset = name, skips_reset
         self._gains = np.zeros(number)
         self._lengths = np.zeros(number, dtype=np.int64)
         self._resets = np.zeros(number, dtype=bool)
+        environments.follow_vector(self)
+
+    @property
+    def open_steps(self) -> int:
+        """Steps of the episodes that have not ended."""
+        return int(self._lengths.sum())
 
     def add(self, rewards: Any, ended: Any, success: Any = None) -> None:
         """Take in a step of all; ``success(index)`` is asked of those that have ended, and may not know it."""
@@ -39,12 +45,13 @@ class VectorEpisodes:
         for index in np.flatnonzero(ended).tolist():
             known = success(index) if success is not None else None
             gain, length = float(self._gains[index]), int(self._lengths[index])
-            environments.count_episode(self._name, gain, length, None if known is None else bool(known))
+            environments.count_episode(self.name, gain, length, None if known is None else bool(known))
         self._gains[ended] = 0.0
         self._lengths[ended] = 0
 
     def begin(self) -> None:
-        """Begin anew: all are reset. What has not ended counts for nothing."""
+        """Begin anew: all are reset. What has not ended is no episode."""
+        environments.add_steps(self.name, self.open_steps)
         self._gains[:] = 0.0
         self._lengths[:] = 0
         self._resets[:] = False

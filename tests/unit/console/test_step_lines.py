@@ -9,7 +9,7 @@ import pytest
 
 import otel_rl
 from otel_rl.console import steps as console_steps
-from otel_rl.console.line import Summary, text
+from otel_rl.console.line import StepsSummary, text
 from otel_rl.console.steps import StepConsole
 from otel_rl.core import settings
 from otel_rl.pipeline import sdk_logging
@@ -18,7 +18,7 @@ from otel_rl.training import scalars, steps, trajectories
 from otel_rl.training.scalars import ScalarSink, Source
 
 _scope = Scope("test")
-FULL = Summary(
+FULL = StepsSummary(
     first=7,
     last=7,
     steps=1,
@@ -61,7 +61,7 @@ def test_a_narrow_terminal_gets_the_first_categories_whole():
 
 
 def test_what_was_not_logged_is_not_there():
-    assert text(Summary(3, 3, 1, 0.25)) == "step 3 | 250 ms"
+    assert text(StepsSummary(3, 3, 1, 0.25)) == "step 3 | 250 ms"
 
 
 def test_a_step_says_its_values_and_phases(console, lines):

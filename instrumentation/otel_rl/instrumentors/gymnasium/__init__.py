@@ -16,7 +16,7 @@ class GymnasiumInstrumentor(Instrumentor):
     """Patches the reset of all environments, and by it the step of each class of them."""
 
     library = "gymnasium"
-    requirements: ClassVar = ("gymnasium >= 0.29, < 2",)
+    requirements: ClassVar = ("gymnasium >= 1, < 2",)
     modules: ClassVar = {
         "gymnasium.core": "patch:patch_core",
         "gymnasium.wrappers.common": "patch:patch_common",

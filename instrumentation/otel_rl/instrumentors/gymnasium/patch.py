@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
-_STEP = guard("gymnasium.step")
+_STEP, _RESET = guard("gymnasium.step"), guard("gymnasium.reset")
 #: Classes whose ``step`` is ours.
 _followed: set[type] = set()
 
@@ -26,25 +26,36 @@ _followed: set[type] = set()
 def patch_core(module: ModuleType, patches: Patches) -> None:
     """Follow each class of environments from its first reset on, which calls that of the base class."""
     patches.on_restore(_followed.clear)
-    patches.observe(module, "Env.reset", before=partial(_reset_begins, patches, module.Env), required=True)
+    patches.replace(module, "Env.reset", partial(_resetting, patches, module.Env), required=True)
 
 
 def patch_common(module: ModuleType, patches: Patches) -> None:
     """Follow environments whose reset does not call the base class: ``make`` puts this wrapper around all."""
     base = next(kind for kind in module.OrderEnforcing.__mro__ if kind.__name__ == "Env")
-    patches.observe(module, "OrderEnforcing.reset", before=partial(_wrapper_reset_begins, patches, base))
+    patches.observe(
+        module, "OrderEnforcing.reset", after=lambda _, wrapper, **__: _reset(patches, base, wrapper.unwrapped)
+    )
 
 
-def _wrapper_reset_begins(patches: Patches, base: type, wrapper: Any, *_: Any, **__: Any) -> None:
-    _reset_begins(patches, base, wrapper.unwrapped)
+def _resetting(patches: Patches, base: type, original: Function) -> Function:
+    @functools.wraps(original)
+    def reset(*args: Any, **kwargs: Any) -> Any:
+        try:
+            _reset(patches, base, args[0])
+        except Exception as ours:  # noqa: BLE001 - counted
+            _RESET.handle(ours)
+        return original(*args, **kwargs)
+
+    return reset
 
 
-def _reset_begins(patches: Patches, base: type, environment: Any, *_: Any, **__: Any) -> None:
-    if not environments.is_followed():
+def _reset(patches: Patches, base: type, environment: Any) -> None:
+    episode = environments.open_episodes.get(id(environment))
+    if episode is not None:
+        episode.end()
         return
-    kind = type(environment)
-    owner = next((one for one in kind.__mro__ if "step" in vars(one)), base)
-    if owner is base:
+    owner = next((kind for kind in type(environment).__mro__ if "step" in vars(kind)), base)
+    if owner is base or not environments.is_followed():
         return
     if owner not in _followed:
         _followed.add(owner)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _vectors: WeakKeyDictionary[Any, VectorEpisodes] = WeakKeyDictionary()
 #: Classes whose ``step`` is ours.
 _followed: set[type] = set()
-#: Of gymnasium 1.0 and later, where the step after the end of an episode only resets.
-_NEXT_STEP = "NextStep"
+#: The step after the end of an episode only resets; gymnasium 1.0 knows no other mode, and does not name it.
+_NEXT_STEP = (None, "NextStep")
 
 
 def patch_vector_env(module: ModuleType, patches: Patches) -> None:
@@ -57,7 +57,7 @@ def _vector_begins(vector: Any, *_: Any, **__: Any) -> None:
         episodes.begin()
         return
     mode = getattr((vector.metadata or {}).get("autoreset_mode"), "value", None)
-    _vectors[vector] = VectorEpisodes(environments.name_of(vector), vector.num_envs, skips_reset=mode == _NEXT_STEP)
+    _vectors[vector] = VectorEpisodes(environments.name_of(vector), vector.num_envs, skips_reset=mode in _NEXT_STEP)
 
 
 def _stepped(result: Any, vector: Any, *_: Any, **__: Any) -> None:

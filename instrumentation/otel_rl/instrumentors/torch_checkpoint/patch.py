@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.guard import guard
 from otel_rl.semconv.attributes import RlCheckpointFormatValues as Format
 from otel_rl.semconv.attributes import RlCheckpointOperationValues as Operation
 from otel_rl.training import checkpoints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.training.checkpoints import Staging, Transfer
 
+    Function = Callable[..., Any]
+
+_SAVE = guard("torch_checkpoint.save")
+
 
 def patch_serialization(module: ModuleType, patches: Patches) -> None:
     """Follow ``torch.save`` and ``torch.load``, right after the import of the module that has them."""
-    patches.observe(module, "save", begin=_save_begins, end=_ended, required=True)
+    patches.replace(module, "save", _saving, required=True)
     patches.observe(module, "load", begin=_load_begins, end=_ended, required=True)
 
 
@@ -32,8 +39,38 @@ def patch_state_dict_loader(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "load", begin=_distributed_load_begins, end=_ended, required=True)
 
 
-def _save_begins(_obj: Any, f: Any, *_: Any, **__: Any) -> Transfer | None:
-    return checkpoints.begin(Operation.SAVE, Format.TORCH, f)
+def _saving(original: Function) -> Function:
+    """Return ``torch.save`` with what is recorded of it; written by hand, since programs save into memory often."""
+
+    @functools.wraps(original)
+    def save(*args: Any, **kwargs: Any) -> Any:
+        target: Any = args[1] if len(args) > 1 else kwargs.get("f")
+        transfer = None
+        before = -1
+        try:
+            if checkpoints.may_be_in_memory(target):
+                before = target.tell()
+            else:
+                transfer = checkpoints.begin(Operation.SAVE, Format.TORCH, target)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SAVE.handle(ours)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            with _SAVE:
+                if transfer is not None:
+                    transfer.end(error)
+            raise
+        try:
+            if transfer is not None:
+                transfer.end()
+            elif before >= 0:
+                checkpoints.count_in_memory(Format.TORCH, target.tell() - before)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SAVE.handle(ours)
+        return result
+
+    return save
 
 
 def _load_begins(f: Any, *_: Any, **__: Any) -> Transfer | None:
