@@ -16,16 +16,15 @@ As soon as a trainer or the program itself speaks of steps, no more are guessed:
 
 from __future__ import annotations
 
-from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from otel_rl.semconv import spans
 from otel_rl.telemetry import deferral, lifecycle
-from otel_rl.training import guessed_records, steps
-from otel_rl.training.guessed_loop import GuessedLoop
-from otel_rl.training.guessed_records import LoaderSums
+from otel_rl.training import steps
+from otel_rl.training.guessed_loop import GuessedLoop, GuessedStep
+from otel_rl.training.guessed_records import LoaderSums, Seen
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
@@ -236,10 +235,8 @@ class GuessedSteps:
 
     def _end(self, optimizer: Any, now: Moment) -> None:
         step = self._loop.step
-        if step is not None:
-            rate = self._readings.learning_rate(optimizer)
-            seen = guessed_records.Seen(self._parts, self._loaders, rate, self._loss, now)
-            step.post(partial(guessed_records.record, self._scope, step, seen))
+        if isinstance(step, GuessedStep):
+            step.seen = Seen(self._parts, self._loaders, self._readings.learning_rate(optimizer), self._loss)
             self._loop.finish(at=now)
         self._begins, self._backwards = now, 0
         self._parts, self._loaders = [], {}

@@ -348,9 +348,10 @@ class Loop:
             if self not in _open:
                 _open.append(self)
             lifecycle.before_shutdown(finish)
-            deferral.post(
-                Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
-            )
+            if self.is_current:
+                deferral.post(
+                    Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
+                )
             return step
         return None
 
