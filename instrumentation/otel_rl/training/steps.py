@@ -291,7 +291,7 @@ class Loop:
     #: True for the loop of a trainer, which logs the rewards of its steps itself.
     logs_rewards = False
     #: Who says where its steps begin and end.
-    source: LoopSource = LoopSource.GIVEN
+    source: str = LoopSource.GIVEN
     #: What its steps are.
     step_class: type[Step] = Step
     #: Its step is the current span of what runs in the thread or task that opens it.
@@ -325,12 +325,12 @@ class Loop:
         """
         global _last_begun, _last_iteration
         with guard("steps.begin"):
-            if self.source is not LoopSource.GUESSED:
+            if self.source != LoopSource.GUESSED:
                 stop_guessing()
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
-            elif self.last < 0 and self.source is not LoopSource.GUESSED:
+            elif self.last < 0 and self.source != LoopSource.GUESSED:
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
             _failures.clear()
@@ -443,7 +443,7 @@ def stop_guessing() -> None:
     global may_guess
     if may_guess:
         may_guess = False
-        for loop in [loop for loop in _open if loop.source is LoopSource.GUESSED]:
+        for loop in [loop for loop in _open if loop.source == LoopSource.GUESSED]:
             loop.discard()
             loop.retire()
 
@@ -453,7 +453,7 @@ def finish() -> None:
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         loop = _open.pop()
-        if loop.source is LoopSource.GUESSED:
+        if loop.source == LoopSource.GUESSED:
             # What follows the last step looks like the beginning of another one.
             loop.discard()
             continue
