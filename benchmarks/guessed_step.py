@@ -2,11 +2,11 @@
 
     python benchmarks/guessed_step.py [--rounds 60] [--output FILE]
 
-A program under ``opentelemetry-instrument``, all that follows steps is on. ``warm``: the hooks of a step with a batch, a
+A program under ``opentelemetry-instrument``, with all that follows steps. ``warm``: the hooks of a step with a batch, a
 backward pass and an optimizer, one after the other with nothing in between; a sample is the mean of a block of steps.
 ``small model``: blocks of real steps (data loader, forward, backward, AdamW) with the instrumentor of ``torch`` and
-without it, in turning order; there the processor's caches are cold for our code, and a figure is the difference of the
-fastest blocks. Before each block the I/O threads record what waits; what they record is in no figure.
+without it, in turning order; there the processor's caches are cold for our code, and the figure is the difference of
+the fastest blocks. Before each block the I/O threads record what waits; what they record is in no figure.
 """
 
 from __future__ import annotations

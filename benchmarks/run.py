@@ -24,6 +24,7 @@ BENCHMARKS = (
     "collective_step",
     "watchdog",
     "health_step",
+    "guessed_step",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

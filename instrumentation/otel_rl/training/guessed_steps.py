@@ -62,7 +62,7 @@ class Readings(Protocol):
         """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
 
 
-class _Running(NamedTuple):
+class _Begun(NamedTuple):
     """An optimizer's step, or an evaluation by a data loader, that has begun: of which object, and when."""
 
     owner: int
@@ -92,8 +92,8 @@ class GuessedSteps:
         #: Since when the outermost backward pass runs, in the present step.
         self._backward: Moment | None = None
         self._forward: Moment | None = None
-        self._optimizing: _Running | None = None
-        self._evaluating: _Running | None = None
+        self._optimizing: _Begun | None = None
+        self._evaluating: _Begun | None = None
         #: Of the only backward pass since the last step, where it can be read.
         self._loss: float | None = None
         #: Of the step that is open, or of the next one.
@@ -117,7 +117,7 @@ class GuessedSteps:
             return
         if not learns:
             if self._evaluating is None and self._leader.is_known:
-                self._evaluating = _Running(loader, since)
+                self._evaluating = _Begun(loader, since)
             return
         self._evaluating = None
         now = deferral.now()
@@ -196,7 +196,7 @@ class GuessedSteps:
     def optimizer_begins(self, optimizer: Any, has_closure: bool) -> None:
         """Note that an optimizer's step begins; its closure computes forward and backward passes within it."""
         now = deferral.now()
-        self._optimizing = _Running(id(optimizer), now)
+        self._optimizing = _Begun(id(optimizer), now)
         if has_closure:
             self._forward = now
 

@@ -369,12 +369,18 @@ class Loop:
                 step.close(error, at)
 
     def discard(self) -> None:
-        """Take back the open step, if there is one: it was no step."""
+        """Take back the open step of a loop that counts from 1, if there is one: it was no step."""
+        global _last_iteration
         step, self.step = self.step, None
         self.ended = None
         if self in _open:
             _open.remove(self)
-        if step is not None and step.is_own:
+        if step is None:
+            return
+        self.last = step.iteration - 1 or -1
+        if _last_iteration == step.iteration:
+            _last_iteration = self.last if self.last > 0 else None
+        if step.is_own:
             with guard("steps.discard"):
                 step.discard()
 
