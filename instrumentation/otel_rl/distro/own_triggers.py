@@ -47,13 +47,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
-    "otel_rl_torch_training": (
-        "torch.optim.optimizer",
-        "torch.autograd",
-        "torch.utils.data.dataloader",
-        "torchdata.stateful_dataloader.stateful_dataloader",
-        "torch",
-    ),
+    "otel_rl_torch_training": ("torch.optim.optimizer", "torch.autograd", "torch.utils.data.dataloader", "torch"),
     "otel_rl_transformers": (
         "transformers.training_args",
         "transformers.trainer_callback",
