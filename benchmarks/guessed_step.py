@@ -1,12 +1,12 @@
-"""CPU time that guessing adds to a step of a plain PyTorch loop, on the thread that trains.
+"""CPU time that guessing takes of a step of a plain PyTorch loop, on the thread that trains.
 
     python benchmarks/guessed_step.py [--rounds 60] [--output FILE]
 
-A program under ``opentelemetry-instrument`` trains a small model over a data loader: batch, forward, backward, AdamW.
-Blocks of steps with the instrumentor of ``torch`` and without it alternate in turning order, all else that follows
-steps is on. The figure is the difference of the fastest blocks of each way, by the CPU time of the thread: other work
-on the machine only adds to a block. The bounds are a bootstrap over rounds. What the I/O threads record later is not in
-it; between two blocks the program waits until they have.
+A program under ``opentelemetry-instrument``, with all that follows steps. ``warm``: the hooks of a step with a batch, a
+backward pass and an optimizer, one after the other with nothing in between; a sample is the mean of a block of steps.
+``small model``: blocks of real steps (data loader, forward, backward, AdamW) with the instrumentor of ``torch`` and
+without it, in turning order; there the processor's caches are cold for our code, and the figure is the difference of
+the fastest blocks. Before each block the I/O threads record what waits; what they record is in no figure.
 """
 
 from __future__ import annotations
@@ -18,51 +18,94 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from figures import bootstrap, finish
 from torch.utils.data import DataLoader, TensorDataset
 
 import otel_rl
-from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor
+from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch
 
-#: Steps of a block, and of the first one, which does not count.
-STEPS, WARM_UP = 10, 200
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Steps of a block, and of what comes first and does not count.
+STEPS, WARM_STEPS, WARM_UP = 10, 100, 200
 #: Seconds that the I/O threads get to record a block.
 RECORDING = 60
 #: Option of the program: where its samples go.
 PROGRAM = "--program"
 
 
-def _block(epochs: list[object], model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> float:
+def _timed(run: Callable[[int], None], steps: int) -> float:
     """Return microseconds of CPU of a step."""
+    otel_rl.flush(RECORDING)
+    run(steps)
     began = time.thread_time_ns()
-    for (inputs,), _ in zip(epochs[0], range(steps), strict=False):
-        model(inputs).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    run(steps)
     return (time.thread_time_ns() - began) / steps / 1000
 
 
-def program(rounds: int, output: Path) -> None:
-    """Train, and write the samples of both ways."""
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+def _training() -> Callable[[int], None]:
+    """Train a small model for so many steps."""
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    loader = [DataLoader(TensorDataset(torch.randn(4 * WARM_UP, 16)), batch_size=4)]
-    instrumentor = TorchTrainingInstrumentor()
-    _block(loader, model, optimizer, WARM_UP)
-    samples: dict[str, list[float]] = {"on": [], "off": []}
+    loader = DataLoader(TensorDataset(torch.randn(4 * WARM_UP, 16)), batch_size=4)
+
+    def run(steps: int) -> None:
+        for (inputs,), _ in zip(loader, range(steps), strict=False):
+            model(inputs).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return run
+
+
+class _Batches:
+    """An iterator of a data loader that has its batch at hand."""
+
+    def __init__(self) -> None:
+        self._dataset = self
+        self._batch = [torch.zeros(4, 16)]
+
+    def __next__(self) -> Any:
+        return self._batch
+
+
+def _hooks() -> Callable[[int], None]:
+    """Run the hooks of so many steps."""
+    parameter, loss, batches = torch.nn.Parameter(torch.zeros(16)), torch.zeros(()), _Batches()
+    optimizer = torch.optim.SGD([parameter], lr=1e-3)
+    following = patch._following_next(_Batches.__next__)
+    backward = patch._following_backward(lambda *_, **__: None)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            following(batches)
+            backward(loss)
+            patch._optimizer_begins(optimizer, (optimizer,), {})
+            patch._optimizer_ended(optimizer, (optimizer,), {})
+
+    return run
+
+
+def program(rounds: int, output: Path) -> None:
+    """Measure, and write the samples."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    instrumentor, train, hooks = TorchTrainingInstrumentor(), _training(), _hooks()
+    train(WARM_UP)
+    hooks(WARM_UP)
+    samples: dict[str, list[float]] = {"warm": [], "with": [], "without": []}
     for number in range(rounds):
-        for way in ("on", "off") if number % 2 else ("off", "on"):
+        samples["warm"].append(_timed(hooks, WARM_STEPS))
+        for way in ("with", "without") if number % 2 else ("without", "with"):
             if instrumentor.is_instrumented_by_opentelemetry:
                 instrumentor.uninstrument()
-            if way == "on":
+            if way == "with":
                 instrumentor.instrument(skip_dep_check=True)
-            otel_rl.flush(RECORDING)
-            _block(loader, model, optimizer, STEPS)
-            samples[way].append(_block(loader, model, optimizer, STEPS))
+            samples[way].append(_timed(train, STEPS))
     output.write_text(json.dumps(samples))
 
 
@@ -80,11 +123,13 @@ def main() -> int:
         command = [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, __file__]
         subprocess.run([*command, PROGRAM, output, "--rounds", str(options.rounds)], cwd=folder, check=True)
         samples = json.loads(output.read_text())
-    rounds = list(zip(samples["on"], samples["off"], strict=True))
-    figure = bootstrap(rounds, lambda drawn: min(on for on, _ in drawn) - min(off for _, off in drawn))
+    rounds = list(zip(samples["with"], samples["without"], strict=True))
+    added = bootstrap(rounds, lambda drawn: min(one for one, _ in drawn) - min(other for _, other in drawn))
     figures = {
-        "us of CPU added to a step": {**figure, "judged": figure["value"], "limit": 50},
-        "us of CPU of the step alone": bootstrap(samples["off"], min),
+        # The fastest block: other work on the machine only adds to one.
+        "us of CPU per step, warm": {**bootstrap(samples["warm"], min), "limit": 50},
+        "us of CPU added to a step of a small model": added,
+        "us of CPU of that step alone": bootstrap(samples["without"], min),
     }
     return finish("guessed_step", figures, samples, __doc__.splitlines()[0])
 

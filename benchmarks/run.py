@@ -26,6 +26,7 @@ BENCHMARKS = (
     "health_step",
     "tracker_call",
     "hot_hooks",
+    "guessed_step",
     "process_start",
     "exit_with_dead_collector",
     "openai_chat_call",

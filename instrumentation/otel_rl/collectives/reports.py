@@ -124,7 +124,7 @@ class CollectiveReporter:
 
     def step_opened(self, step: steps.Step) -> None:
         """Attribute the collectives from its beginning on to ``step``."""
-        if not self._concerns(step):
+        if _may_have_none(step) and not self.unseen.has_groups():
             return
         opened, self._at_last_end = self._at_last_end, None
         if opened is not None and step.follows:
@@ -136,7 +136,7 @@ class CollectiveReporter:
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
-        if not self._concerns(step):
+        if _may_have_none(step) and step not in self._open:
             return
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)
@@ -171,10 +171,6 @@ class CollectiveReporter:
             name = events.TORCH_DISTRIBUTED_COLLECTIVE.name
             step.note(name, values, slow.started + epoch_of_clock)
 
-    def _concerns(self, step: steps.Step) -> bool:
-        """Return False for a guessed step of a process that has no process group: many plain loops are one."""
-        return step.loop.source != LoopSource.GUESSED or first_use.is_counted or self.unseen.has_groups()
-
     def forked(self) -> None:
         """Begin at zero in a forked child."""
         self.recorder.reset()
@@ -191,6 +187,11 @@ class CollectiveReporter:
         slowest = self.recorder.take_slowest()
         for opened in list(self._open.values()) if slowest else ():
             opened.slowest[:] = sorted([*opened.slowest, *slowest], reverse=True)[: self.recorder.keeps]
+
+
+def _may_have_none(step: steps.Step) -> bool:
+    """Return whether nothing was counted, and nobody has asked for the step: many plain loops run on one process."""
+    return step.loop.source == LoopSource.GUESSED and not first_use.is_counted
 
 
 def _group_attributes(group: SlotKey) -> dict[str, Any]:

@@ -8,6 +8,7 @@ the C++ class below it.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.import_hooks import hooks
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 DYNAMO = "torch._dynamo"
 #: Holds the skip list of Dynamo; torch imports it with the first use of ``torch.compile``.
 TRACE_RULES = "torch._dynamo.trace_rules"
+EVAL_FRAME = "torch._C._dynamo.eval_frame"
 
 
 class _Process:
@@ -50,7 +52,19 @@ def _add_our_folder(module: ModuleType) -> None:
 
 def _wrap_runner(module: ModuleType) -> None:
     # Made once and here: making it inside a compiled function would be frames for Dynamo.
-    _Process.run = module.disable(_call)
+    disabled = module.disable(_call)
+    # Of C, and not public; the same from torch 2.4 to 2.13.
+    is_at_work = getattr(sys.modules.get(EVAL_FRAME), "get_eval_frame_callback", None)
+    _Process.run = disabled if is_at_work is None else _where_needed(disabled, is_at_work)
+
+
+def _where_needed(disabled: Callable[..., Any], is_at_work: Callable[[], Any]) -> Callable[..., Any]:
+    """Return what turns Dynamo off while it is at work: that takes microseconds, and it mostly is not."""
+
+    def run(call: Callable[..., Any], *args: Any) -> Any:
+        return call(*args) if is_at_work() is None else disabled(call, *args)
+
+    return run
 
 
 def _call(call: Callable[..., Any], *args: Any) -> Any:

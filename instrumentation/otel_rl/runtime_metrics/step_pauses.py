@@ -19,6 +19,8 @@ scope = Scope("pressure")
 _OUTSIDE = set_value(create_key("otel_rl.outside"), True, Context())
 #: Seconds of collections and of compilations when each open step began.
 _began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
+#: The same when the last step ended; empty before that.
+_at_last_end: list[tuple[float, float]] = []
 
 
 def start(step: steps.Step | None = None) -> None:
@@ -27,18 +29,25 @@ def start(step: steps.Step | None = None) -> None:
     steps.openers.add(_opened)
     steps.contributors.add(_closing)
     lifecycle.after_fork_in_child(_began.clear)
+    lifecycle.after_fork_in_child(_at_last_end.clear)
     if step is not None:
         _opened(step)
 
 
 def _opened(step: steps.Step) -> None:
+    if step.follows and _at_last_end:
+        # All since then is its own, though it may be opened later.
+        _began[step] = _at_last_end[0]
+        return
     record_recompilations()
     _began[step] = pauses.total, compilations.seconds
 
 
 def _closing(step: steps.Step) -> None:
     record_recompilations(step)
-    collected, compiled = _began.pop(step, (pauses.total, compilations.seconds))
+    ended = pauses.total, compilations.seconds
+    collected, compiled = _began.pop(step, ended)
+    _at_last_end[:] = [ended]
     if step.takes_values:
         values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
         if compilations.seconds > compiled:

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.core.guard import guard
+from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.training import steps
+from otel_rl.training import guessed_records, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.guessed_records import Seen
 
+_RECORD = guard("guessed_steps.record")
 #: What :meth:`otel_rl.training.steps.Step.begin_spans` sets.
 _OF_SPANS = ("root", "rank_span", "context", "trace_id")
 
@@ -32,6 +36,8 @@ class GuessedStep(steps.Step):
         super().__init__(iteration, scope, loop, begins)
         self._values: dict[str, Any] = {}
         self._notes: list[tuple[str, Mapping[str, Any], int]] = []
+        #: What was seen of it, see :mod:`otel_rl.training.guessed_records`.
+        self.seen: Seen | None = None
         self._beginning = allocate_lock()
         for name in _OF_SPANS:
             delattr(self, name)
@@ -66,6 +72,10 @@ class GuessedStep(steps.Step):
         self.rank_span.set_attributes(self._values)
         for note in self._notes:
             self.rank_span.add_event(*note)
+        self.scope.record(metrics.RL_LOOP_CURRENT, self.iteration, context=self.context)
+        if self.seen is not None:
+            with _RECORD:
+                guessed_records.record(self.scope, self, self.seen, seconds, end_time)
         super()._record(seconds, error, end_time)
 
 

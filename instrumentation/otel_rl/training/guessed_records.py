@@ -49,21 +49,19 @@ class Seen(NamedTuple):
     loaders: dict[int, LoaderSums]
     learning_rate: float | None
     loss: float | None
-    ended: Moment
 
 
-def record(scope: Scope, step: Step, seen: Seen) -> None:
-    """Record the step's parts and values; runs on an I/O thread where there is one."""
+def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) -> None:
+    """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch."""
     for part in seen.parts:
         _record_part(scope, step, *part)
-    seconds = seen.ended.counter - step.started
     values = dict(_values(seen, seconds))
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
     if process_identity.current().leads:
         scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
-        sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=seen.ended.wall)
+        sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=end_time)
         return
     # The exact values of the leading rank are the run's; throughput is each rank's own.
     for key, value in _throughput(seen, seconds):

@@ -16,16 +16,15 @@ As soon as a trainer or the program itself speaks of steps, no more are guessed:
 
 from __future__ import annotations
 
-from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from otel_rl.semconv import spans
 from otel_rl.telemetry import deferral, lifecycle
-from otel_rl.training import guessed_records, steps
-from otel_rl.training.guessed_loop import GuessedLoop
-from otel_rl.training.guessed_records import LoaderSums
+from otel_rl.training import steps
+from otel_rl.training.guessed_loop import GuessedLoop, GuessedStep
+from otel_rl.training.guessed_records import LoaderSums, Seen
 from otel_rl.training.phases import Phase
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Readings(Protocol):
         """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
 
 
-class _Running(NamedTuple):
+class _Begun(NamedTuple):
     """An optimizer's step, or an evaluation by a data loader, that has begun: of which object, and when."""
 
     owner: int
@@ -93,8 +92,8 @@ class GuessedSteps:
         #: Since when the outermost backward pass runs, in the present step.
         self._backward: Moment | None = None
         self._forward: Moment | None = None
-        self._optimizing: _Running | None = None
-        self._evaluating: _Running | None = None
+        self._optimizing: _Begun | None = None
+        self._evaluating: _Begun | None = None
         #: Of the only backward pass since the last step, where it can be read.
         self._loss: float | None = None
         #: Of the step that is open, or of the next one.
@@ -118,7 +117,7 @@ class GuessedSteps:
             return
         if not learns:
             if self._evaluating is None and self._leader.is_known:
-                self._evaluating = _Running(loader, since)
+                self._evaluating = _Begun(loader, since)
             return
         self._evaluating = None
         now = deferral.now()
@@ -197,7 +196,7 @@ class GuessedSteps:
     def optimizer_begins(self, optimizer: Any, has_closure: bool) -> None:
         """Note that an optimizer's step begins; its closure computes forward and backward passes within it."""
         now = deferral.now()
-        self._optimizing = _Running(id(optimizer), now)
+        self._optimizing = _Begun(id(optimizer), now)
         if has_closure:
             self._forward = now
 
@@ -236,10 +235,8 @@ class GuessedSteps:
 
     def _end(self, optimizer: Any, now: Moment) -> None:
         step = self._loop.step
-        if step is not None:
-            rate = self._readings.learning_rate(optimizer)
-            seen = guessed_records.Seen(self._parts, self._loaders, rate, self._loss, now)
-            step.post(partial(guessed_records.record, self._scope, step, seen))
+        if isinstance(step, GuessedStep):
+            step.seen = Seen(self._parts, self._loaders, self._readings.learning_rate(optimizer), self._loss)
             self._loop.finish(at=now)
         self._begins, self._backwards = now, 0
         self._parts, self._loaders = [], {}

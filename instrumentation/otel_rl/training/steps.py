@@ -293,7 +293,7 @@ class Loop:
     #: True for the loop of a trainer, which logs the rewards of its steps itself.
     logs_rewards = False
     #: Who says where its steps begin and end.
-    source: LoopSource = LoopSource.GIVEN
+    source: str = LoopSource.GIVEN
     #: What its steps are.
     step_class: type[Step] = Step
     #: Its step is the current span of what runs in the thread or task that opens it.
@@ -327,12 +327,12 @@ class Loop:
         """
         global _last_begun, _last_iteration
         with guard("steps.begin"):
-            if self.source is not LoopSource.GUESSED:
+            if self.source != LoopSource.GUESSED:
                 stop_guessing()
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
                 self.restarts += 1
-            elif self.last < 0 and self.source is not LoopSource.GUESSED:
+            elif self.last < 0 and self.source != LoopSource.GUESSED:
                 self.number = next(_numbers) if self.name is None else 0
             self.last = _last_iteration = iteration
             _failures.clear()
@@ -350,9 +350,10 @@ class Loop:
             if self not in _open:
                 _open.append(self)
             lifecycle.before_shutdown(finish)
-            deferral.post(
-                Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
-            )
+            if self.is_current:
+                deferral.post(
+                    Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
+                )
             return step
         return None
 
@@ -370,12 +371,18 @@ class Loop:
                 step.close(error, at)
 
     def discard(self) -> None:
-        """Take back the open step, if there is one: it was no step."""
+        """Take back the open step of a loop that counts from 1, if there is one: it was no step."""
+        global _last_iteration
         step, self.step = self.step, None
         self.ended = None
         if self in _open:
             _open.remove(self)
-        if step is not None and step.is_own:
+        if step is None:
+            return
+        self.last = step.iteration - 1 or -1
+        if _last_iteration == step.iteration:
+            _last_iteration = self.last if self.last > 0 else None
+        if step.is_own:
             with guard("steps.discard"):
                 step.discard()
 
@@ -444,7 +451,7 @@ def stop_guessing() -> None:
     global may_guess
     if may_guess:
         may_guess = False
-        for loop in [loop for loop in _open if loop.source is LoopSource.GUESSED]:
+        for loop in [loop for loop in _open if loop.source == LoopSource.GUESSED]:
             loop.discard()
             loop.retire()
 
@@ -454,7 +461,7 @@ def finish() -> None:
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         loop = _open.pop()
-        if loop.source is LoopSource.GUESSED:
+        if loop.source == LoopSource.GUESSED:
             # What follows the last step looks like the beginning of another one.
             loop.discard()
             continue

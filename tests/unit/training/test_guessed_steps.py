@@ -278,6 +278,15 @@ def test_what_follows_the_last_step_is_no_step_at_the_end_of_the_process(recordi
     assert iterations(recordings) == [1]
 
 
+def test_a_first_step_that_never_came_leaves_the_steps_missing(recordings, loop, monkeypatch):
+    monkeypatch.setattr(steps, "is_missing", lambda: steps.last_iteration() is None)
+    loop.backward()
+    assert steps.where().step is not None
+    steps.finish()
+    assert steps.last_iteration() is None
+    assert recordings.spans == []
+
+
 def test_data_read_before_the_training_is_no_part_of_the_first_step(recordings, loop, clock):
     for _ in range(3):
         loop.batch(seconds=100)

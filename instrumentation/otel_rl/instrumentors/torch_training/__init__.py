@@ -18,10 +18,9 @@ class TorchTrainingInstrumentor(Instrumentor):
     """Hooks all optimizers; patches ``backward`` and the iterators of data loaders."""
 
     library = "torch_training"
-    requirements: ClassVar = ("torch >= 2.4, < 3", "torchdata >= 0.8, < 1")
+    requirements: ClassVar = ("torch >= 2.4, < 3",)
     modules: ClassVar = {
         "torch.optim.optimizer": "patch:patch_optimizer",
         "torch.autograd": "patch:patch_autograd",
         "torch.utils.data.dataloader": "patch:patch_dataloader",
-        "torchdata.stateful_dataloader.stateful_dataloader": "patch:patch_stateful_dataloader",
     }

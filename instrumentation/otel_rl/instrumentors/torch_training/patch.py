@@ -49,13 +49,8 @@ def patch_autograd(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_dataloader(module: ModuleType, patches: Patches) -> None:
-    """Follow the iterators of data loaders, with and without worker processes."""
+    """Follow the iterators of data loaders, with and without worker processes; those of ``torchdata`` call them."""
     patches.replace(module, "_BaseDataLoaderIter.__next__", _following_next, required=True)
-
-
-def patch_stateful_dataloader(module: ModuleType, patches: Patches) -> None:
-    """Follow the iterators of ``torchdata``, which has its own."""
-    patches.replace(module, "_StatefulBaseDataLoaderIter.__next__", _following_next)
 
 
 def _optimizer_begins(optimizer: Any, args: Any, kwargs: Any) -> None:
