@@ -17,6 +17,7 @@
 ``steps``              loops, their step traces in which all ranks meet, and which step a caller is in
 ``sync_operations``    operations on an engine as parts of the phase that syncs
 ``systems``            system, algorithm and role of this process
+``told_steps``         steps that a library tells which loops are written with
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column
