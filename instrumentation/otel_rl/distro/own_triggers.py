@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_httpx": ("httpx._client", "httpx._models", "httpx"),
     "otel_rl_httpx2": ("httpx2._client", "httpx2._models", "httpx2"),
     "otel_rl_langchain": (
@@ -24,6 +26,23 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "opentelemetry.instrumentation.genai.langchain.callback_handler",
         "opentelemetry.instrumentation.genai.langchain._run_context",
         "langchain_core",
+    ),
+    "otel_rl_lightning": (
+        "lightning.pytorch.core.optimizer",
+        "lightning.pytorch.loops.evaluation_loop",
+        "lightning.pytorch.loops.prediction_loop",
+        "lightning.pytorch.loops.training_epoch_loop",
+        "lightning.pytorch.trainer.call",
+        "lightning.pytorch.trainer.connectors.logger_connector.logger_connector",
+        "lightning.pytorch.trainer.trainer",
+        "pytorch_lightning.core.optimizer",
+        "pytorch_lightning.loops.evaluation_loop",
+        "pytorch_lightning.loops.prediction_loop",
+        "pytorch_lightning.loops.training_epoch_loop",
+        "pytorch_lightning.trainer.call",
+        "pytorch_lightning.trainer.connectors.logger_connector.logger_connector",
+        "pytorch_lightning.trainer.trainer",
+        "lightning",
     ),
     "otel_rl_mcp": (
         "mcp.client.stdio",
