@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
     "otel_rl_gymnasium": (
         "gymnasium.core",
@@ -31,6 +32,23 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "opentelemetry.instrumentation.genai.langchain.callback_handler",
         "opentelemetry.instrumentation.genai.langchain._run_context",
         "langchain_core",
+    ),
+    "otel_rl_lightning": (
+        "lightning.pytorch.core.optimizer",
+        "lightning.pytorch.loops.evaluation_loop",
+        "lightning.pytorch.loops.prediction_loop",
+        "lightning.pytorch.loops.training_epoch_loop",
+        "lightning.pytorch.trainer.call",
+        "lightning.pytorch.trainer.connectors.logger_connector.logger_connector",
+        "lightning.pytorch.trainer.trainer",
+        "pytorch_lightning.core.optimizer",
+        "pytorch_lightning.loops.evaluation_loop",
+        "pytorch_lightning.loops.prediction_loop",
+        "pytorch_lightning.loops.training_epoch_loop",
+        "pytorch_lightning.trainer.call",
+        "pytorch_lightning.trainer.connectors.logger_connector.logger_connector",
+        "pytorch_lightning.trainer.trainer",
+        "lightning",
     ),
     "otel_rl_mcp": (
         "mcp.client.stdio",

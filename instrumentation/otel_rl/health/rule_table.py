@@ -161,6 +161,8 @@ INPUTS: Final[Mapping[str, Input]] = {
             "actor/pg_loss",
             "policy_loss",
             "train/pg_loss",
+            "train_loss",
+            "train_loss_step",
         ),
         metrics.RL_TRAIN_LOSS.name,
     ),

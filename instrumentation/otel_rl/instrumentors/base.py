@@ -56,6 +56,9 @@ class Instrumentor:
     #: Libraries whose instrumentors of ours open what this one adds to.
     needs: ClassVar[tuple[str, ...]] = ()
 
+    #: What is recorded of a training with this library: how ``steps`` are known, which ``phases``, which ``values``.
+    training: ClassVar[Mapping[str, str]] = {}
+
     #: Importing this library does not suggest an AI workload: the last line does not warn that nothing was recorded.
     general_purpose: ClassVar[bool] = False
 

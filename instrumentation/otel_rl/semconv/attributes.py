@@ -1348,6 +1348,12 @@ class RlSystemNameValues:
     """ROLL."""
     TRANSFORMERS: Final = "transformers"
     """Hugging Face Transformers without a system on top."""
+    LIGHTNING: Final = "lightning"
+    """PyTorch Lightning."""
+    ACCELERATE: Final = "accelerate"
+    """A loop of the program's own with Hugging Face Accelerate."""
+    DEEPSPEED: Final = "deepspeed"
+    """A loop of the program's own with DeepSpeed."""
 
 
 class RlTelemetrySignalValues:

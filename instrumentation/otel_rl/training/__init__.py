@@ -30,6 +30,7 @@
 ``systems``            system, algorithm and role of this process
 ``trackers``           what the instrumentors of experiment trackers have in common
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them
+``told_steps``         steps that a library tells which loops are written with
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column

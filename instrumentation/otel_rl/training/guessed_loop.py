@@ -84,6 +84,7 @@ class GuessedLoop(steps.Loop):
 
     source = LoopSource.GUESSED
     is_current = False
+    gives_way = True
     step_class = GuessedStep
 
     @property

@@ -49,6 +49,7 @@ class Seen(NamedTuple):
     loaders: dict[int, LoaderSums]
     learning_rate: float | None
     loss: float | None
+    gradient_norm: float | None
 
 
 def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) -> None:
@@ -89,6 +90,8 @@ def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
         yield "learning_rate", seen.learning_rate
     if seen.loss is not None:
         yield "loss", seen.loss
+    if seen.gradient_norm is not None:
+        yield "grad_norm", seen.gradient_norm
     yield from _throughput(seen, seconds)
 
 

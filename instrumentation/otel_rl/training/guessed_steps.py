@@ -10,6 +10,9 @@ gradients. It is opened with its first backward pass, since what follows the las
 beginning of another one until then. It is never current: a span of the program that is open at its end would put it
 back afterwards. Its parts are recorded when they have ended, so that an exception leaves none open.
 
+A library that such loops are written with may know more, as DeepSpeed's engine does: it tells when a step has been made
+and which number it has (:meth:`GuessedSteps.are_told_by`), and optimizers below it say nothing any more.
+
 As soon as a trainer or the program itself speaks of steps, no more are guessed: see
 :func:`otel_rl.training.steps.stop_guessing`.
 """
@@ -26,12 +29,14 @@ from otel_rl.training import steps
 from otel_rl.training.guessed_loop import GuessedLoop, GuessedStep
 from otel_rl.training.guessed_records import LoaderSums, Seen
 from otel_rl.training.phases import Phase
+from otel_rl.training.told_steps import Told, ToldLoop
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.guessed_records import TimedPart
+    from otel_rl.training.told_steps import EngineReadings
 
 #: Most parts of a step that are kept until its end: further ones of a step that is open are durations only.
 _MAXIMUM_PARTS = 256
@@ -73,16 +78,17 @@ class GuessedSteps:
     """Guesses the steps of this process from what an instrumentor reports."""
 
     def __init__(self, scope: Scope, readings: Readings) -> None:
-        self._scope = scope
+        self._own_scope = self._scope = scope
         self._readings = readings
-        self._leader = _Leader(readings)
         lifecycle.after_fork_in_child(self.forget)
         self.forget()
 
     def forget(self) -> None:
         """Begin anew, also in a forked child, whose steps are its own."""
-        self._loop = GuessedLoop()
-        self._leader.forget()
+        self._scope = self._own_scope
+        self._loop: steps.Loop = GuessedLoop()
+        self._leader = _Leader(self._readings)
+        self._told: Told | None = None
         self._looks = 0
         #: Where the next step begins; None before anything of the first one.
         self._begins: Moment | None = None
@@ -94,8 +100,10 @@ class GuessedSteps:
         self._forward: Moment | None = None
         self._optimizing: _Begun | None = None
         self._evaluating: _Begun | None = None
-        #: Of the only backward pass since the last step, where it can be read.
+        #: The sum over outermost backward passes since the last step; None where it is not the step's.
         self._loss: float | None = None
+        self._passes = 0
+        self._gradient_norm: float | None = None
         #: Of the step that is open, or of the next one.
         self._parts: list[TimedPart] = []
         #: What the loaders have given since the last step, by the identity of their data.
@@ -105,6 +113,39 @@ class GuessedSteps:
         """Guess no more until another report comes."""
         self._loop.discard()
         self.forget()
+
+    # -- libraries that know the steps -----------------------------------------------------------------------------
+
+    def are_told_by(self, engine: Any, engines: EngineReadings, scope: Scope) -> None:
+        """Guess no more: ``engine`` says by :meth:`update_ended` when a step has been made."""
+        if self._told is None:
+            self.stop()
+            self._scope = scope
+            self._loop, self._leader = ToldLoop(), _Leader(engines)
+            self._told = Told(ref(engine), engines)
+
+    def forward_begins(self) -> None:
+        """Note that a forward pass begins; the backward pass ends it."""
+        self._forward = deferral.now()
+
+    def update_begins(self, engine: Any) -> None:
+        """Note that an engine begins to move its parameters."""
+        self._update_begins(engine)
+
+    def update_ended(self, engine: Any) -> None:
+        """Note that an engine has made a step."""
+        if self._told is not None:
+            self.clipped(self._told.engines.gradient_norm(engine))
+            self._update_ended(engine, self._told.engines.optimizer(engine))
+
+    def clipped(self, norm: Any) -> None:
+        """Note the norm of the gradients of the step that is open, as they were before they were clipped."""
+        self._gradient_norm = float(norm) if isinstance(norm, float | int) else self._readings.value(norm)
+
+    @property
+    def _next_number(self) -> int:
+        told = self._told.next_number(self._leader.optimizer) if self._told is not None else None
+        return told or max(self._loop.last, 0) + 1
 
     # -- data loaders ----------------------------------------------------------------------------------------------
 
@@ -167,12 +208,20 @@ class GuessedSteps:
         forward, self._forward = self._forward, None
         if forward is not None:
             self._add(spans.RL_FORWARD, forward, now)
-        # Of several passes it is not known how they make up the loss of the step.
-        self._loss = self._readings.value(loss) if self._backwards == 1 else None
+        self._add_loss(loss)
         self._begins = self._begins or forward or now
-        if self._loop.step is None and (self._leader.is_known or self._sees_optimizer()):
+        if self._loop.step is None and (self._told or self._leader.is_known or self._sees_optimizer()):
             self._open(self._begins)
         return True
+
+    def _add_loss(self, loss: Any) -> None:
+        self._passes += 1
+        if self._passes == 1:
+            self._loss = self._readings.value(loss)
+        elif self._loss is not None:
+            # Only of a library that tells its steps is it known that their passes are for equal parts of a batch.
+            value = self._readings.value(loss) if self._told is not None else None
+            self._loss = self._loss + value if value is not None else None
 
     def backward_ended(self, error: BaseException | None = None) -> None:
         """Note that the pass has ended."""
@@ -195,13 +244,21 @@ class GuessedSteps:
 
     def optimizer_begins(self, optimizer: Any, has_closure: bool) -> None:
         """Note that an optimizer's step begins; its closure computes forward and backward passes within it."""
+        if self._told is None:
+            self._update_begins(optimizer, has_closure)
+
+    def optimizer_ended(self, optimizer: Any) -> None:
+        """Note that an optimizer's step has ended, which may be the end of a step of the training."""
+        if self._told is None:
+            self._update_ended(optimizer, optimizer)
+
+    def _update_begins(self, optimizer: Any, has_closure: bool = False) -> None:
         now = deferral.now()
         self._optimizing = _Begun(id(optimizer), now)
         if has_closure:
             self._forward = now
 
-    def optimizer_ended(self, optimizer: Any) -> None:
-        """Note that an optimizer's step has ended, which may be the end of a step of the training."""
+    def _update_ended(self, optimizer: Any, has_rate: Any) -> None:
         now = deferral.now()
         running, self._optimizing = self._optimizing, None
         began = running.began if running is not None and running.owner == id(optimizer) else None
@@ -216,14 +273,14 @@ class GuessedSteps:
         elif began is not None:
             self._add(spans.RL_OPTIMIZER, began, now)
         if is_step:
-            self._end(optimizer, now)
+            self._end(has_rate, now)
         elif self._leader.is_same_step:
-            self._backwards = 0
+            self._backwards = self._passes = 0
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _open(self, begins: Moment) -> None:
-        self._loop.begin(max(self._loop.last, 0) + 1, self._scope, begins)
+        self._loop.begin(self._next_number, self._scope, begins)
 
     def _add(self, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
         """Keep a part that is over; an I/O thread records it."""
@@ -236,27 +293,34 @@ class GuessedSteps:
     def _end(self, optimizer: Any, now: Moment) -> None:
         step = self._loop.step
         if isinstance(step, GuessedStep):
-            step.seen = Seen(self._parts, self._loaders, self._readings.learning_rate(optimizer), self._loss)
+            rate = self._readings.learning_rate(optimizer)
+            loss = self._loss / self._passes if self._loss is not None else None
+            step.seen = Seen(self._parts, self._loaders, rate, loss, self._gradient_norm)
             self._loop.finish(at=now)
-        self._begins, self._backwards = now, 0
-        self._parts, self._loaders = [], {}
+        self._begins, self._backwards, self._passes = now, 0, 0
+        self._parts, self._loaders, self._gradient_norm = [], {}, None
+
+
+#: What guesses the steps of this process, where an instrumentor of PyTorch does.
+running: GuessedSteps | None = None
 
 
 class _Leader:
     """Which optimizer leads, and whether it has moved the parameters."""
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: Readings | EngineReadings) -> None:
         self._readings = readings
-        self.forget()
-
-    def forget(self) -> None:
-        """Know none."""
         self._optimizer: ref[Any] | None = None
         self._size = -1
         self._steps = 0
         self._of_others = 0
         #: The latest one to lead belongs to the step that its predecessor has ended.
         self.is_same_step = False
+
+    @property
+    def optimizer(self) -> Any:
+        """The one that leads; None before one does."""
+        return self._optimizer() if self._optimizer is not None else None
 
     @property
     def is_known(self) -> bool:
@@ -268,7 +332,7 @@ class _Leader:
         self.is_same_step = False
         if not backwards:
             return False
-        leader = self._optimizer() if self._optimizer is not None else None
+        leader = self.optimizer
         if leader is not optimizer:
             size = self._readings.size(optimizer)
             if leader is not None and not self._gives_way(leader, optimizer, size):

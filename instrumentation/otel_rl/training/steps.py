@@ -298,6 +298,8 @@ class Loop:
     step_class: type[Step] = Step
     #: Its step is the current span of what runs in the thread or task that opens it.
     is_current = True
+    #: It ends as soon as a trainer or the program itself speaks of steps, and its open step is taken back.
+    gives_way = False
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -327,7 +329,7 @@ class Loop:
         """
         global _last_begun, _last_iteration
         with guard("steps.begin"):
-            if self.source != LoopSource.GUESSED:
+            if not self.gives_way:
                 stop_guessing()
             self.finish(at=waiting_since or at)
             if iteration <= self.last:
@@ -446,12 +448,12 @@ def begin(iteration: int, scope: Scope, loop: Loop | None = None) -> Step | None
 def stop_guessing() -> None:
     """Guess no step of this process from now on: who knows them speaks, which opens the first one or is about to.
 
-    A guessed step that is open is taken back. :meth:`Loop.begin` calls this for every loop that is no guess.
+    A guessed step that is open is taken back. :meth:`Loop.begin` calls this for every loop that gives way to none.
     """
     global may_guess
     if may_guess:
         may_guess = False
-        for loop in [loop for loop in _open if loop.source == LoopSource.GUESSED]:
+        for loop in [loop for loop in _open if loop.gives_way]:
             loop.discard()
             loop.retire()
 
@@ -461,7 +463,7 @@ def finish() -> None:
     # Each is taken out first: two threads that share a loop may have put it in twice, and this must end.
     while _open:
         loop = _open.pop()
-        if loop.source == LoopSource.GUESSED:
+        if loop.gives_way:
             # What follows the last step looks like the beginning of another one.
             loop.discard()
             continue

@@ -1,7 +1,8 @@
 """Which post-training system and algorithm this process runs, and in which role: the first specific system wins.
 
-Systems that build on a general trainer register themselves. The hook of the general trainer names the class that is
-being configured, and the registered system that the class comes from answers.
+A general trainer wins over a layer that loops of one's own are written with, and that trainers use too. Systems that
+build on a general trainer register themselves. The hook of the general trainer names the class that is being
+configured, and the registered system that the class comes from answers.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 #: Top-level package -> system, its version, what names the algorithm of a class.
 _registered: dict[str, tuple[str, str | None, AlgorithmOf]] = {}
-#: True once a system that registered itself has been named.
-_specific = False
+#: What has been named: a layer, a general trainer, or a system that registered itself.
+_LAYER, _TRAINER, _SPECIFIC = 1, 2, 3
+_named = 0
 
 
 def register(package: str, system: str, version: str | None, algorithm_of: AlgorithmOf) -> None:
@@ -46,18 +48,20 @@ def identify(kind: type, default: str) -> tuple[str, str | None, str | None]:
     return default, None, None
 
 
-def configured(kind: type, default: str, version: str | None, role: str) -> None:
+def configured(kind: type, default: str, version: str | None, role: str, *, is_layer: bool = False) -> None:
     """Complete the identity of this process: a trainer or its configuration is being made.
 
-    ``default`` and ``version`` are those of the general system whose hook calls. A system named before stays, unless
-    it was such a general one; a role named before stays too.
+    ``default`` and ``version`` are those of the general system whose hook calls, or of a layer below such systems. A
+    system named before stays, unless it was a more general one; a role named before stays too.
     """
-    global _specific
+    global _named
     system, own_version, algorithm = identify(kind, default)
     specific = algorithm is not None
+    rank = _SPECIFIC if specific else _LAYER if is_layer else _TRAINER
     known = process_identity.current()
-    if known.system is None or (specific and not _specific):
-        _specific = specific
+    # One that is known from elsewhere is as good as a trainer's.
+    if known.system is None or rank > (_named or _TRAINER):
+        _named = rank
         process_identity.update(
             system=system,
             system_version=own_version if specific else version,

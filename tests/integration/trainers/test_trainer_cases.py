@@ -381,7 +381,7 @@ def test_a_method_of_an_experimental_trainer_that_has_moved_makes_the_state_degr
 @pytest.fixture
 def unknown(monkeypatch):
     monkeypatch.setattr(process_identity, "_current", process_identity.ProcessIdentity())
-    monkeypatch.setattr(systems, "_specific", False)
+    monkeypatch.setattr(systems, "_named", 0)
 
 
 def test_the_first_specific_system_wins(instrumented, unknown, tmp_path):

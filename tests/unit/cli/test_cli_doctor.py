@@ -90,14 +90,9 @@ def _not_covered(monkeypatch: Any, capsys: Any, versions: dict[str, str]) -> lis
 def test_frameworks_that_nothing_instruments_are_named_with_what_is_recorded_anyway(
     monkeypatch: Any, capsys: Any
 ) -> None:
-    versions = {"lightning": "2.6", "pytorch-lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
+    versions = {"verl": "0.9", "lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
 
-    assert _not_covered(monkeypatch, capsys, versions) == [
-        "lightning 2.6",
-        "accelerate 1",
-        "smolagents 1.1",
-        "wandb 0.2",
-    ]
+    assert _not_covered(monkeypatch, capsys, versions) == ["verl 0.9", "smolagents 1.1", "wandb 0.2"]
     assert _not_covered(monkeypatch, capsys, {}) == []
     main(["doctor"])
     assert "not covered" not in capsys.readouterr().out
@@ -116,6 +111,31 @@ def test_what_an_instrumentor_of_others_or_a_covered_trainer_does_is_not_called_
     )
 
     assert _not_covered(monkeypatch, capsys, versions) == ["openai-agents 0.3"]
+
+
+def test_of_each_library_that_trains_it_says_how_steps_are_known_and_what_is_recorded(
+    monkeypatch: Any, capsys: Any
+) -> None:
+    names = ("lightning:LightningInstrumentor", "deepspeed:DeepSpeedInstrumentor", "accelerate:AccelerateInstrumentor")
+    names += ("torch_training:TorchTrainingInstrumentor", "openai:OpenAIInstrumentor")
+    _installed(
+        monkeypatch,
+        *(EntryPoint(f"otel_rl_{one.partition(':')[0]}", f"otel_rl.instrumentors.{one}", "x") for one in names),
+    )
+    versions = {"lightning": "2.6", "accelerate": "1.15", "torch": "2.13", "openai": "2"}
+    monkeypatch.setattr(installed_instrumentors, "installed", versions.get)
+
+    main(["doctor"])
+
+    _, _, table = capsys.readouterr().out.partition("training loops of")
+    table = table.partition("\n\n")[0]
+    assert [line.split()[:2] for line in table.splitlines()[2:]] == [
+        ["accelerate", "guessed"],
+        ["lightning", "known"],
+        ["torch_training", "guessed"],
+    ]
+    assert "Accelerator.log" in table
+    assert "evaluation, checkpoint" in table
 
 
 @pytest.mark.usefixtures("one_library")

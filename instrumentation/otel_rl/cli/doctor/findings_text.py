@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.cli.doctor.installed_instrumentors import READY
+from otel_rl.core import instrumentor_status
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _UNKNOWN_RUN = "made at start"
+_OF_TRAINING = ("steps", "phases", "values")
+#: States of an instrumentor that records, or will once its library is imported.
+_RECORDING = (READY, instrumentor_status.ACTIVE, instrumentor_status.DEGRADED)
 
 
 def as_text(findings: dict[str, Any]) -> str:
@@ -43,6 +49,13 @@ def as_text(findings: dict[str, Any]) -> str:
         *([_table(signals, ("signal", "exporter", "goes to", "answers"))] if signals else []),
         _table(states, ("instrumentor", "state", "installed", "supports", "why")),
     ]
+    trainers = [
+        (name.removeprefix("otel_rl_"), *(row["training"][what] for what in _OF_TRAINING))
+        for name, row in findings["instrumentors"].items()
+        if row.get("training") and row["state"] in _RECORDING
+    ]
+    if trainers:
+        parts.append(_table(trainers, ("training loops of", *_OF_TRAINING)))
     if findings["not_covered"]:
         uncovered = [
             (f"{row['name']} {row['version']}", row["not_recorded"], row["recorded"]) for row in findings["not_covered"]

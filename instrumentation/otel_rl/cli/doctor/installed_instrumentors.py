@@ -28,16 +28,16 @@ def states(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     installed_ones = sorted(entry_points(group=GROUP), key=lambda point: (not _is_ours(point), point.name))
     results = {point.name: _state(point, disabled, environ) for point in installed_ones}
     for entry_point in filter(_is_ours, installed_ones):
-        _check_needs(entry_point, results)
+        result = results[entry_point.name]
+        if result["state"] == READY:
+            kind = entry_point.load()
+            _check_needs(kind.needs, result, results)
+            result["training"] = dict(kind.training)
     return results
 
 
-def _check_needs(entry_point: EntryPoint, results: dict[str, dict[str, Any]]) -> None:
-    result = results[entry_point.name]
-    if result["state"] != READY:
-        return
-    needs = tuple(f"{_PREFIX}{library}" for library in entry_point.load().needs)
-    reason = instrumentor_status.missing_need(needs, results)
+def _check_needs(libraries: Sequence[str], result: dict[str, Any], results: dict[str, dict[str, Any]]) -> None:
+    reason = instrumentor_status.missing_need(tuple(f"{_PREFIX}{library}" for library in libraries), results)
     if reason:
         result.update(state=instrumentor_status.DEGRADED, reason=reason, problem=True)
 

@@ -32,8 +32,6 @@ class _Kind(NamedTuple):
 _ENDS = "how processes end, ranks, collectives of torch.distributed, model calls"
 _TRAINERS = _Kind(
     (
-        "lightning",
-        "pytorch-lightning",
         "lightning-fabric",
         "verl",
         "openrlhf",
@@ -44,12 +42,6 @@ _TRAINERS = _Kind(
         "fastai",
     ),
     "its step numbers and what it logs",
-    f"{_ENDS}, steps guessed from optimizer steps; `with otel_rl.step(number):` around each iteration",
-)
-#: Also beneath trainers that are covered: named only where there is none.
-_LOOPS = _Kind(
-    ("accelerate", "deepspeed"),
-    "step numbers and phases of a loop of your own",
     f"{_ENDS}, steps guessed from optimizer steps; `with otel_rl.step(number):` around each iteration",
 )
 _AGENTS = _Kind(
@@ -75,22 +67,17 @@ _TRACKERS = _Kind(
     "what an instrumented trainer logs; otel_rl.metric()",
 )
 _USED = (installed_instrumentors.READY, instrumentor_status.DEGRADED)
-_COVERED_TRAINERS = frozenset({"otel_rl_transformers", "otel_rl_trl"})
-#: Distributions that come with the first one, and hold nothing further.
-_PARTS = {"pytorch-lightning": "lightning", "lightning-fabric": "lightning"}
 
 
 def installed_here(instrumentors: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return name, version, what is not recorded and what is, for each; ``instrumentors`` are the installed ones."""
     ready = {name: row for name, row in instrumentors.items() if row["state"] in _USED}
     covered = {name for row in ready.values() for name in _instrumented(row)}
-    kinds = [_TRAINERS, *([] if _COVERED_TRAINERS & ready.keys() else [_LOOPS]), _AGENTS, _TRACKERS]
     found: list[dict[str, str]] = []
-    for kind in kinds:
+    for kind in (_TRAINERS, _AGENTS, _TRACKERS):
         for name in kind.distributions:
             version = installed_instrumentors.installed(name)
-            is_part = any(one["name"] == _PARTS.get(name) for one in found)
-            if version is not None and name not in covered and not is_part:
+            if version is not None and name not in covered:
                 row = {"name": name, "version": version}
                 found.append({**row, "not_recorded": kind.not_recorded, "recorded": kind.instead})
     return found

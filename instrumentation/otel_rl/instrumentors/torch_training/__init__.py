@@ -19,6 +19,11 @@ class TorchTrainingInstrumentor(Instrumentor):
 
     library = "torch_training"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
+    training: ClassVar = {
+        "steps": "guessed",
+        "phases": "data wait, forward, backward, optimizer, evaluation",
+        "values": "loss, learning rate, throughput",
+    }
     modules: ClassVar = {
         "torch.optim.optimizer": "patch:patch_optimizer",
         "torch.autograd": "patch:patch_autograd",

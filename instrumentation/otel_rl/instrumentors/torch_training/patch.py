@@ -12,7 +12,7 @@ from otel_rl.core.guard import guard
 from otel_rl.instrumentors.dynamo import outside_dynamo
 from otel_rl.instrumentors.torch_training import readings
 from otel_rl.telemetry import Scope, deferral
-from otel_rl.training import steps
+from otel_rl.training import guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
 
 if TYPE_CHECKING:
@@ -40,7 +40,13 @@ def patch_optimizer(module: ModuleType, patches: Patches) -> None:
         module.register_optimizer_step_post_hook(_optimizer_ended),
     ):
         patches.on_restore(handle.remove)
-    patches.on_restore(guesses.stop)
+    guessed_steps.running = guesses
+    patches.on_restore(_stop)
+
+
+def _stop() -> None:
+    guessed_steps.running = None
+    guesses.stop()
 
 
 def patch_autograd(module: ModuleType, patches: Patches) -> None:

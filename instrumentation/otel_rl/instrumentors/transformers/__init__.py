@@ -26,6 +26,11 @@ class TransformersInstrumentor(Instrumentor):
 
     library = "transformers"
     requirements: ClassVar = ("transformers >= 4.56, < 6", "accelerate >= 1.1, < 2", "datasets >= 2.14, < 6")
+    training: ClassVar = {
+        "steps": "known",
+        "phases": "data wait, forward, backward, optimizer, evaluation, checkpoint",
+        "values": "what the trainer logs",
+    }
     modules: ClassVar = {
         "transformers.training_args": "patch:patch_training_args",
         "transformers.trainer_callback": "patch:patch_trainer_callback",

@@ -20,6 +20,11 @@ class TRLInstrumentor(Instrumentor):
     library = "trl"
     requirements: ClassVar = ("trl >= 0.27, < 2",)
     needs = ("transformers",)
+    training: ClassVar = {
+        "steps": "known, as of transformers",
+        "phases": "sampling, log-probabilities, rewards, weight sync, and those of transformers",
+        "values": "what the trainer logs",
+    }
     modules: ClassVar = {
         "trl": "patch:register_system",
         "trl.extras.profiling": "patch:patch_profiling",

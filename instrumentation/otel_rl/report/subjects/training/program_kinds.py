@@ -72,8 +72,12 @@ _EVAL_LOSS = r"eval[/_]loss"
 _LOSSES = (*_LOSS, _EVAL_LOSS)
 
 
-def _loss(hint: str) -> Panel:
-    return Panel("Loss", _LOSSES, hint, metrics.RL_TRAIN_LOSS.name)
+#: As programs name them that log themselves. Transformers has one `train_loss`, the mean of the run.
+_LOSSES_OF_PROGRAMS = (r"train[/_]loss(_step|_epoch)?", r"val(id|idation)?[/_]loss(_epoch)?")
+
+
+def _loss(hint: str, more: tuple[str, ...] = ()) -> Panel:
+    return Panel("Loss", (*_LOSSES, *more), hint, metrics.RL_TRAIN_LOSS.name)
 
 
 REWARD = Panel(
@@ -154,7 +158,7 @@ SCORES = Panel("Scores", (r"(mean|min|max)_reward",), "of all answers; a range t
 _TOKEN_ACCURACY = "Token accuracy", (r"mean_token_accuracy", r"eval_mean_token_accuracy")
 GUESSED = Panel(*_TOKEN_ACCURACY, "share of the next tokens that the model guesses")
 TOKEN_ACCURACY = Panel(*_TOKEN_ACCURACY, "share of the next tokens that the model guesses; should rise")
-OWN_LOSS = _loss("what it should do depends on the algorithm: with rewards it may stay near zero")
+OWN_LOSS = _loss("what it should do depends on the algorithm: with rewards it may stay near zero", _LOSSES_OF_PROGRAMS)
 
 #: Captions of these are true whatever the program does.
 _OF_ANY = (

@@ -1,0 +1,64 @@
+"""Wrappers of ``Accelerator``: what is logged and saved through it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import spans
+from otel_rl.semconv.attributes import RlRoleValues
+from otel_rl.telemetry import Scope, guard
+from otel_rl.training import guessed_steps, steps, systems
+from otel_rl.training.scalars import Source, sink
+from otel_rl.training.trainer_loop import in_phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextvars import Token
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+SYSTEM = "accelerate"
+scope = Scope("accelerate")
+
+_SAVING = ("save_state", "save_model")
+
+
+def patch_accelerator(module: ModuleType, patches: Patches) -> None:
+    """Patch the one object that a program makes; what it does in a step is followed in PyTorch."""
+    patches.observe(module, "Accelerator.__init__", before=_identify, required=True)
+    patches.observe(module, "Accelerator.log", begin=_log_begins, end=_log_ended, required=True)
+    patches.observe(module, "Accelerator.clip_grad_norm_", after=_clipped, required=True)
+    for method in _SAVING:
+        patches.replace(module, f"Accelerator.{method}", in_phase(spans.RL_CHECKPOINT, scope), required=True)
+
+
+def _identify(accelerator: Any, *_: Any, **__: Any) -> None:
+    version = getattr(sys.modules.get("accelerate"), "__version__", None)
+    systems.configured(type(accelerator), SYSTEM, version, RlRoleValues.TRAINER, is_layer=True)
+
+
+def _clipped(norm: Any, *_: Any, **__: Any) -> None:
+    if guessed_steps.running is not None and steps.may_guess:
+        guessed_steps.running.clipped(norm)
+
+
+def _log_begins(
+    accelerator: Any, values: Mapping[str, Any], step: int | None = None, *_: Any, **__: Any
+) -> Token[Source | None] | None:
+    """Record the call before the trackers get the values: some change what they are given."""
+    if not scope.enabled:
+        return None
+    token = sink.begin_call(Source.ACCELERATE)
+    with guard("accelerate.log"):
+        if accelerator.is_main_process:
+            # Programs number their log calls as they like, by epochs too: the step that we know goes first.
+            known = steps.where().iteration
+            given = step if type(step) is int else None
+            sink.log(scope, Source.ACCELERATE, given if known is None else known, values)
+    return token
+
+
+def _log_ended(token: Token[Source | None], _: Any, __: BaseException | None) -> None:
+    sink.end_call(token)

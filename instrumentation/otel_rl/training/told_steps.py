@@ -1,0 +1,55 @@
+"""Steps that a library tells which loops of a program's own are written with, such as DeepSpeed.
+
+What lies in them comes from PyTorch, as of steps that are guessed (:mod:`otel_rl.training.guessed_steps`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
+from otel_rl.training import steps
+from otel_rl.training.guessed_loop import GuessedStep
+
+if TYPE_CHECKING:
+    from weakref import ref
+
+
+class EngineReadings(Protocol):
+    """What is read of the objects by which a library tells the steps; nothing of it waits for a device."""
+
+    def steps_made(self, engine: Any) -> int:
+        """Return the number of the latest step."""
+
+    def size(self, engine: Any) -> int:
+        """Return the number of parameters."""
+
+    def first_parameter(self, engine: Any) -> object:
+        """Return one that no other model has."""
+
+    def optimizer(self, engine: Any) -> Any:
+        """Return what has the learning rate."""
+
+    def gradient_norm(self, engine: Any) -> Any:
+        """Return that of the latest step, before clipping; None where it is not known."""
+
+
+class ToldLoop(steps.Loop):
+    """The steps that a library tells; a trainer that uses the library knows them better."""
+
+    source = LoopSource.KNOWN
+    is_current = False
+    gives_way = True
+    step_class = GuessedStep
+
+
+class Told(NamedTuple):
+    """Who tells the steps: the object made first, and how it is read."""
+
+    first: ref[Any]
+    engines: EngineReadings
+
+    def next_number(self, leader: Any) -> int | None:
+        """Return the number of the next step of ``leader``, before one leads of the first; None where that is gone."""
+        engine = leader if leader is not None else self.first()
+        return self.engines.steps_made(engine) + 1 if engine is not None else None
