@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_gymnasium": (
         "gymnasium.core",
         "gymnasium.wrappers.common",
@@ -90,13 +91,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "torch",
     ),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
-    "otel_rl_torch_training": (
-        "torch.optim.optimizer",
-        "torch.autograd",
-        "torch.utils.data.dataloader",
-        "torchdata.stateful_dataloader.stateful_dataloader",
-        "torch",
-    ),
+    "otel_rl_torch_training": ("torch.optim.optimizer", "torch.autograd", "torch.utils.data.dataloader", "torch"),
     "otel_rl_trackio": ("trackio.run", "trackio"),
     "otel_rl_transformers": (
         "transformers.training_args",
