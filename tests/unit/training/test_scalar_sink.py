@@ -62,6 +62,7 @@ def test_the_order_of_sources_is_the_documented_one():
         "SWANLAB",
         "TRACKIO",
         "TENSORBOARD",
+        "TORCH",
     ]
 
 

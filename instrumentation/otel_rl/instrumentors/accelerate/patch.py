@@ -46,7 +46,7 @@ def _clipped(norm: Any, *_: Any, **__: Any) -> None:
 
 def _log_begins(
     accelerator: Any, values: Mapping[str, Any], step: int | None = None, *_: Any, **__: Any
-) -> Token[Source | None] | None:
+) -> Token[object] | None:
     """Record the call before the trackers get the values: some change what they are given."""
     if not scope.enabled:
         return None
@@ -60,5 +60,5 @@ def _log_begins(
     return token
 
 
-def _log_ended(token: Token[Source | None], _: Any, __: BaseException | None) -> None:
+def _log_ended(token: Token[object], _: Any, __: BaseException | None) -> None:
     sink.end_call(token)

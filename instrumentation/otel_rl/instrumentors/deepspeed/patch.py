@@ -92,7 +92,7 @@ def _update_ended(state: tuple[GuessedSteps, Any, int], _: Any, __: BaseExceptio
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _log_begins(_: Any, events: Iterable[tuple[Any, ...]], *__: Any, **___: Any) -> Token[Source | None] | None:
+def _log_begins(_: Any, events: Iterable[tuple[Any, ...]], *__: Any, **___: Any) -> Token[object] | None:
     if not scope.enabled:
         return None
     token = sink.begin_call(Source.DEEPSPEED)
@@ -103,5 +103,5 @@ def _log_begins(_: Any, events: Iterable[tuple[Any, ...]], *__: Any, **___: Any)
     return token
 
 
-def _log_ended(token: Token[Source | None], _: Any, __: BaseException | None) -> None:
+def _log_ended(token: Token[object], _: Any, __: BaseException | None) -> None:
     sink.end_call(token)

@@ -22,7 +22,7 @@ class _LogCall(NamedTuple):
 
     trainer: Any
     metrics: Mapping[str, Any]
-    token: Token[Source | None]
+    token: Token[object]
 
 
 #: By the identity of what is logged: one per thread that trains.
