@@ -98,7 +98,7 @@ TABLES: dict[str, Table] = {
         {"{} collective, added by all, us": ("added by `all`", 0, 1, " µs")},
     ),
     "watchdog": _side_by_side(
-        "watchdog",
+        "hang_watchdog",
         {"training": "training", "standing still": "standing still"},
         {
             "{}: us per wake-up": ("CPU time per wake-up", 0, 1, " µs"),

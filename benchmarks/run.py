@@ -22,7 +22,7 @@ RESULTS = HERE / "results"
 BENCHMARKS = (
     "collective_event",
     "collective_step",
-    "watchdog",
+    "hang_watchdog",
     "health_step",
     "tracker_call",
     "hot_hooks",

@@ -224,7 +224,10 @@ def test_more_values_than_the_budget_are_found_over_all_lines_of_a_process(tmp_p
     [
         ({"eventName": "rl.made.up"}, "rl.made.up: event name 'rl.made.up' is not in the registry"),
         ({"body": {"stringValue": "plain log"}}, "record: has no event name"),
-        ({"eventName": "rl.step"}, "rl.step: lacks required attribute rl.loop.iteration"),
+        (
+            {"eventName": "rl.run.configuration"},
+            "rl.run.configuration: lacks required attribute rl.run.configuration.source",
+        ),
     ],
 )
 def test_a_fault_of_an_event_is_found(tmp_path, planted, message):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
@@ -15,15 +12,6 @@ from otel_rl.telemetry import drops
 from otel_rl.training import labels, scalars, steps
 
 OURS = {one.name: one for one in entry_points(group="opentelemetry_instrumentor") if one.name.startswith("otel_rl_")}
-
-
-# swanlab imports a package of this name. With pytest's path it would find the benchmark that is called so.
-if importlib.util.find_spec("swanlab") is not None:
-    path, sys.path = sys.path, [entry for entry in sys.path if Path(entry).name != "benchmarks"]
-    try:
-        importlib.import_module("watchdog.observers")
-    finally:
-        sys.path = path
 
 
 class Logged:

@@ -1,6 +1,6 @@
 """CPU time and memory of the watchdog's thread, in a program that trains and in one that stands still.
 
-    python benchmarks/watchdog.py [--output FILE]
+    python benchmarks/hang_watchdog.py [--output FILE]
 
 One rank over gloo, with the flight recorder. ``training``: about 40 steps a second with 20 collectives each. ``standing
 still``: one step that waits. The thread reads its own clock of CPU time at each wake-up. Memory: what Python has
@@ -79,7 +79,7 @@ def main() -> int:
         share = bootstrap(found["wakeups"], lambda drawn: sum(drawn) / 1e9 / SECONDS)
         figures[f"{how}: share of a core"] = {**share, "judged": share["upper_95"], "limit": 0.001}
     figures["KiB of Python memory"] = {"value": round(max(found["bytes"] for found in samples.values()) / 1024)}
-    return finish("watchdog", figures, samples, __doc__.splitlines()[0])
+    return finish("hang_watchdog", figures, samples, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":
