@@ -296,6 +296,25 @@ def test_a_loss_inside_of_a_transform_is_left_alone(instrumented):
     assert seen == [None]
 
 
+def test_an_error_of_ours_does_not_take_the_place_of_the_programs_own(instrumented, monkeypatch):
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, one):
+            return one.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise ZeroDivisionError
+
+    def ours(*_):
+        raise AttributeError
+
+    monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS", raising=False)
+    monkeypatch.setattr(patch, "_end_backward", ours)
+    with pytest.raises(ZeroDivisionError):
+        Fails.apply(torch.ones(1, requires_grad=True)).backward()
+
+
 def test_uninstrumenting_takes_the_hooks_and_an_open_step_away(instrumented, recorded):
     from torch.optim import optimizer as module
 

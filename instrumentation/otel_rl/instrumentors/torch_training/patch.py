@@ -91,7 +91,8 @@ def _following_backward(original: Function) -> Function:
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            outside_dynamo(_end_backward, error)
+            with _SITE:
+                outside_dynamo(_end_backward, error)
             raise
         try:
             outside_dynamo(_end_backward)
