@@ -6,7 +6,8 @@ optimizers, with closures, where a ``step()`` calls that of its base class, and 
 of parameters.
 
 A step begins where the one before has ended, or an evaluation since: a data loader that was read to its end without
-gradients. It is opened with its first backward pass, since what follows the last step of a program looks like the
+gradients, or without a backward pass meanwhile. So batches are held apart until a backward pass shows that they are the
+step's. It is opened with its first backward pass, since what follows the last step of a program looks like the
 beginning of another one until then. It is never current: a span of the program that is open at its end would put it
 back afterwards. Its parts are recorded when they have ended, so that an exception leaves none open.
 
@@ -20,12 +21,13 @@ As soon as a trainer or the program itself speaks of steps, no more are guessed:
 from __future__ import annotations
 
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from otel_rl.semconv import spans
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.training import steps
+from otel_rl.training.guessed_batches import MAXIMUM_PARTS, Held
 from otel_rl.training.guessed_loop import GuessedLoop, GuessedStep
 from otel_rl.training.guessed_records import LoaderSums, Seen
 from otel_rl.training.phases import Phase
@@ -36,35 +38,14 @@ if TYPE_CHECKING:
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.guessed_records import TimedPart
-    from otel_rl.training.told_steps import EngineReadings
+    from otel_rl.training.told_steps import EngineReadings, Readings
 
-#: Most parts of a step that are kept until its end: further ones of a step that is open are durations only.
-_MAXIMUM_PARTS = 256
 #: Most data loaders that are told apart.
 _MAXIMUM_LOADERS = 8
 #: An optimizer leads when it has made so many steps without one of the leader, which the program may have left behind.
 _STEPS_WITHOUT_LEADER = 32
 #: So many first backward passes look for an optimizer.
 _LOOKS = 3
-
-
-class Readings(Protocol):
-    """What is read of the objects of a library; nothing of it waits for a device."""
-
-    def size(self, optimizer: Any) -> int:
-        """Return the number of parameters."""
-
-    def first_parameter(self, optimizer: Any) -> object:
-        """Return one that no optimizer of another model has."""
-
-    def learning_rate(self, optimizer: Any) -> float | None:
-        """Return that of the first group; None where reading it would wait."""
-
-    def value(self, loss: Any) -> float | None:
-        """Return the value of a loss; None where reading it would wait."""
-
-    def batch_size(self, batch: Any) -> tuple[int | None, int]:
-        """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
 
 
 class _Begun(NamedTuple):
@@ -106,6 +87,10 @@ class GuessedSteps:
         self._gradient_norm: float | None = None
         #: Of the step that is open, or of the next one.
         self._parts: list[TimedPart] = []
+        #: Seconds of the parts beyond those that are kept while no step was open, by the type of their spans.
+        self._more: dict[str, float] = {}
+        #: By the identity of their data.
+        self._held: dict[int, Held] = {}
         #: What the loaders have given since the last step, by the identity of their data.
         self._loaders: dict[int, LoaderSums] = {}
 
@@ -149,12 +134,15 @@ class GuessedSteps:
 
     # -- data loaders ----------------------------------------------------------------------------------------------
 
-    def batch_arrived(self, loader: int, since: Moment, batch: Any, *, learns: bool) -> None:
-        """Note that a loader, asked ``since``, has given ``batch``; ``learns`` says whether gradients are kept."""
+    def batch_arrived(self, loader: int, since: Moment, batch: Any, *, learns: bool, is_first: bool) -> None:
+        """Note that a loader, asked ``since``, has given ``batch``.
+
+        ``learns`` says whether gradients are kept, ``is_first`` whether the loader has begun with it.
+        """
         if self._thread not in (0, get_ident()):
             # Of a thread that fetches ahead: nobody has waited for it yet.
             if learns:
-                self._count_batch(loader, batch)
+                self._count(loader, *self._readings.batch_size(batch))
             return
         if not learns:
             if self._evaluating is None and self._leader.is_known:
@@ -162,34 +150,76 @@ class GuessedSteps:
             return
         self._evaluating = None
         now = deferral.now()
-        if not self._backwards and not self._leader.is_known and (self._begins is None or loader in self._loaders):
+        held = self._held.get(loader)
+        if not self._backwards and not self._leader.is_known and (self._begins is None or held is not None):
             # What was read before the training began is no part of its first step.
-            self._begins = since
-            self._parts.clear()
-            self._loaders.clear()
-        self._add(spans.RL_DATA_WAIT, since, now)
+            self._begin_at(since)
+            self._held.clear()
+            is_first, held = is_first or (held is not None and held.is_whole), None
+        if held is None:
+            if len(self._held) >= _MAXIMUM_LOADERS:
+                self._add(spans.RL_DATA_WAIT, since, now)
+                return
+            held = self._held[loader] = Held(since, is_whole=is_first)
+        held.wait(since, now)
+        held.sums.add(*self._readings.batch_size(batch))
         self._forward = now
-        self._count_batch(loader, batch)
 
     def loader_ended(self, loader: int) -> None:
         """Note that a loader has no more batches: an evaluation by it is over."""
-        evaluation = self._evaluating
-        if evaluation is None or evaluation.owner != loader:
+        began = self._evaluated_since(loader)
+        if began is None:
             return
-        self._evaluating, now = None, deferral.now()
-        # Beside what the program itself calls a phase: nothing that is open now began after it.
-        Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(evaluation.began).close(at=now)
-        if self._loop.step is None:
-            self._begins = now
-            self._parts.clear()
+        now = deferral.now()
+        # The batch of another loader may have come before the evaluation.
+        self._forward = now if self._held else None
+        if self._leader.is_known:
+            # Beside what the program itself calls a phase: nothing that is open now began after it.
+            Phase(spans.RL_EVALUATE, self._scope, is_exclusive=False).start(began).close(at=now)
+        if self._loop.step is None and not self._backwards:
+            self._begin_at(now if self._leader.is_known else None)
+            for held in self._held.values():
+                held.forget_waits()
 
-    def _count_batch(self, loader: int, batch: Any) -> None:
+    def _evaluated_since(self, loader: int) -> Moment | None:
+        """Return since when the program has evaluated by ``loader``, which has ended; None where it has not."""
+        evaluation, held = self._evaluating, self._held.get(loader)
+        if evaluation is not None and evaluation.owner == loader:
+            self._evaluating = None
+            return evaluation.began
+        # A closure may read all of its data before its backward pass.
+        if held is None or not held.is_whole or self._optimizing is not None:
+            return None
+        del self._held[loader]
+        return held.began
+
+    def _begin_at(self, moment: Moment | None) -> None:
+        """Let the next step begin at ``moment``, without what was before."""
+        self._begins = moment
+        self._parts.clear()
+        self._more.clear()
+
+    def _take_held(self) -> None:
+        """Count the batches that were held: a backward pass follows them."""
+        for loader, held in self._held.items():
+            self._take_waits(held)
+            self._count(loader, held.sums.samples, held.sums.tokens)
+        self._held.clear()
+
+    def _take_waits(self, held: Held) -> None:
+        for wait in held.waits:
+            self._add(*wait)
+        if held.more:
+            self._add_seconds(spans.RL_DATA_WAIT.type, held.more)
+        held.forget_waits()
+
+    def _count(self, loader: int, samples: int | None, tokens: int) -> None:
         sums = self._loaders.get(loader)
         if sums is None:
             if len(self._loaders) >= _MAXIMUM_LOADERS:
                 return
             sums = self._loaders[loader] = LoaderSums()
-        sums.add(*self._readings.batch_size(batch))
+        sums.add(samples, tokens)
 
     # -- backward passes -------------------------------------------------------------------------------------------
 
@@ -205,6 +235,7 @@ class GuessedSteps:
         self._thread = get_ident()
         # What computes gradients is no evaluation.
         self._evaluating = None
+        self._take_held()
         forward, self._forward = self._forward, None
         if forward is not None:
             self._add(spans.RL_FORWARD, forward, now)
@@ -284,21 +315,33 @@ class GuessedSteps:
 
     def _add(self, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
         """Keep a part that is over; an I/O thread records it."""
-        parts, step = self._parts, self._loop.step
-        if len(parts) < _MAXIMUM_PARTS:
-            parts.append((definition, began, ended))
-        elif step is not None:
-            step.add_duration(definition.type, self._scope, ended.counter - began.counter)
+        if len(self._parts) < MAXIMUM_PARTS:
+            self._parts.append((definition, began, ended))
+        else:
+            self._add_seconds(definition.type, ended.counter - began.counter)
+
+    def _add_seconds(self, type_of_span: str, seconds: float) -> None:
+        """Record the duration of a part that is not kept, or add it up until a step is open."""
+        step = self._loop.step
+        if step is not None:
+            step.add_duration(type_of_span, self._scope, seconds)
+        else:
+            self._more[type_of_span] = self._more.get(type_of_span, 0.0) + seconds
 
     def _end(self, optimizer: Any, now: Moment) -> None:
+        # Asked for before the parameters moved: their time is this step's, and they themselves are the next one's.
+        for held in self._held.values():
+            self._take_waits(held)
         step = self._loop.step
         if isinstance(step, GuessedStep):
+            for type_of_span, seconds in self._more.items():
+                step.add_duration(type_of_span, self._scope, seconds)
             rate = self._readings.learning_rate(optimizer)
             loss = self._loss / self._passes if self._loss is not None else None
             step.seen = Seen(self._parts, self._loaders, rate, loss, self._gradient_norm)
             self._loop.finish(at=now)
         self._begins, self._backwards, self._passes = now, 0, 0
-        self._parts, self._loaders, self._gradient_norm = [], {}, None
+        self._parts, self._more, self._loaders, self._gradient_norm = [], {}, {}, None
 
 
 #: What guesses the steps of this process, where an instrumentor of PyTorch does.

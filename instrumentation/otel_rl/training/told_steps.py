@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from weakref import ref
 
 
+class Readings(Protocol):
+    """What is read of the objects of a library; nothing of it waits for a device."""
+
+    def size(self, optimizer: Any) -> int:
+        """Return the number of parameters."""
+
+    def first_parameter(self, optimizer: Any) -> object:
+        """Return one that no optimizer of another model has."""
+
+    def learning_rate(self, optimizer: Any) -> float | None:
+        """Return that of the first group; None where reading it would wait."""
+
+    def value(self, loss: Any) -> float | None:
+        """Return the value of a loss; None where reading it would wait."""
+
+    def batch_size(self, batch: Any) -> tuple[int | None, int]:
+        """Return the samples of a batch, None where it has no shape, and its tokens, 0 where it has none."""
+
+
 class EngineReadings(Protocol):
     """What is read of the objects by which a library tells the steps; nothing of it waits for a device."""
 

@@ -241,6 +241,25 @@ def names_of(recorded):
     return [span.name for span in recorded.spans]
 
 
+def test_a_validation_that_turns_gradients_off_inside_of_its_loop_is_no_part_of_a_step(counted, recorded):
+    net, data, test = model(), TensorDataset(torch.randn(20, 4)), TensorDataset(torch.randn(20, 4))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(2):
+        epoch(net, optimizer, DataLoader(data, batch_size=4))
+        for (inputs,) in DataLoader(test, batch_size=10):
+            with torch.no_grad():
+                net(inputs)
+    assert counted() == 10
+    found = names_of(recorded)
+    assert (found.count("rl.data_wait"), found.count("rl.evaluate")) == (10, 2)
+    assert {name for event in recorded.events("rl.step") for name in event.body} == {
+        "learning_rate",
+        "batch_size",
+        "samples_per_second",
+        "loss",
+    }
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_parts_and_values_of_a_loop_over_a_data_loader(counted, recorded, workers):
     net, data = model(), TensorDataset(torch.randn(20, 4))

@@ -11,7 +11,7 @@ import pytest
 import otel_rl
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral
-from otel_rl.training import guessed_records, guessed_steps, steps
+from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
 from otel_rl.training.scalars import sink
 from otel_rl.training.trainer_loop import TrainerLoop
@@ -53,10 +53,10 @@ class Loop:
         self.clock = clock
         self.guesses = GuessedSteps(_scope, READINGS)
 
-    def batch(self, seconds=1, loader=TRAIN, size=(8, 0), *, learns=True):
+    def batch(self, seconds=1, loader=TRAIN, size=(8, 0), *, learns=True, is_first=False):
         since = deferral.now()
         self.clock.passes(seconds)
-        self.guesses.batch_arrived(loader, since, size, learns=learns)
+        self.guesses.batch_arrived(loader, since, size, learns=learns, is_first=is_first)
 
     def backward(self, seconds=1, loss=None):
         is_followed = self.guesses.backward_begins(loss)
@@ -143,7 +143,7 @@ def test_all_parts_are_in_the_histogram_and_the_first_few_are_spans(recordings, 
 
 
 def test_parts_beyond_those_that_are_kept_are_durations(recordings, loop, monkeypatch):
-    monkeypatch.setattr(guessed_steps, "_MAXIMUM_PARTS", 2)
+    monkeypatch.setattr(guessed_steps, "MAXIMUM_PARTS", 2)
     optimizer = Optimizer(1)
     loop.backward()
     loop.step(optimizer)
@@ -253,7 +253,8 @@ def test_a_step_without_a_backward_pass_is_none(recordings, loop):
     assert recordings.spans == []
 
 
-def test_gradients_without_an_optimizer_are_no_step_and_leave_none_open(recordings, loop):
+def test_gradients_without_an_optimizer_are_no_step_and_leave_none_open(recordings, loop, monkeypatch):
+    monkeypatch.setattr(steps, "is_missing", lambda: False)
     for _ in range(5):
         loop.batch()
         loop.backward()
@@ -312,6 +313,120 @@ def test_a_loader_read_to_its_end_without_gradients_is_an_evaluation_between_two
     assert evaluation.attributes.get("rl.loop.iteration") is None
     assert of_kind(recordings, "rl.rank.step") == [(2, 1), (4, 2)]
     assert of_kind(recordings, "rl.data_wait") == []
+
+
+def evaluate(loop, batches=3, loader=TEST):
+    """Read a loader to its end, with what turns gradients off inside of the loop."""
+    for number in range(batches):
+        loop.batch(seconds=1, loader=loader, is_first=number == 0)
+        loop.clock.passes(4)
+    loop.guesses.loader_ended(loader)
+
+
+def test_a_loader_read_to_its_end_without_a_backward_pass_is_an_evaluation_too(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.batch(seconds=1, is_first=True)
+        loop.backward(seconds=2)
+        loop.step(optimizer, seconds=2)
+        loop.guesses.loader_ended(TRAIN)
+        evaluate(loop)
+    assert of_kind(recordings, "rl.rank.step") == [(5, 1), (5, 2)]
+    assert of_kind(recordings, "rl.data_wait") == [(1, 1), (1, 2)]
+    evaluations = [span for span in recordings.spans if span.name == "rl.evaluate"]
+    assert [one.end_time - one.start_time for one in evaluations] == [15 * 10**9] * 2
+    assert all("batch_size/loader_2" not in event.body for event in recordings.events("rl.step"))
+    assert [event.body["batch_size"] for event in recordings.events("rl.step")] == [8, 8]
+
+
+def test_an_evaluation_between_two_backward_passes_leaves_the_step_its_own_batches(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.batch(is_first=True)
+        loop.backward()
+        evaluate(loop)
+        loop.batch()
+        loop.backward()
+        loop.step(optimizer)
+    assert of_kind(recordings, "rl.data_wait") == [(1, 1), (1, 1), (1, 2), (1, 2)]
+    # The first one was before the program is known to train.
+    assert [span.name for span in recordings.spans].count("rl.evaluate") == 1
+    assert [event.body["batch_size"] for event in recordings.events("rl.step")] == [16, 16]
+
+
+def test_a_batch_that_came_before_an_evaluation_counts_and_its_wait_does_not(recordings, loop, clock):
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    loop.batch(is_first=True)
+    evaluate(loop)
+    clock.passes(3)
+    loop.backward(seconds=1)
+    loop.step(optimizer, seconds=1)
+    assert of_kind(recordings, "rl.rank.step") == [(2, 1), (5, 2)]
+    assert of_kind(recordings, "rl.forward") == [(3, 2)]
+    assert of_kind(recordings, "rl.data_wait") == []
+    assert recordings.events("rl.step")[1].body["batch_size"] == 8
+
+
+def test_an_evaluation_before_the_training_is_no_part_of_its_first_step(recordings, loop):
+    evaluate(loop)
+    loop.batch(is_first=True)
+    loop.backward()
+    loop.step(Optimizer(1))
+    assert of_kind(recordings, "rl.rank.step") == [(3, 1)]
+    assert of_kind(recordings, "rl.data_wait") == [(1, 1)]
+    recorded = recordings.events("rl.step")[0].body
+    assert (recorded["batch_size"], "batch_size/loader_2" in recorded) == (8, False)
+
+
+def test_the_rest_of_a_loader_that_trains_is_no_evaluation(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.batch(is_first=True)
+        loop.backward()
+        loop.step(optimizer)
+        loop.batch()
+        loop.guesses.loader_ended(TRAIN)
+    assert "rl.evaluate" not in [span.name for span in recordings.spans]
+    assert [event.body["batch_size"] for event in recordings.events("rl.step")] == [8, 16]
+
+
+def test_a_closure_may_read_all_of_its_data_before_its_backward_pass(recordings, loop):
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.guesses.optimizer_begins(optimizer, True)
+        evaluate(loop, loader=TRAIN)
+        loop.backward()
+        loop.guesses.optimizer_ended(optimizer)
+    assert "rl.evaluate" not in [span.name for span in recordings.spans]
+    assert recordings.events("rl.step")[1].body["batch_size"] == 24
+
+
+def test_the_wait_for_the_next_batch_before_a_step_ends_is_of_that_step(recordings, loop):
+    optimizer = Optimizer(1)
+    loop.batch(is_first=True)
+    for _ in range(2):
+        loop.backward()
+        loop.batch(seconds=2, size=(4, 0))
+        loop.step(optimizer)
+    assert of_kind(recordings, "rl.data_wait") == [(1, 1), (2, 1), (2, 2)]
+    assert [event.body["batch_size"] for event in recordings.events("rl.step")] == [8, 4]
+
+
+def test_waits_before_a_step_is_open_are_never_lost(recordings, loop, monkeypatch):
+    monkeypatch.setattr(guessed_batches, "MAXIMUM_PARTS", 2)
+    monkeypatch.setattr(guessed_steps, "MAXIMUM_PARTS", 3)
+    optimizer = Optimizer(1)
+    for _ in range(2):
+        loop.backward()
+        loop.step(optimizer)
+        for number in range(9):
+            loop.batch(loader=number % 2, is_first=number < 2)
+    loop.backward()
+    loop.step(optimizer)
+    waits = [one for one in recordings.metrics()["rl.phase.duration"] if one.attributes["rl.phase"] == "data_wait"]
+    assert sum(point.sum for point in waits) == pytest.approx(18)
 
 
 def test_batches_without_gradients_before_a_backward_pass_are_no_evaluation(recordings, loop):

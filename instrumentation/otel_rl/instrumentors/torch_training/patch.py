@@ -116,7 +116,8 @@ def _following_next(original: Function) -> Function:
                 guesses.loader_ended(id(self._dataset))
             raise
         try:
-            _take_batch(id(self._dataset), since, batch, learns=torch.is_grad_enabled())
+            is_first = self._num_yielded == 1
+            _take_batch(id(self._dataset), since, batch, learns=torch.is_grad_enabled(), is_first=is_first)
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
         return batch
