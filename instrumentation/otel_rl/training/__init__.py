@@ -6,6 +6,7 @@
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
 ``environments``       episodes of environments that the program steps
+``guessed_batches``    batches of a data loader before it is known whether a step has them
 ``guessed_loop``       the loop of the guessed steps, whose spans begin late
 ``guessed_records``    spans and values of a guessed step, recorded when it has ended
 ``guessed_steps``      steps of a loop that says nothing of them
