@@ -119,6 +119,11 @@ TABLES: dict[str, Table] = {
         ("healthy: us of CPU per step", "healthy run", 0, 1, " µs"),
         ("sick: us of CPU per step", "sick run", 0, 1, " µs"),
     ),
+    "guessed_steps": _simple(
+        "guessed_step",
+        ("us of CPU per step, warm", "guessed step, warm", 0, 1, " µs"),
+        ("us of CPU added to a step of a small model", "added to a step of a small model", 0, 1, " µs"),
+    ),
     "trackers": _simple(
         "tracker_call",
         ("one call: us", "one call with 30 values", 0, 1, " µs"),
