@@ -14,11 +14,11 @@ _REWARD = {
     "eval": ("eval_reward", "eval/mean_reward", "eval_environment/return_mean"),
 }
 _LEARNING = {
-    "loss": ("loss", "train/loss", "train_loss"),
+    "loss": ("loss", "train/loss", "train_loss", "torch/loss"),
     "kl": ("kl", "objective/kl", "train/approx_kl"),
     "entropy": ("entropy", "objective/entropy"),
-    "grad": ("grad_norm", "otel_rl.grad_norm"),
-    "lr": ("learning_rate", "train/learning_rate"),
+    "grad": ("grad_norm", "otel_rl.grad_norm", "torch/grad_norm"),
+    "lr": ("learning_rate", "train/learning_rate", "torch/learning_rate"),
     "eval loss": ("eval_loss",),
 }
 _ROLLOUT = {

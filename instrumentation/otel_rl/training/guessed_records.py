@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
 from otel_rl.training import step_sampling
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Spans per step of each kind of part; the histogram has all.
 SPANS_PER_STEP = 3
+#: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and the rules for keys of
+#: trainers say nothing about a loop of any kind.
+_PREFIX = "torch/"
 
 
 class LoaderSums:
@@ -56,7 +60,9 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch."""
     for part in seen.parts:
         _record_part(scope, step, *part)
-    values = dict(_values(seen, seconds))
+    # A library that tells its steps has the keys that trainers have.
+    prefix = _PREFIX if step.loop.source == LoopSource.GUESSED else ""
+    values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
@@ -66,7 +72,7 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
         return
     # The exact values of the leading rank are the run's; throughput is each rank's own.
     for key, value in _throughput(seen, seconds):
-        scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: key}, step.context)
+        scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: f"{prefix}{key}"}, step.context)
 
 
 def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
@@ -85,7 +91,7 @@ def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Mo
 
 
 def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
-    """Yield what the step is known by, under the keys that trainers log it as."""
+    """Yield what the step is known by, under the keys that trainers log it as, without a prefix."""
     if seen.learning_rate is not None:
         yield "learning_rate", seen.learning_rate
     if seen.loss is not None:

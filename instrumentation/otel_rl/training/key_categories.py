@@ -31,7 +31,7 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
             "rollout/rollout_log_probs",
             "rollout/values",
         ),
-        *("rollout/teacher_log_probs",),
+        *("rollout/teacher_log_probs", "torch/loss", "torch/learning_rate", "torch/grad_norm"),
     ),
     "rollout": (
         *("rollout", "completion", "response", "prompt_length", "trajectory", "multi_turn", "num_turns", "turns"),
@@ -47,6 +47,7 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "throughput": (
         *("perf", "throughput", "tokens", "num_tokens", "global_seqlen", "payload", "checkpoint_engine", "delta"),
         *("actor/perf", "critic/perf", "memory", "system", "train/mfu", "train/total_tokens", "train/global_tokens"),
+        *("torch/",),
     ),
     "evaluation": ("eval", "val", "validation", "test", "passrate", "val-core", "val-aux", "pass@"),
 }

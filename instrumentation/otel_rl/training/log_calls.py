@@ -34,6 +34,11 @@ class Source(IntEnum):
     #: What PyTorch itself knows of a guessed step.
     TORCH = 11
 
+    @property
+    def is_tracker(self) -> bool:
+        """Whether it takes what programs show: texts too, prompts and completions among them."""
+        return Source.WANDB <= self <= Source.TENSORBOARD
+
 
 class LogCall(NamedTuple):
     """One log call: ``first`` is the first step that it covers, ``timestamp`` in ns since the epoch."""

@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Any
 
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, redaction
 from otel_rl.telemetry.attribute_values import is_tensor, number
+from otel_rl.telemetry.content_capture import capture
 
 #: Most values of one log call, and of one step by :func:`otel_rl.metric`.
 MAXIMUM_VALUES = 1024
@@ -56,6 +57,21 @@ def taken(values: Mapping[Any, Any], separator: str = "/") -> dict[str, Scalar]:
     if _PLAIN.issuperset(map(type, copied.values())) and _NAMES.issuperset(map(type, copied)):
         return copied
     return _converted(copied, separator)
+
+
+def without_content(values: dict[str, Scalar]) -> dict[str, Scalar]:
+    """Return ``values`` without texts, which are counted; where the user wants content, with texts that may pass.
+
+    What a program shows in a tracker may be prompts and completions.
+    """
+    if str not in map(type, values.values()):
+        return values
+    if any(capture()):
+        passed = {key: redaction.text(value, "logs") if type(value) is str else value for key, value in values.items()}
+        return {key: value for key, value in passed.items() if value is not None or values[key] is None}
+    kept = {key: value for key, value in values.items() if type(value) is not str}
+    drops.count(Signal.LOGS, "text", len(values) - len(kept))
+    return kept
 
 
 def _converted(values: Mapping[Any, Any], separator: str) -> dict[str, Scalar]:

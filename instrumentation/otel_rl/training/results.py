@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 #: Most keys with a direction, and most without one.
 MAXIMUM_KEYS = 100
 
-_WORD = re.compile(r"pass@|(?:pass|win)_rate|[a-z]+")
+_WORD = re.compile(r"pass@|(?:pass|win)_rate|ep_(?:rew|len)_mean|[a-z]+")
 #: Words of a key of which a higher value is better. ``margins``: what is chosen above what is rejected.
 _RISES = frozenset(
     {
         *("reward", "rewards", "score", "scores", "margin", "margins"),
         *("accuracy", "accuracies", "acc", "success", "successes", "solved", "pass@", "pass_rate", "win_rate"),
+        *("return", "returns", "ep_rew_mean"),
     }
 )
 _FALLS = frozenset({"loss", "losses", "perplexity", "ppl"})
@@ -43,12 +44,30 @@ _OPEN_AFTER = frozenset(
 #: Losses that are no end in themselves: of a policy gradient, of a value function that follows a moving target, and
 #: parts of an objective.
 _PARTS = _OPEN_AFTER | {"policy", "pg", "actor", "surrogate", "value", "vf", "aux"}
-#: With rewards, `loss` is that of a policy gradient: it may stay near zero, or rise while the policy learns.
-_OF_REWARDS = frozenset({Algorithm.GRPO, Algorithm.PPO, Algorithm.RLOO})
+#: With rewards, `loss` is that of a policy gradient: it may stay near zero, or rise while the policy learns. That of a
+#: value function follows a target that moves.
+_OF_REWARDS = frozenset(
+    {
+        *(Algorithm.GRPO, Algorithm.PPO, Algorithm.RLOO),
+        *("a2c", "a3c", "trpo", "reinforce", "maskable_ppo", "maskableppo", "recurrent_ppo", "recurrentppo"),
+        *("dqn", "qrdqn", "sac", "td3", "ddpg", "tqc"),
+        *("impala", "appo", "crossq", "ars"),
+    }
+)
+#: Words of keys by which a run without a known algorithm learns from rewards.
+_REWARDED = frozenset(
+    {
+        *("reward", "rewards", "return", "returns", "ep_rew_mean"),
+        *("environment", "episode", "episodes", "episodic", "ep_len_mean", "env"),
+    }
+)
 
 
-def direction(key: str, algorithm: str | None) -> int:
-    """Return 1 where a higher value of the key is better, -1 where a lower one is, 0 where that is not known."""
+def direction(key: str, algorithm: str | None, *, has_rewards: bool = False) -> int:
+    """Return 1 where a higher value of the key is better, -1 where a lower one is, 0 where that is not known.
+
+    ``has_rewards`` says that a run without a known algorithm learns from rewards, by its other keys.
+    """
     words = _WORD.findall(key.lower())
     # `reward_loss` is a loss, `loss/reward` a reward.
     place = max((place for place, word in enumerate(words) if word in _RISES or word in _FALLS), default=None)
@@ -56,7 +75,7 @@ def direction(key: str, algorithm: str | None) -> int:
         return 0
     if words[place] in _RISES:
         return int(_OPEN_AFTER.isdisjoint(words[place:]))
-    is_means = algorithm in _OF_REWARDS and words[place].startswith("loss")
+    is_means = (algorithm in _OF_REWARDS or has_rewards) and words[place].startswith("loss")
     return 0 if is_means or not _PARTS.isdisjoint(words) else -1
 
 
@@ -72,6 +91,10 @@ class LoggedResult:
         self.last_step: int | None = None
         self.best_step: int | None = None
 
+    def judge_no_more(self) -> None:
+        """Forget the best value: it has turned out that neither direction is better."""
+        self.direction, self.best, self.best_step = 0, None, None
+
     def add(self, step: int | None, value: float) -> None:
         """Take in a value; of several that are equally good the first is the best."""
         self.last, self.last_step = value, step
@@ -85,6 +108,8 @@ class Results:
     """The keys that one process has logged."""
 
     def __init__(self) -> None:
+        #: Whether it learns from rewards, as its keys say.
+        self._has_rewards = False
         self._of_key: dict[str, LoggedResult] = {}
         #: Keys with a direction, and keys without one.
         self._numbers = {True: 0, False: 0}
@@ -101,7 +126,12 @@ class Results:
     def _new(self, key: str, algorithm: str | None) -> LoggedResult | None:
         if key in self._left_out:
             return None
-        known = direction(key, algorithm)
+        if not algorithm and not self._has_rewards and not _REWARDED.isdisjoint(_WORD.findall(key.lower())):
+            self._has_rewards = True
+            for name, result in self._of_key.items():
+                if result.direction and not direction(name, None, has_rewards=True):
+                    result.judge_no_more()
+        known = direction(key, algorithm, has_rewards=self._has_rewards)
         if self._numbers[bool(known)] >= MAXIMUM_KEYS:
             if len(self._left_out) < MAXIMUM_KEYS:
                 self._left_out.add(key)

@@ -34,7 +34,7 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import labels, steps
 from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
-from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken
+from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken, without_content
 from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.results import Results
 from otel_rl.training.step_subscribers import StepSubscribers
@@ -129,6 +129,8 @@ class ScalarSink:
         if not enabled() or (calling is not None and calling is not source):
             return
         kept = taken(values, separator)
+        if source.is_tracker:
+            kept = without_content(kept)
         if kept:
             now = timestamp or clock.now()
             call = LogCall(scope, source, iteration, first, kept, context or get_current(), now)
@@ -141,6 +143,10 @@ class ScalarSink:
         kept = value if type(value) is float else plain(value)
         if kept is None:
             return
+        if type(kept) is str and source.is_tracker:
+            kept = without_content({key: kept}).get(key)
+            if kept is None:
+                return
         context, singles = get_current(), self._singles
         if singles is None or not singles.is_of(scope, iteration, context):
             call = LogCall(scope, source, iteration, None, {}, context, clock.now())

@@ -93,7 +93,9 @@ def test_a_guessed_step_has_the_gradient_norm(recorded, steps, tmp_path, monkeyp
     guessing.uninstrument()
 
     assert steps.numbers == list(range(1, BATCHES // ACCUMULATION + 1))
-    assert len([values for _, values in steps.logged if values.get("grad_norm", 0) > 0]) == BATCHES // ACCUMULATION
+    assert (
+        len([values for _, values in steps.logged if values.get("torch/grad_norm", 0) > 0]) == BATCHES // ACCUMULATION
+    )
 
 
 def test_a_step_that_is_known_goes_before_the_number_that_the_program_gives(recorded):

@@ -72,13 +72,21 @@ def test_numbers_of_other_libraries_are_numbers_and_what_is_not_finite_is_no_gau
 
 
 @both
-def test_texts_are_in_the_record_only_and_pictures_are_counted(writer, logged):
+def test_texts_and_pictures_are_counted(writer, logged):
     np = pytest.importorskip("numpy")
     writer.add_text("note", "hello", 3)
     writer.add_histogram("weights", np.ones(8), 3)
     writer.add_image("picture", np.zeros((3, 8, 8)), 3)
+    assert logged.calls == []
+    assert drops.snapshot() == {("logs", "text"): 1, ("logs", "histogram"): 1, ("logs", "image"): 1}
+
+
+@both
+def test_texts_are_in_the_record_only_where_content_is_wanted(writer, logged, monkeypatch):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
+    writer.add_text("note", "hello", 3)
     assert logged.calls == [(3, {"note": "hello"})]
-    assert drops.snapshot() == {("logs", "histogram"): 1, ("logs", "image"): 1}
+    assert "note" not in logged.gauges
 
 
 @both

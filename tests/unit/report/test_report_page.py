@@ -347,6 +347,23 @@ def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) 
     _has(page.texts["tiles"], "Reward 3 step 3")
 
 
+def test_loss_and_learning_rate_of_a_plain_loop_are_shown_beside_the_loss_that_it_logs(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "plain"
+    writer = process(
+        run, 0, world_size=1, started=1_700_000_000_000_000_000, rl__algorithm="", rl__system__name="torch"
+    )
+    for iteration in range(1, 31):
+        body = {"torch/loss": 1 / iteration, "torch/learning_rate": 0.1 / iteration}
+        writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
+    for epoch in range(3):
+        writer.event("rl.step", 10 * epoch + 10, body={"loss": 5.0 - epoch}, attributes={"rl.loop.iteration": epoch})
+    writer.write()
+    page = _page(tmp_path, run)
+    _has(page.texts["training"], "Loss of the backward pass the loss that backward was called on")
+    _has(page.texts["training"], "Learning rate the schedule, as applied")
+    _has(page.texts["tiles"], "Loss 3 step 2", "Loss of the backward pass")
+
+
 @pytest.mark.parametrize(
     ("rates", "said"),
     [

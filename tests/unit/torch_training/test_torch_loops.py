@@ -282,8 +282,8 @@ def test_parts_and_values_of_a_loop_over_a_data_loader(counted, recorded, worker
         "rl.evaluate": 2,
     }
     values = [event.body for event in recorded.events("rl.step")]
-    assert {(one["learning_rate"], one["batch_size"]) for one in values} == {(0.1, 4)}
-    assert all(one["loss"] > 0 and one["samples_per_second"] > 0 for one in values)
+    assert {(one["torch/learning_rate"], one["torch/batch_size"]) for one in values} == {(0.1, 4)}
+    assert all(one["torch/loss"] > 0 and one["torch/samples_per_second"] > 0 for one in values)
 
 
 def test_tokens_are_counted_where_a_batch_has_some(counted, recorded):
@@ -294,7 +294,7 @@ def test_tokens_are_counted_where_a_batch_has_some(counted, recorded):
         net(batch["x"]).mean().backward()
         optimizer.step()
     assert counted() == 2
-    assert [event.body["batch_size"] for event in recorded.events("rl.step")] == [3, 3]
+    assert [event.body["torch/batch_size"] for event in recorded.events("rl.step")] == [3, 3]
     assert recorded.metrics()["rl.train.tokens"][0].value == 42
 
 

@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 import otel_rl
+from otel_rl.health.curves import Curves
+from otel_rl.health.rule_table import INPUTS
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral
 from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
-from otel_rl.training.scalars import sink
+from otel_rl.training.metric_keys import CANONICAL
+from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
@@ -454,13 +457,13 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     recordings.spans  # noqa: B018 - drains
     (event,) = recordings.events("rl.step")
     assert dict(event.body) == {
-        "learning_rate": 0.1,
-        "loss": 0.5,
-        "batch_size": 8,
-        "samples_per_second": 2.0,
-        "tokens_per_second": 16.0,
-        "batch_size/loader_2": 2,
-        "samples_per_second/loader_2": 0.5,
+        "torch/learning_rate": 0.1,
+        "torch/loss": 0.5,
+        "torch/batch_size": 8,
+        "torch/samples_per_second": 2.0,
+        "torch/tokens_per_second": 16.0,
+        "torch/batch_size/loader_2": 2,
+        "torch/samples_per_second/loader_2": 0.5,
     }
     assert event.attributes["rl.loop.iteration"] == 1
     assert event.timestamp == clock.now()
@@ -469,12 +472,49 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_no_metric_or_rule_of_trainers_has_them(
+    recordings, loop
+):
+    program, optimizer = Scope("program"), Optimizer(1)
+    for epoch in range(3):
+        for _ in range(10):
+            loop.batch(seconds=1, size=(8, 64))
+            loop.backward(loss=0.5)
+            loop.guesses.clipped(0.25)
+            loop.step(optimizer)
+        sink.log(program, Source.TENSORBOARD, epoch, {"loss": 0.1, "batch_size": 80})
+    recordings.spans  # noqa: B018 - drains
+    bodies = [dict(event.body) for event in recordings.events("rl.step")]
+    of_program = [body for body in bodies if "loss" in body]
+    assert of_program == 3 * [{"loss": 0.1, "batch_size": 80}]
+    guessed = {key for body in bodies if body not in of_program for key in body}
+    assert guessed > {"torch/loss", "torch/learning_rate", "torch/grad_norm"}
+    assert not guessed & CANONICAL.keys()
+    known = Curves({name: one.keys for name, one in INPUTS.items()})
+    assert not [key for key in guessed if known.input_of(key)]
+
+
+def test_values_of_a_step_that_a_library_tells_have_the_keys_of_trainers(recordings, loop):
+    engines = SimpleNamespace(
+        steps_made=lambda _: 0, size=lambda engine: engine.size, first_parameter=lambda engine: engine,
+        optimizer=lambda engine: engine, gradient_norm=lambda _: 2.0,
+    )  # fmt: skip
+    engine = Optimizer(1)
+    loop.guesses.are_told_by(engine, engines, Scope("deepspeed"))
+    loop.backward(loss=0.5)
+    loop.guesses.update_begins(engine)
+    loop.guesses.update_ended(engine)
+    recordings.spans  # noqa: B018 - drains
+    body = dict(recordings.events("rl.step")[0].body)
+    assert (body["loss"], body["learning_rate"], body["grad_norm"]) == (0.5, 0.1, 2.0)
+
+
 def test_of_several_backward_passes_no_loss_is_made_up(recordings, loop):
     loop.backward(loss=0.5)
     loop.backward(loss=0.25)
     loop.step(Optimizer(1))
     recordings.spans  # noqa: B018 - drains
-    assert "loss" not in recordings.events("rl.step")[0].body
+    assert "torch/loss" not in recordings.events("rl.step")[0].body
 
 
 def test_nothing_is_current_in_a_guessed_step(recordings, loop):
@@ -533,7 +573,7 @@ def test_batches_that_another_thread_fetches_ahead_are_counted_and_no_wait(recor
     loop.backward()
     loop.step(optimizer)
     assert of_kind(recordings, "rl.data_wait") == []
-    assert recordings.events("rl.step")[1].body["batch_size"] == 8
+    assert recordings.events("rl.step")[1].body["torch/batch_size"] == 8
 
 
 def test_a_forked_child_begins_anew(recordings, loop):

@@ -55,6 +55,8 @@ def test_the_88_keys_of_model_studio_are_marked_as_reconstructed():
         ("vllm/spec_acceptance_rate", "engine"),
         ("eval/accuracy", "evaluation"),
         ("values/mean", "learning"),
+        ("torch/loss", "learning"),
+        ("torch/batch_size", "throughput"),
         ("something", OTHER),
     ],
 )

@@ -83,6 +83,36 @@ def test_the_loss_of_a_policy_gradient_has_no_best_value():
     assert direction("perplexity", "grpo") == -1
 
 
+@pytest.mark.parametrize("key", ["return", "rollout/ep_rew_mean", "charts/episodic_return", "environment/return_mean"])
+def test_more_is_better_of_returns(key):
+    assert direction(key, None) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "sac", "dqn", "ppo"])
+def test_the_loss_of_classic_algorithms_has_no_best_value(algorithm):
+    assert [direction(key, algorithm) for key in ("loss", "train/loss", "torch/loss")] == [0, 0, 0]
+
+
+def bests(*logged, algorithm=None):
+    results = Results()
+    for step, values in enumerate(logged):
+        results.add(step, values, algorithm)
+    return {key: best for key, _, _, best, _ in rows(results)}
+
+
+@pytest.mark.parametrize("key", ["environment/episodes", "rollout/ep_len_mean", "charts/episodic_return", "reward"])
+def test_where_rewards_were_logged_loss_has_no_best_value_whichever_came_first(key):
+    loss, other = {"torch/loss": 1.0, "perplexity": 2.0}, {key: 1.0}
+    for logged in ((loss, other, loss), (other, loss), (loss | other,)):
+        found = bests(*logged)
+        assert (found["torch/loss"], found["perplexity"]) == (None, 2.0)
+
+
+def test_of_a_plain_loop_and_of_preferences_the_lowest_loss_is_the_best():
+    assert bests({"torch/loss": 1.0, "loss": 3.0}, {"torch/loss": 0.5})["torch/loss"] == 0.5
+    assert bests({"loss": 1.0, "rewards/margins": 2.0}, algorithm="dpo")["loss"] == 1.0
+
+
 def test_last_and_best_values_have_their_steps():
     results = Results()
     for step, reward, loss in ((1, 0.2, 3.0), (2, 0.9, 1.0), (3, 0.9, 2.0), (4, 0.5, 1.5)):

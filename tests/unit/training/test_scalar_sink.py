@@ -13,7 +13,8 @@ import pytest
 
 import otel_rl
 from otel_rl.process import process_identity
-from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops, lifecycle
+from otel_rl.telemetry import Scope, cardinality_budgets, deferral, drops, lifecycle, redaction
+from otel_rl.telemetry.content_capture import CAPTURE_ENVIRONMENT_VARIABLE
 from otel_rl.training import scalars, steps
 from otel_rl.training.scalars import CANONICAL, KEPT_FOR_STEPS, MAXIMUM_KEYS, ScalarSink, Source
 from otel_rl.training.trainer_loop import TrainerLoop
@@ -181,6 +182,44 @@ def test_numbers_of_numpy_are_numbers_and_truth_values_and_texts_are_in_the_reco
     [body] = bodies(recorded)
     assert (body["single"], body["whole"], body["yes"], body["text"], body["7"]) == (0.5, 3, True, "x", 8)
     assert not {"yes", "text"} & gauges(recorded).keys()
+
+
+def log_texts(sink, source):
+    sink.log(_scope, source, 1, {"note": "a prompt", "eval": {"split": "x"}, "accuracy": 0.5})
+    sink.log_single(_scope, source, 2, "note", "a prompt")
+    sink.log_single(_scope, source, 2, "accuracy", 0.25)
+
+
+@pytest.mark.parametrize("source", [Source.WANDB, Source.MLFLOW, Source.SWANLAB, Source.TRACKIO, Source.TENSORBOARD])
+def test_texts_for_a_tracker_are_left_out_and_counted(sink, recorded, monkeypatch, source):
+    monkeypatch.delenv(CAPTURE_ENVIRONMENT_VARIABLE, raising=False)
+    before = drops.snapshot().get(("logs", "text"), 0)
+    log_texts(sink, source)
+
+    assert bodies(recorded) == [{"accuracy": 0.5}, {"accuracy": 0.25}]
+    assert drops.snapshot()[("logs", "text")] == before + 3
+
+
+@pytest.mark.parametrize(
+    ("source", "switch"), [(Source.TRAINER, ""), (Source.WANDB, "true"), (Source.WANDB, "EVENT_ONLY")]
+)
+def test_texts_of_a_trainer_and_those_that_the_user_wants_are_in_the_record(
+    sink, recorded, monkeypatch, source, switch
+):
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, switch)
+    log_texts(sink, source)
+
+    first, *singles = bodies(recorded)
+    assert first == {"note": "a prompt", "eval/split": "x", "accuracy": 0.5}
+    assert singles == [{"note": "a prompt"}, {"accuracy": 0.25}]
+
+
+def test_texts_for_a_tracker_pass_the_redaction_of_the_user(sink, recorded, monkeypatch):
+    monkeypatch.setenv(CAPTURE_ENVIRONMENT_VARIABLE, "true")
+    monkeypatch.setattr(redaction, "text", lambda value, _: None if value == "x" else "***")
+    log_texts(sink, Source.WANDB)
+
+    assert bodies(recorded)[:2] == [{"note": "***", "accuracy": 0.5}, {"note": "***"}]
 
 
 def test_what_is_no_number_is_left_out_and_counted(sink, recorded):

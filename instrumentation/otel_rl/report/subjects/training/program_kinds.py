@@ -159,23 +159,25 @@ _TOKEN_ACCURACY = "Token accuracy", (r"mean_token_accuracy", r"eval_mean_token_a
 GUESSED = Panel(*_TOKEN_ACCURACY, "share of the next tokens that the model guesses")
 TOKEN_ACCURACY = Panel(*_TOKEN_ACCURACY, "share of the next tokens that the model guesses; should rise")
 OWN_LOSS = _loss("what it should do depends on the algorithm: with rewards it may stay near zero", _LOSSES_OF_PROGRAMS)
+BACKWARD_LOSS = Panel("Loss of the backward pass", (r"torch/loss",), "the loss that backward was called on, by step")
 
 #: Captions of these are true whatever the program does.
 _OF_ANY = (
     REWARD, KL, ENTROPY, LENGTH, DEAD, CLIPPED, REWARDS, MARGIN, CHOSEN, LOG_PROBABILITIES, GUESSED, ACCURACY, OWN_LOSS,
-    GRADIENT, RATE,
+    BACKWARD_LOSS, GRADIENT, RATE,
 )  # fmt: skip
 GAUGES = frozenset(panel.gauge for panel in _OF_ANY if panel.gauge)
 
 LOSS_CARD, EVAL_LOSS_CARD = Card("Loss", OWN_LOSS), Card("Eval loss", OWN_LOSS, _EVAL_LOSS)
+BACKWARD_LOSS_CARD = Card(BACKWARD_LOSS.title, BACKWARD_LOSS)
 NORM_CARD = Card("Gradient norm", GRADIENT)
 REWARD_CARDS = (Card("Reward", REWARD), Card("KL", KL), Card("Entropy", ENTROPY))
 
 #: The first that fits is the kind; of what follows from calls the last four in their order.
 OWN_LOOP = ProgramKind(
     "own loop",
-    panels=(OWN_LOSS, REWARD, GRADIENT, RATE),
-    cards=(LOSS_CARD, EVAL_LOSS_CARD, *REWARD_CARDS),
+    panels=(OWN_LOSS, BACKWARD_LOSS, REWARD, GRADIENT, RATE),
+    cards=(LOSS_CARD, BACKWARD_LOSS_CARD, EVAL_LOSS_CARD, *REWARD_CARDS),
 )
 AGENT = ProgramKind("agent", sections=("ending", "rollouts", "tools", "models"))
 INFERENCE = ProgramKind("inference only", sections=("ending", "models", "tools"))
@@ -261,6 +263,7 @@ KINDS = (
         ),
         cards=(
             LOSS_CARD,
+            BACKWARD_LOSS_CARD,
             EVAL_LOSS_CARD,
             Card("Token accuracy", TOKEN_ACCURACY, is_share=True),
             NORM_CARD,
