@@ -100,6 +100,22 @@ def test_a_log_call_without_steps_has_a_line(console, lines):
     assert lines == ["step 2048 | reward 21.5 | steps/s 900"]
 
 
+@pytest.mark.parametrize("logs_first", [True, False])
+def test_log_calls_that_count_something_else_do_not_number_a_line_of_steps(console, lines, logs_first):
+    def log():
+        scalars.sink.log(_scope, Source.TRAINER, 2048, {"rollout/ep_rew_mean": 21.5})
+
+    if logs_first:
+        log()
+    for iteration in (11, 12):
+        with otel_rl.step(iteration):
+            pass
+    if not logs_first:
+        log()
+    console.write()
+    assert lines[0].startswith("steps 11-12 | reward 21.5 | ")
+
+
 def test_nothing_waits_nothing_is_written(console, lines):
     console.write()
     assert lines == []
