@@ -57,7 +57,9 @@ class StepConsole:
             return
         try:
             self._take(values)
-            self._waiting.covers(iteration)
+            # Log calls may count something else, environment steps or epochs: the numbers of steps go first.
+            if not self._waiting.steps:
+                self._waiting.covers(iteration)
         finally:
             self._lock.release()
 
@@ -75,6 +77,8 @@ class StepConsole:
             return
         try:
             waiting = self._waiting
+            if not waiting.steps:
+                waiting.first = waiting.last = None
             waiting.covers(step.iteration)
             waiting.steps += 1
             waiting.seconds += seconds

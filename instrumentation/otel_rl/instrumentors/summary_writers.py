@@ -63,7 +63,9 @@ def patch(module: ModuleType, patches: Patches, tracker: Tracker) -> None:
     patches.observe(module, "SummaryWriter.add_scalars", before=scalars, required=True)
     patches.observe(module, "SummaryWriter.add_text", before=text, required=True)
     patches.observe(module, "SummaryWriter.add_hparams", begin=parameters_begin, end=tracker.end, required=True)
-    patches.observe(module, "SummaryWriter.close", before=lambda *_, **__: open_trackers.closing("tensorboard"))
+    patches.observe(
+        module, "SummaryWriter.close", before=lambda writer, *_, **__: open_trackers.closing("tensorboard", writer)
+    )
     for method, reason in _LEFT_OUT.items():
         patches.observe(module, f"SummaryWriter.{method}", before=partial(_left_out, tracker, reason))
 

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.process import child_processes, lifetime
 
@@ -71,6 +71,7 @@ _SECRET_WORDS = {
         "authorization",
         "bearer",
         "cookie",
+        "cookies",
         "cred",
         "credential",
         "credentials",
@@ -88,8 +89,10 @@ _SECRET_END = re.compile(
 )
 #: Names of secrets that may be numbers.
 _PASSWORD = re.compile(r"(^|_)(pass|pw$|pwd|secret)")
+#: Keys of the name, where a mapping has a name and its value.
+_NAMES = ("name", "key", "header", "variable")
 #: Names of several secrets.
-_SEVERAL = re.compile(r"(keys|tokens|secrets|passwords|credentials|creds)$")
+_SEVERAL = re.compile(r"(cookies|keys|tokens|secrets|passwords|credentials|creds)$")
 #: Words that say of which kind a `key` or `token` is, where that is no secret.
 _HARMLESS = re.compile(
     r"(^|_)(by|pad|eos|bos|unk|mask|sep|cls|image|stop|end|start|special|per|sort|group|column|text|prompt|label|"
@@ -154,7 +157,62 @@ def setting(name: str, value: str, redact: Callable[[str], str | None]) -> str:
     return REMOVED if shown is None else shown
 
 
-def _without_secrets(values: Sequence[str]) -> Iterator[str]:
+def structure(value: Any) -> Any:
+    """Return a nested setting without what looks like a secret: a list as arguments, a name and its value as a setting.
+
+    What names itself in the text of the whole is left to :func:`setting`.
+    """
+    return _Structure().of(value)
+
+
+class _Structure:
+    """Looks into one nested setting, at so many characters of it."""
+
+    def __init__(self) -> None:
+        self._left = 4 * _LONGEST_LOOKED_AT
+
+    def of(self, value: Any, *, is_listed: bool = False) -> Any:
+        if isinstance(value, dict):
+            return self._mapping(value)
+        if isinstance(value, list):
+            return self._list(value, is_listed)
+        return self._look(value) if isinstance(value, str) else value
+
+    def _look(self, text: str) -> str:
+        self._left -= min(len(text), _LONGEST_LOOKED_AT)
+        return _without_keys(text) if self._left >= 0 else REMOVED
+
+    def _mapping(self, values: dict[str, Any]) -> dict[str, Any]:
+        shown = {key: self.of(value) for key, value in values.items()}
+        keys = {str(key).lower(): key for key in values}
+        name = next((values[keys[word]] for word in _NAMES if word in keys), None)
+        if "value" in keys:
+            shown[keys["value"]] = _named(name, shown[keys["value"]])
+        return shown
+
+    def _list(self, values: list[Any], is_listed: bool) -> list[Any]:
+        texts = ["" if isinstance(value, dict | list) else str(value)[:_LONGEST_LOOKED_AT] for value in values]
+        shown = [
+            # What is no text stays what it is.
+            value if same == text and not isinstance(value, str | dict | list) else same
+            for value, text, same in zip(values, texts, _without_secrets(texts, self._look), strict=True)
+        ]
+        for place, value in enumerate(values):
+            if isinstance(value, dict | list):
+                shown[place] = self.of(value, is_listed=True)
+        if is_listed and len(values) == len(("name", "value")):
+            shown[1] = _named(values[0], shown[1])
+        return shown
+
+
+def _named(name: Any, value: Any) -> Any:
+    if not isinstance(name, str) or not _is_secret_name(name) or _is_plain(str(value), name):
+        return value
+    return REMOVED
+
+
+def _without_secrets(values: Sequence[str], look: Callable[[str], str] | None = None) -> Iterator[str]:
+    look = look or _without_keys
     secret: str | None = None
     for value in values:
         is_option = value.startswith("--") or (value.startswith("-") and not value[1:2].isdigit())
@@ -163,10 +221,10 @@ def _without_secrets(values: Sequence[str]) -> Iterator[str]:
             yield value if _is_plain(value, secret) else REMOVED
             secret = secret if _SEVERAL.search(secret) else None
         elif separator and _OPTION.fullmatch(name) and _is_secret_name(name):
-            yield value if _is_plain(assigned, name) else f"{_without_keys(name)}={REMOVED}"
+            yield value if _is_plain(assigned, name) else f"{look(name)}={REMOVED}"
             secret = None
         else:
-            yield _without_keys(value)
+            yield look(value)
             secret = value if is_option and not separator and _is_secret_name(value) else None
 
 

@@ -161,7 +161,7 @@ def _body(changed: Mapping[str, Any]) -> tuple[PlainBody, int]:
 
 def _shown(name: str, value: Any) -> Setting:
     if isinstance(value, list | dict):
-        value = json.dumps(value, ensure_ascii=False)
+        value = json.dumps(program_facts.structure(value), ensure_ascii=False)
     if value is None or isinstance(value, bool):
         return value
     given = text(str(value), MAXIMUM_VALUE)

@@ -17,6 +17,7 @@ from otel_rl.process import process_identity
 from otel_rl.telemetry import Scope
 from otel_rl.training import scalars, systems
 from otel_rl.training import steps as training_steps
+from otel_rl.training.guessed_loop import GuessedLoop
 from otel_rl.training.trainer_loop import TrainerLoop
 
 BATCHES, ACCUMULATION = 8, 2
@@ -107,6 +108,19 @@ def test_a_step_that_is_known_goes_before_the_number_that_the_program_gives(reco
 
     [event] = recorded.events("rl.step")
     assert event.attributes["rl.loop.iteration"] == 3
+
+
+def test_the_step_that_the_program_gives_goes_before_a_guessed_one(recorded, monkeypatch):
+    monkeypatch.setattr(training_steps, "may_guess", True)
+    accelerator = accelerate.Accelerator(cpu=True)
+    loop = GuessedLoop()
+    loop.begin(1, Scope("test"))
+    accelerator.log({"accuracy": 0.5}, step=10_000)
+    accelerator.log({"recall": 0.5})
+    loop.finish()
+    loop.retire()
+
+    assert [event.attributes["rl.loop.iteration"] for event in recorded.events("rl.step")] == [10_000, 1]
 
 
 def test_saving_the_state_is_one_checkpoint(recorded, tmp_path):

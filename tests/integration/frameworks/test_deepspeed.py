@@ -166,4 +166,4 @@ def test_two_ranks_meet_in_each_step_and_compute_the_same_as_without_us(stage, t
     assert list(first.step_traces) == list(range(1, BATCHES // 2 + 1))
     assert first.step_traces == second.step_traces
     assert len(first.named("rl.checkpoint")) == 1
-    assert first.resource["rl.system"] == "deepspeed"
+    assert first.resource["rl.system.name"] == "deepspeed"

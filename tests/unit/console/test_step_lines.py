@@ -40,7 +40,7 @@ def console(recorded, lines, monkeypatch):
     found = StepConsole(lines.append)
     sink = ScalarSink()
     monkeypatch.setattr(scalars, "sink", sink)
-    monkeypatch.setattr(trajectories, "listeners", [found.rows_recorded])
+    monkeypatch.setattr(trajectories.listeners, "callbacks", [found.rows_recorded])
     sink.listeners.add(found.logged)
     steps.listeners.add(found.step_recorded)
     yield found
@@ -100,13 +100,29 @@ def test_a_log_call_without_steps_has_a_line(console, lines):
     assert lines == ["step 2048 | reward 21.5 | steps/s 900"]
 
 
+@pytest.mark.parametrize("logs_first", [True, False])
+def test_log_calls_that_count_something_else_do_not_number_a_line_of_steps(console, lines, logs_first):
+    def log():
+        scalars.sink.log(_scope, Source.TRAINER, 2048, {"rollout/ep_rew_mean": 21.5})
+
+    if logs_first:
+        log()
+    for iteration in (11, 12):
+        with otel_rl.step(iteration):
+            pass
+    if not logs_first:
+        log()
+    console.write()
+    assert lines[0].startswith("steps 11-12 | reward 21.5 | ")
+
+
 def test_nothing_waits_nothing_is_written(console, lines):
     console.write()
     assert lines == []
 
 
 def test_only_the_leading_process_writes(console, lines, monkeypatch):
-    monkeypatch.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False))
+    monkeypatch.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False, algorithm=""))
     monkeypatch.setattr(console_steps.process_identity, "settled", lambda: True)
     scalars.sink.log(_scope, Source.TRAINER, 1, {"loss": 1})
     console.write()
@@ -115,7 +131,7 @@ def test_only_the_leading_process_writes(console, lines, monkeypatch):
 
 def test_what_was_recorded_before_the_process_knew_that_it_leads_is_written_then(console, lines, monkeypatch):
     with monkeypatch.context() as unknown:
-        unknown.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False))
+        unknown.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False, algorithm=""))
         unknown.setattr(console_steps.process_identity, "settled", lambda: False)
         scalars.sink.log(_scope, Source.TRAINER, 1, {"loss": 1})
         console.write()

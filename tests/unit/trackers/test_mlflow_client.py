@@ -130,6 +130,24 @@ class TestAnswers:
         answer = client.scalars.export([logged(1, loss=1.0)])
         assert "http address" in destination.fix(answer.reason)
 
+    @pytest.mark.parametrize(
+        "url",
+        ["http://me:hunter2", "http://[::1:hunter2", "http://me:hunter2@[::1:5000", "http://me:hunter2/x@host:5000"],
+    )
+    def test_a_malformed_address_is_not_shown(self, client, monkeypatch, url):
+        target = server.configured({"MLFLOW_TRACKING_URI": url})
+        monkeypatch.setattr(client.scalars._api, "server", target)
+
+        answer = client.scalars.export([logged(1, loss=1.0)])
+        assert "hunter2" not in f"{answer.reason} {target.shown}"
+        assert "http address" in destination.fix(answer.reason)
+
+    @pytest.mark.parametrize(
+        "url", ["http://[::1]:5000/x", "https://host", "http://me:p[w]@host:5000", "http://h_1:80"]
+    )
+    def test_an_address_that_can_be_asked_is(self, url):
+        assert server.configured({"MLFLOW_TRACKING_URI": url}).url == url
+
     def test_nobody_listens(self, mlflow, client):
         mlflow.stop()
         assert client.scalars.export([logged(1, loss=1.0)]).is_outage

@@ -107,11 +107,35 @@ class TestWhen:
         run = Run()
         open_trackers.note("wandb", run)
         take_steps(1)
-        open_trackers.closing("wandb")
+        open_trackers.closing("wandb", run)
         take_steps(2)
         watched.write()
 
         assert [values["otel_rl/step"] for values, _, _ in run.logged] == [1]
+
+    def test_of_two_open_runs_the_first_has_the_whole_series_until_it_is_closed(self, watched):
+        first, second = Run(), Run()
+        for number in (1, 2):
+            open_trackers.note("wandb", first)
+            open_trackers.note("wandb", second)
+            take_steps(number)
+            watched.write()
+            open_trackers.closing("wandb", Run())
+        open_trackers.closing("wandb", first)
+        open_trackers.note("wandb", second)
+        take_steps(3)
+        watched.write()
+
+        assert [values["otel_rl/step"] for values, _, _ in first.logged] == [1, 2]
+        assert [values["otel_rl/step"] for values, _, _ in second.logged] == [3]
+
+    @pytest.mark.parametrize(("name", "value"), [("_is_finished", True), ("file_writer", None)])
+    def test_a_run_that_has_ended_without_a_word_gives_way(self, watched, name, value):
+        first, second = Run(), Run()
+        open_trackers.note("wandb", first)
+        setattr(first, name, value)
+        open_trackers.note("wandb", second)
+        assert open_trackers.find("wandb") is second
 
     def test_a_tracker_that_fails_is_given_up_and_the_program_does_not_notice(self, watched):
         run = Run()

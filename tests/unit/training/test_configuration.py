@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -84,6 +86,7 @@ def test_a_data_class_is_read_by_field_without_what_it_hides(recorded):
         ("password", 12345678),
         ("db_passwd", "abc"),
         ("authorization", "Bearer abc"),
+        ("cookies.sid", "abc"),
         ("credentials", ["user", "word"]),
     ],
 )
@@ -129,6 +132,46 @@ def test_secrets_inside_of_a_value_are_removed(recorded, value, shown):
     (body,) = recorded_bodies(recorded)
     assert body["setting"].startswith(shown)
     assert "abc" not in body["setting"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (["--password", "abc", "--lr", "1"], '["--password", "***", "--lr", "1"]'),
+        (["--password", 12345678, "--steps", 10], '["--password", "***", "--steps", 10]'),
+        (["--api-key abc"], '["--api-key ***"]'),
+        ([["train.py", "--api-key", "abc"]], '[["train.py", "--api-key", "***"]]'),
+        ([{"name": "password", "value": "abc"}], '[{"name": "password", "value": "***"}]'),
+        ([{"Name": "API_KEY", "Value": {"a": "abc"}}], '[{"Name": "API_KEY", "Value": "***"}]'),
+        ([["x-api-key", "abc"], ["accept", "json"]], '[["x-api-key", "***"], ["accept", "json"]]'),
+    ],
+)
+def test_secrets_in_lists_of_arguments_and_in_pairs_are_removed(recorded, value, shown):
+    record_configuration("test", {"setting": value})
+
+    assert recorded_bodies(recorded) == [{"setting": shown}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["q_proj", "k_proj", 1, 2.5, None, True],
+        [{"name": "lr", "value": 1e-05}, {"name": "password", "value": None}],
+        ["--max_tokens", "512", "--seed", "-1"],
+        [["a", "b"], [0.9, 0.999]],
+    ],
+)
+def test_lists_without_secrets_stay(recorded, value):
+    record_configuration("test", {"setting": value})
+
+    assert recorded_bodies(recorded) == [{"setting": json.dumps(value)}]
+
+
+def test_long_lists_do_not_hold_an_io_thread_up(recorded):
+    since = time.monotonic()
+    for piece in ("a:", "--x ", "//", "[", "a", "a1B", '{"a":'):
+        configuration._shown("setting", [piece * 5_000] * 1_000)
+    assert time.monotonic() - since < 5
 
 
 def test_only_what_has_changed_is_recorded_again(recorded):

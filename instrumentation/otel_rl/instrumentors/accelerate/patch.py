@@ -6,9 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import spans
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard
 from otel_rl.training import guessed_steps, steps, systems
+from otel_rl.training.logged_values import step_number
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import in_phase
 
@@ -53,11 +55,17 @@ def _log_begins(
     token = sink.begin_call(Source.ACCELERATE)
     with guard("accelerate.log"):
         if accelerator.is_main_process:
-            # Programs number their log calls as they like, by epochs too: the step that we know goes first.
-            known = steps.where().iteration
-            given = step if type(step) is int else None
-            sink.log(scope, Source.ACCELERATE, given if known is None else known, values)
+            sink.log(scope, Source.ACCELERATE, _placed(step_number(step)), values)
     return token
+
+
+def _placed(given: int | None) -> int | None:
+    """Return the step of a log call: the one that somebody tells, else the one that was given, else the guessed one."""
+    position = steps.where()
+    known, loop = position.iteration, position.loop
+    # Programs may number their log calls by epochs. Guessed steps count from 1, also after a resume.
+    is_guessed = loop is not None and loop.source == LoopSource.GUESSED
+    return given if known is None or (is_guessed and given is not None) else known
 
 
 def _log_ended(token: Token[object], _: Any, __: BaseException | None) -> None:

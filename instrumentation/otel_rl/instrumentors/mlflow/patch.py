@@ -24,7 +24,7 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     """Patch the client, which the functions of ``mlflow`` use too."""
     patches.observe(module, "MlflowClient.log_metric", begin=_metric_begins, end=tracker.end, required=True)
     patches.observe(module, "MlflowClient.log_batch", begin=_batch_begins, end=tracker.end, required=True)
-    patches.observe(module, "MlflowClient.set_terminated", before=lambda *_, **__: open_trackers.closing("mlflow"))
+    patches.observe(module, "MlflowClient.set_terminated", before=_terminates)
     patches.observe(module, "MlflowClient.log_param", before=_parameter, required=True)
 
 
@@ -79,9 +79,14 @@ def _parameter(
 
 def _note(client: Any, run_id: str) -> None:
     # Each call of MLflow's functions makes a client; the run is what stays.
-    known = open_trackers.find("mlflow")
-    if known is None or known[1] != run_id:
+    if open_trackers.find("mlflow") is None:
         open_trackers.note("mlflow", (client, run_id))
+
+
+def _terminates(_: Any, run_id: str, *__: Any, **___: Any) -> None:
+    known = open_trackers.find("mlflow")
+    if known is not None and known[1] == run_id:
+        open_trackers.closing("mlflow", known)
 
 
 def _given(step: Any) -> Any:

@@ -21,7 +21,7 @@ def patch_run(module: ModuleType, patches: Patches) -> None:
     """Patch the run."""
     patches.observe(module, "Run.log", begin=_log_begins, end=tracker.end, required=True)
     patches.observe(module, "Run.__init__", after=_made, required=True)
-    patches.observe(module, "Run.finish", before=lambda *_, **__: open_trackers.closing("trackio"))
+    patches.observe(module, "Run.finish", before=lambda run, *_, **__: open_trackers.closing("trackio", run))
 
 
 def _log_begins(run: Any, metrics: Any, step: Any = None) -> Token[object] | None:

@@ -24,7 +24,7 @@ def patch_run(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Run._log", begin=_log_begins, end=tracker.end, required=True)
     patches.observe(module, "Run.__init__", after=_made, required=True)
     patches.observe(module, "Run._config_callback", before=_configuration_changes)
-    patches.observe(module, "Run.finish", before=lambda *_, **__: open_trackers.closing("wandb"))
+    patches.observe(module, "Run.finish", before=lambda run, *_, **__: open_trackers.closing("wandb", run))
 
 
 def _log_begins(run: Any, data: Any, step: Any = None, *_: Any, **__: Any) -> Token[object] | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 
-#: Beginning of our keys in a run that the program logs to as well.
-PREFIX = "otel_rl/"
 #: Most characters of a key (``MAX_ENTITY_KEY_LENGTH`` of mlflow 3.17).
 LONGEST = 250
 #: Most keys of which the name is remembered; the names of further ones may clash with each other.

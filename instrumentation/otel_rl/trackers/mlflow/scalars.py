@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.pipeline.otlp_answer import ACCEPTED, OtlpAnswer, Outcome
 from otel_rl.process import process_identity
+from otel_rl.trackers.keys import PREFIX
 from otel_rl.trackers.mlflow import parameters
 from otel_rl.trackers.mlflow.api import refusal
-from otel_rl.trackers.mlflow.names import PREFIX, Names
+from otel_rl.trackers.mlflow.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

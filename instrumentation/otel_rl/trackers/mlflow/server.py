@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from otel_rl.core import addresses
 
@@ -55,6 +56,9 @@ def configured(environ: Mapping[str, str]) -> TrackingServer:
         problem = f"{TRACKING_URI} is not set"
     elif not url.lower().startswith(("http://", "https://")):
         problem = f"{TRACKING_URI}={addresses.without_credentials(url)} is no server"
+    elif not _has_host(url):
+        # What is a password in it nobody can tell.
+        problem = f"{TRACKING_URI} is no valid address"
     user, password, token = value(USERNAME), value(PASSWORD), value(TOKEN)
     headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
     if workspace := value(WORKSPACE):
@@ -70,6 +74,14 @@ def configured(environ: Mapping[str, str]) -> TrackingServer:
         certificate=value(CLIENT_CERTIFICATE) or None,
         problem=problem,
     )
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(addresses.without_credentials(url))
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def run_id() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.health.durations import PHASES
 from otel_rl.semconv import attributes
-from otel_rl.trackers.mlflow.names import PREFIX
+from otel_rl.trackers.keys import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core import clock
 from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
+from otel_rl.trackers.keys import PREFIX
 from otel_rl.trackers.mlflow import following
-from otel_rl.trackers.mlflow.names import PREFIX, Names
+from otel_rl.trackers.mlflow.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
