@@ -71,6 +71,10 @@ class OpenEpisode:
         if value is not None:
             self.gain += value
 
+    def take_success(self, said: Any) -> None:
+        """Note whether the environment says that its task is done; an answer on a device is left alone."""
+        self.success = truth(said)
+
     def end_if(self, *reasons: Any) -> None:
         """End it where one of ``reasons``, of Python or NumPy, is true."""
         if any(truth(reason) for reason in reasons):
@@ -145,9 +149,16 @@ class _Counts:
         self.lock = threading.RLock()
 
 
+class _OpenEpisodes(dict[int, OpenEpisode]):
+    """Pickled as an empty dictionary: a class of the program that is pickled by value takes its wrapped step along."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ()
+
+
 _counts = _Counts()
 #: By the id of their environment.
-open_episodes: dict[int, OpenEpisode] = {}
+open_episodes: dict[int, OpenEpisode] = _OpenEpisodes()
 
 
 def is_followed() -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import io
 import pickle
+import threading
 from itertools import pairwise
 
 import gymnasium as gym
@@ -223,3 +225,41 @@ def test_environments_are_pickled_as_before(counted):
     play(env, 2)
     assert pickle.loads(pickle.dumps(env)).place == 2  # noqa: S301 - our own bytes
     assert not [name for name in vars(env) if "otel" in name]
+
+
+class _Modules(pickle.Unpickler):
+    """Notes the modules that a pickle needs."""
+
+    def __init__(self, pickled):
+        super().__init__(io.BytesIO(pickled))
+        self.needed = set()
+
+    def find_class(self, module, name):
+        self.needed.add(module.partition(".")[0])
+        return super().find_class(module, name)
+
+
+def test_a_class_that_is_pickled_by_value_takes_nothing_of_ours_along(counted):
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Locked(Corridor):
+        lock = threading.Lock()
+
+    class Local(gym.Env):
+        observation_space, action_space = Corridor.observation_space, Corridor.action_space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, 2.0, False, False, {"is_success": True}
+
+    locked, env = Locked(), Local()
+    play(locked, 1)
+    play(env, 2)
+    assert counted.steps == {"Locked": 1, "Local": 2}
+    modules = _Modules(cloudpickle.dumps(Local))
+    copy = modules.load()
+    assert "otel_rl" not in modules.needed
+    assert copy().step(0) == (0, 2.0, False, False, {"is_success": True})

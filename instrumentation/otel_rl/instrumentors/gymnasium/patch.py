@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
-from otel_rl.telemetry.attribute_values import truth
 from otel_rl.training import environments
 
 if TYPE_CHECKING:
@@ -19,6 +18,20 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _STEP, _RESET = guard("gymnasium.step"), guard("gymnasium.reset")
+
+
+class _Failed:
+    """Handles an error of ours in a step; pickled as what ignores it, without us."""
+
+    __slots__ = ()
+
+    def __call__(self, error: Exception) -> None:
+        _STEP.handle(error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, ({}, "get")
+
+
 #: Classes whose ``step`` is ours.
 _followed: set[type] = set()
 
@@ -64,8 +77,12 @@ def _reset(patches: Patches, base: type, environment: Any) -> None:
 
 
 def _counted(owner: type, original: Function) -> Function:
-    """Return the step of the class ``owner`` with what it adds to the open episode; all in one frame, which is hot."""
-    find, failed, success = environments.open_episodes.get, _STEP.handle, environments.SUCCESS
+    """Return the step of the class ``owner`` with what it adds to the open episode; all in one frame, which is hot.
+
+    cloudpickle takes a class of ``__main__`` by value, and this function with it. So the function refers to no global
+    of this module, and what it closes over is pickled without us: a copy only calls the original.
+    """
+    find, failed, success = environments.open_episodes.get, _Failed(), environments.SUCCESS
 
     @functools.wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +98,7 @@ def _counted(owner: type, original: Function) -> Function:
             else:
                 episode.add_reward(reward)
             if success in info:
-                episode.success = truth(info[success])
+                episode.take_success(info[success])
             if terminated is not False or truncated is not False:
                 episode.end_if(terminated, truncated)
         except Exception as ours:  # noqa: BLE001 - counted
