@@ -50,8 +50,15 @@ def is_listed_here() -> bool:
     return process_identity.current().rank in (None, 0)
 
 
+def is_remote(path: str) -> bool:
+    """Return whether ``path`` is an address (``s3://bucket/name``), of which this machine's files say nothing."""
+    return "://" in path
+
+
 def size_of(path: str) -> int | None:
     """Return the size in bytes of a file, or of the files in a folder; None where it cannot be read."""
+    if is_remote(path):
+        return None
     try:
         if not os.path.isdir(path):  # noqa: PTH112 - no object per file
             return os.stat(path).st_size  # noqa: PTH116
@@ -68,14 +75,15 @@ def size_of(path: str) -> int | None:
 
 
 def add(path: str, file_format: str, size: int | None, seconds: float, at: Moment) -> None:
-    """Record a checkpoint at ``path`` that has been saved ``at`` a moment, and look for it at the end."""
-    path = os.path.abspath(path)  # noqa: PTH100 - the program may change its directory
-    saved = _Saved(next(_numbers), path, _file_at(path))
-    _saved.append(saved)
-    lifecycle.before_shutdown(check)
+    """Record a checkpoint at ``path`` that has been saved ``at`` a moment; look for it at the end, if it is a file."""
+    own_number = next(_numbers)
+    if not is_remote(path):
+        path = os.path.abspath(path)  # noqa: PTH100 - the program may change its directory
+        _saved.append(_Saved(own_number, path, _file_at(path)))
+        lifecycle.before_shutdown(check)
     here = steps.where()
     attributes = {
-        names.RL_CHECKPOINT_NUMBER: saved.number,
+        names.RL_CHECKPOINT_NUMBER: own_number,
         names.RL_CHECKPOINT_NAME: Path(path).name,
         names.RL_CHECKPOINT_FORMAT: file_format,
         names.RL_CHECKPOINT_SIZE: size,
