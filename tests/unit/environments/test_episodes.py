@@ -7,6 +7,7 @@ import io
 import pickle
 import threading
 from itertools import pairwise
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 
 import otel_rl
 from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor
+from otel_rl.telemetry import drops
 from otel_rl.training import environments
+from otel_rl.training.vector_episodes import UNREADABLE
 
 CARTPOLE = "CartPole-v1"
 
@@ -164,6 +167,67 @@ def test_vectors_that_step_elsewhere_are_counted_by_their_results(counted, mode)
     assert len(theirs) > 4
     # In a step after an end an environment only resets; the last ends may have had none yet.
     assert 200 - len(theirs) <= counted.steps[name] <= 200 - len(theirs) + 2
+
+
+class Results(gym.vector.VectorEnv):
+    """A vector of two environments that gives what it is told to, as those do that run on a device."""
+
+    num_envs, metadata = 2, {"autoreset_mode": SimpleNamespace(value="SameStep")}
+
+    def __init__(self, *results):
+        self.results = results
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return None, {}
+
+    def step(self, actions):
+        return None, *self.results, {}
+
+
+class OnDevice:
+    """Stands for an array on a device, which nobody may read."""
+
+    def _read(self, *_, **__):
+        raise AssertionError("read")
+
+    __array__ = __or__ = __ror__ = __and__ = __rand__ = __invert__ = __bool__ = __float__ = __iter__ = _read
+
+
+def _unreadable():
+    return drops.snapshot().get(("metrics", UNREADABLE), 0)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_vector_whose_results_are_on_a_device_is_not_followed_and_counted_once(counted, place):
+    before, results = _unreadable(), [np.ones(2), np.array([False, True]), np.zeros(2, bool)]
+    vector = Results(*results)
+    vector.reset()
+    vector.step(None)
+    vector.results = [*results[:place], OnDevice(), *results[place + 1 :]]
+    for _ in range(3):
+        vector.step(None)
+    vector.reset()
+    vector.step(None)
+    assert _unreadable() == before + 1
+    assert counted.steps == {"Results": 2}
+    assert counted.episodes("Results") == [(1.0, 1)]
+
+
+def test_results_of_a_vector_may_be_lists(counted):
+    before, vector = _unreadable(), Results([1.0, 2.0], [False, True], [False, np.False_])
+    vector.reset()
+    vector.step(None)
+    assert _unreadable() == before
+    assert counted.episodes("Results") == [(2.0, 1)]
+
+
+@pytest.mark.parametrize("rewards", [[OnDevice(), 1.0], np.ones((2, 1)), np.array([None, None])])
+def test_results_that_are_no_number_for_each_environment_are_not_followed(counted, rewards):
+    before, vector = _unreadable(), Results(rewards, np.zeros(2, bool), np.zeros(2, bool))
+    vector.reset()
+    vector.step(None)
+    assert (_unreadable(), counted.steps) == (before + 1, {"Results": 0})
 
 
 def test_a_step_of_the_training_has_the_episodes_that_ended_in_it(counted, recorded):

@@ -64,4 +64,4 @@ def _stepped(result: Any, vector: Any, *_: Any, **__: Any) -> None:
     episodes = _vectors.get(vector)
     if episodes is not None:
         _, rewards, terminated, truncated, info = result
-        episodes.add(rewards, terminated | truncated, partial(success_of, info))
+        episodes.add(rewards, terminated, partial(success_of, info), truncated=truncated)
