@@ -140,8 +140,8 @@ class _Counts:
         self.vectors: WeakSet[VectorEpisodes] = WeakSet()
         #: Steps of episodes that have ended, by environment.
         self.steps: dict[str, int] = {}
-        #: Steps when the last training step ended, and when that was.
-        self.last = (0, time.monotonic())
+        #: Steps when the last training step ended, and when that was; at first when an environment was first reset.
+        self.last: tuple[int, float] | None = None
         #: False in a process that steps environments for another one, which counts them.
         self.is_followed = True
         self.is_observed = False
@@ -229,7 +229,8 @@ def count_episode(name: str, gain: float, length: int, success: bool | None) -> 
 
 
 def _step_closing(step: steps.Step) -> None:
-    now, before = time.monotonic(), _counts.last
+    now = time.monotonic()
+    before = _counts.last or (0, now)
     done = sum(_steps_by_name().values())
     _counts.last = (done, now)
     with _counts.lock:
@@ -263,6 +264,8 @@ def _together(parts: Sequence[_Sums]) -> dict[str, float]:
 
 def _observe() -> None:
     steps.contributors.add(_step_closing)
+    if _counts.last is None:
+        _counts.last = (0, time.monotonic())
     if _counts.is_observed:
         return
     _counts.is_observed = True

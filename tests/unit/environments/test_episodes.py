@@ -247,6 +247,22 @@ def test_a_step_of_the_training_has_the_episodes_that_ended_in_it(counted, recor
     assert (second["environment/return_mean"], second["environment/success_rate"]) == (6.0, 1.0)
 
 
+def test_the_first_rate_is_since_the_first_reset(counted, recorded, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(environments, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    environments._forget()
+    # The program loads a model first.
+    clock.now = 1000.0
+    env = Corridor()
+    env.reset()
+    with otel_rl.step(1):
+        env.step(0)
+        env.step(0)
+        clock.now = 1002.0
+    [event] = recorded.events("rl.step")
+    assert event.body["environment/steps_per_second"] == 1.0
+
+
 def test_episodes_of_an_evaluation_are_told_apart(counted, recorded):
     with otel_rl.step(1):
         play(Corridor(), 3)
