@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import pickle
 import threading
+import weakref
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import otel_rl
-from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor
+from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor, followed
 from otel_rl.telemetry import drops
 from otel_rl.training import environments
 from otel_rl.training.vector_episodes import UNREADABLE
@@ -343,3 +345,56 @@ def test_a_class_that_is_pickled_by_value_takes_nothing_of_ours_along(counted):
     copy = modules.load()
     assert "otel_rl" not in modules.needed
     assert copy().step(0) == (0, 2.0, False, False, {"is_success": True})
+
+
+def test_a_class_that_nobody_refers_to_any_more_is_gone(counted):
+    def one():
+        class OfOneEnvironment(Corridor):
+            def step(self, action):
+                return super().step(action)
+
+        env = OfOneEnvironment()
+        play(env, 2)
+        return weakref.ref(type(env))
+
+    kind = one()
+    gc.collect()
+    assert kind() is None
+    assert counted.steps == {"OfOneEnvironment": 2}
+
+
+def test_only_so_many_classes_are_followed_and_the_others_counted_once(counted, monkeypatch):
+    monkeypatch.setattr(followed, "MOST", 1)
+    before = drops.snapshot().get(("metrics", followed.LIMIT), 0)
+    env, other = Corridor(), LongerCorridor()
+    for _ in range(2):
+        play(env, 1)
+        play(other, 1)
+    assert counted.steps == {"Corridor": 2}
+    assert drops.snapshot()["metrics", followed.LIMIT] == before + 1
+
+
+def test_a_step_that_somebody_else_has_wrapped_stays_and_counts_once(counted):
+    class Patched(Corridor):
+        def step(self, action):
+            return super().step(action)
+
+    original = vars(Patched)["step"]
+    play(Patched(), 1)
+    ours = vars(Patched)["step"]
+
+    @functools.wraps(ours)
+    def theirs(*args, **kwargs):
+        return ours(*args, **kwargs)
+
+    Patched.step = theirs
+    GymnasiumInstrumentor().uninstrument()
+    assert vars(Patched)["step"] is theirs
+    GymnasiumInstrumentor().instrument()
+    play(Patched(), 1)
+    assert counted.steps == {"Patched": 2}
+    Patched.step = ours
+    play(Patched(), 1)
+    GymnasiumInstrumentor().uninstrument()
+    assert vars(Patched)["step"] is original
+    GymnasiumInstrumentor().instrument()

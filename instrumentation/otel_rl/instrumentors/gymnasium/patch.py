@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
+from otel_rl.instrumentors.gymnasium.followed import FollowedClasses
 from otel_rl.training import environments
 
 if TYPE_CHECKING:
@@ -32,13 +33,9 @@ class _Failed:
         return getattr, ({}, "get")
 
 
-#: Classes whose ``step`` is ours.
-_followed: set[type] = set()
-
-
 def patch_core(module: ModuleType, patches: Patches) -> None:
     """Follow each class of environments from its first reset on, which calls that of the base class."""
-    patches.on_restore(_followed.clear)
+    patches.on_restore(_followed.restore)
     patches.replace(module, "Env.reset", partial(_resetting, patches, module.Env), required=True)
 
 
@@ -70,10 +67,8 @@ def _reset(patches: Patches, base: type, environment: Any) -> None:
     owner = next((kind for kind in type(environment).__mro__ if "step" in vars(kind)), base)
     if owner is base or not environments.is_followed():
         return
-    if owner not in _followed:
-        _followed.add(owner)
-        patches.replace(owner, "step", partial(_counted, owner))
-    environments.began(environment, owner)
+    if _followed.follow(owner, patches):
+        environments.began(environment, owner)
 
 
 def _counted(owner: type, original: Function) -> Function:
@@ -106,3 +101,6 @@ def _counted(owner: type, original: Function) -> Function:
         return result
 
     return step
+
+
+_followed = FollowedClasses(_counted)
