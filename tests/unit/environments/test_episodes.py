@@ -398,3 +398,26 @@ def test_a_step_that_somebody_else_has_wrapped_stays_and_counts_once(counted):
     GymnasiumInstrumentor().uninstrument()
     assert vars(Patched)["step"] is original
     GymnasiumInstrumentor().instrument()
+
+
+def test_a_class_of_vectors_that_is_pickled_by_value_takes_nothing_of_ours_along(counted):
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Vector(gym.vector.VectorEnv):
+        num_envs, metadata = 1, {"autoreset_mode": None}
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return None, {}
+
+        def step(self, actions):
+            return None, [1.0], [False], [False], {}
+
+    vector = Vector()
+    vector.reset()
+    vector.step(None)
+    assert counted.steps == {"Vector": 1}
+    modules = _Modules(cloudpickle.dumps(Vector))
+    copy = modules.load()
+    assert "otel_rl" not in modules.needed
+    assert copy().step(None) == (None, [1.0], [False], [False], {})

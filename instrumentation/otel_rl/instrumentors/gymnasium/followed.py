@@ -13,6 +13,7 @@ from otel_rl.telemetry import drops
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_rl.core.guard import guard
     from otel_rl.instrumentors.patching import Patches
 
     Function = Callable[..., Any]
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
 MOST = 256
 #: Reason for which others are not, among the drops.
 LIMIT = "environment_class_limit"
+
+
+class Failed:
+    """Handles an error of ours in a step; pickled as what ignores it, without us."""
+
+    __slots__ = ("_guard",)
+
+    def __init__(self, site: guard) -> None:
+        self._guard = site
+
+    def __call__(self, error: Exception) -> None:
+        """Count it."""
+        self._guard.handle(error)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, ({}, "get")
 
 
 class FollowedClasses:

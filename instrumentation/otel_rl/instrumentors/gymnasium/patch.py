@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
-from otel_rl.instrumentors.gymnasium.followed import FollowedClasses
+from otel_rl.instrumentors.gymnasium.followed import Failed, FollowedClasses
 from otel_rl.training import environments
 
 if TYPE_CHECKING:
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _STEP, _RESET = guard("gymnasium.step"), guard("gymnasium.reset")
-
-
-class _Failed:
-    """Handles an error of ours in a step; pickled as what ignores it, without us."""
-
-    __slots__ = ()
-
-    def __call__(self, error: Exception) -> None:
-        _STEP.handle(error)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, ({}, "get")
 
 
 def patch_core(module: ModuleType, patches: Patches) -> None:
@@ -77,7 +65,7 @@ def _counted(owner: type, original: Function) -> Function:
     cloudpickle takes a class of ``__main__`` by value, and this function with it. So the function refers to no global
     of this module, and what it closes over is pickled without us: a copy only calls the original.
     """
-    find, failed, success = environments.open_episodes.get, _Failed(), environments.SUCCESS
+    find, failed, success = environments.open_episodes.get, Failed(_STEP), environments.SUCCESS
 
     @functools.wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -103,4 +91,5 @@ def _counted(owner: type, original: Function) -> Function:
     return step
 
 
+#: Classes whose ``step`` is ours.
 _followed = FollowedClasses(_counted)
