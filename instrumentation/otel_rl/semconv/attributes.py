@@ -1075,11 +1075,11 @@ class RlCheckpointStateValues:
     """Known values of `rl.checkpoint.state`."""
 
     KEPT: Final = "kept"
-    """It is still there."""
+    """It is still there, also under another name in its folder."""
     OVERWRITTEN: Final = "overwritten"
     """A later checkpoint has its place."""
     DELETED: Final = "deleted"
-    """It is no longer there."""
+    """It is no longer in its folder: moved or deleted."""
 
 
 class RlCudaMemoryStateValues:

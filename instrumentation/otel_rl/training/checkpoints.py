@@ -172,7 +172,9 @@ class Transfer:
         """Add it to the checkpoints of the run."""
         if self.path is not None and saved_checkpoints.is_listed_here():
             size = saved_checkpoints.size_of(self.path)
-            saved_checkpoints.add(self.path, self._format, self.nested if size is None else size, seconds, now)
+            saved_checkpoints.add(
+                self.path, self._format, (self.nested or None) if size is None else size, seconds, now
+            )
 
 
 class Staging:

@@ -71,6 +71,10 @@ class OpenEpisode:
         if value is not None:
             self.gain += value
 
+    def take_success(self, said: Any) -> None:
+        """Note whether the environment says that its task is done; an answer on a device is left alone."""
+        self.success = truth(said)
+
     def end_if(self, *reasons: Any) -> None:
         """End it where one of ``reasons``, of Python or NumPy, is true."""
         if any(truth(reason) for reason in reasons):
@@ -136,8 +140,8 @@ class _Counts:
         self.vectors: WeakSet[VectorEpisodes] = WeakSet()
         #: Steps of episodes that have ended, by environment.
         self.steps: dict[str, int] = {}
-        #: Steps when the last training step ended, and when that was.
-        self.last = (0, time.monotonic())
+        #: Steps when the last training step ended, and when that was; at first when an environment was first reset.
+        self.last: tuple[int, float] | None = None
         #: False in a process that steps environments for another one, which counts them.
         self.is_followed = True
         self.is_observed = False
@@ -145,9 +149,16 @@ class _Counts:
         self.lock = threading.RLock()
 
 
+class _OpenEpisodes(dict[int, OpenEpisode]):
+    """Pickled as an empty dictionary: a class of the program that is pickled by value takes its wrapped step along."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ()
+
+
 _counts = _Counts()
 #: By the id of their environment.
-open_episodes: dict[int, OpenEpisode] = {}
+open_episodes: dict[int, OpenEpisode] = _OpenEpisodes()
 
 
 def is_followed() -> bool:
@@ -218,7 +229,8 @@ def count_episode(name: str, gain: float, length: int, success: bool | None) -> 
 
 
 def _step_closing(step: steps.Step) -> None:
-    now, before = time.monotonic(), _counts.last
+    now = time.monotonic()
+    before = _counts.last or (0, now)
     done = sum(_steps_by_name().values())
     _counts.last = (done, now)
     with _counts.lock:
@@ -252,6 +264,8 @@ def _together(parts: Sequence[_Sums]) -> dict[str, float]:
 
 def _observe() -> None:
     steps.contributors.add(_step_closing)
+    if _counts.last is None:
+        _counts.last = (0, time.monotonic())
     if _counts.is_observed:
         return
     _counts.is_observed = True

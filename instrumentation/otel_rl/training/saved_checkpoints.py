@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,8 @@ _MOST_FILES = 4096
 class _Saved(NamedTuple):
     number: int
     path: str
+    #: Device and inode, by which it is found under another name; None where they cannot be read.
+    file: tuple[int, int] | None
 
 
 _saved: deque[_Saved] = deque(maxlen=MOST)
@@ -48,8 +50,15 @@ def is_listed_here() -> bool:
     return process_identity.current().rank in (None, 0)
 
 
+def is_remote(path: str) -> bool:
+    """Return whether ``path`` is an address (``s3://bucket/name``), of which this machine's files say nothing."""
+    return "://" in path
+
+
 def size_of(path: str) -> int | None:
     """Return the size in bytes of a file, or of the files in a folder; None where it cannot be read."""
+    if is_remote(path):
+        return None
     try:
         if not os.path.isdir(path):  # noqa: PTH112 - no object per file
             return os.stat(path).st_size  # noqa: PTH116
@@ -66,14 +75,15 @@ def size_of(path: str) -> int | None:
 
 
 def add(path: str, file_format: str, size: int | None, seconds: float, at: Moment) -> None:
-    """Record a checkpoint at ``path`` that has been saved ``at`` a moment, and look for it at the end."""
-    path = os.path.abspath(path)  # noqa: PTH100 - the program may change its directory
-    saved = _Saved(next(_numbers), path)
-    _saved.append(saved)
-    lifecycle.before_shutdown(check)
+    """Record a checkpoint at ``path`` that has been saved ``at`` a moment; look for it at the end, if it is a file."""
+    own_number = next(_numbers)
+    if not is_remote(path):
+        path = os.path.abspath(path)  # noqa: PTH100 - the program may change its directory
+        _saved.append(_Saved(own_number, path, _file_at(path)))
+        lifecycle.before_shutdown(check)
     here = steps.where()
     attributes = {
-        names.RL_CHECKPOINT_NUMBER: saved.number,
+        names.RL_CHECKPOINT_NUMBER: own_number,
         names.RL_CHECKPOINT_NAME: Path(path).name,
         names.RL_CHECKPOINT_FORMAT: file_format,
         names.RL_CHECKPOINT_SIZE: size,
@@ -96,19 +106,72 @@ def best(path: Any, metric: Any, value: Any) -> None:
         _best[names.RL_CHECKPOINT_BEST_VALUE] = number(value)
 
 
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file or folder; None where it is not there."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - no object per file
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class _Look:
+    """A look for the latest checkpoints, from the last one on; programs rename what they have written whole."""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+        self._paths: set[str] = set()
+        #: Where the latest checkpoint of each file was saved; a system gives the inode of a deleted one away again.
+        self._files: dict[tuple[int, int], str] = {}
+        #: Inodes in the folders that have been listed.
+        self._listed: dict[str, set[int]] = {}
+
+    def state_of(self, saved: _Saved) -> str:
+        """Return what has become of a checkpoint that is older than those before."""
+        is_first, there = saved.path not in self._paths, _file_at(saved.path)
+        self._paths.add(saved.path)
+        file = saved.file
+        later = self._files.get(file) if file is not None else None
+        if file is not None and later is None:
+            self._files[file] = saved.path
+        if is_first and there is not None:
+            return State.KEPT
+        if later == saved.path:
+            return State.OVERWRITTEN
+        if file is not None and later is None and file != there and self._is_beside(saved.path, file):
+            return State.KEPT
+        return State.OVERWRITTEN if there is not None else State.DELETED
+
+    def _is_beside(self, path: str, file: tuple[int, int]) -> bool:
+        """Return whether the folder has the file under another name."""
+        folder = os.path.dirname(path)  # noqa: PTH120 - as the others
+        if folder not in self._listed:
+            self._listed[folder] = self._inodes_in(folder)
+        of_folder = _file_at(folder)
+        return of_folder is not None and of_folder[0] == file[0] and file[1] in self._listed[folder]
+
+    def _inodes_in(self, folder: str) -> set[int]:
+        inodes: set[int] = set()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in islice(entries, _MOST_FILES):
+                    if time.monotonic() > self._until:
+                        break
+                    inodes.add(entry.inode())
+        except OSError:
+            pass
+        return inodes
+
+
 def check() -> None:
     """Record which of the latest checkpoints are still there; the latest ones first, for as long as that may take."""
     until = time.monotonic() + _LONGEST_CHECK
+    look = _Look(until)
     states: dict[int, str] = {}
-    seen: set[str] = set()
     for saved in reversed(_saved):
         if time.monotonic() > until:
             break
-        if saved.path in seen:
-            states[saved.number] = State.OVERWRITTEN
-        else:
-            seen.add(saved.path)
-            states[saved.number] = State.KEPT if os.path.exists(saved.path) else State.DELETED  # noqa: PTH110
+        states[saved.number] = look.state_of(saved)
     body = {names.RL_CHECKPOINT_NUMBER: list(states), names.RL_CHECKPOINT_STATE: list(states.values())}
     _scope.event(events.RL_CHECKPOINT_CHECKED, body=body, attributes=_best)
     _saved.clear()

@@ -11,6 +11,7 @@ import torch.distributed.checkpoint as dcp
 from unit.checkpoints.test_saves_and_loads import _counted
 
 import otel_rl
+from otel_rl.training import saved_checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -49,6 +50,22 @@ def test_writers_in_threads_of_their_own_belong_to_the_save(saves, tmp_path):
     dcp.save(state, storage_writer=writer)
     assert len(saves.events("rl.checkpoint.saved")) == 1
     assert _counted(saves) == {("save", "distributed"): 1}
+
+
+def test_of_a_checkpoint_on_another_machine_no_size_and_no_end_is_known(saves, state, tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    from torch.distributed.checkpoint._fsspec_filesystem import FsspecWriter
+
+    monkeypatch.chdir(tmp_path)
+    with otel_rl.step(1):
+        dcp.save(state, checkpoint_id="memory://run/1", storage_writer=FsspecWriter("memory://run/1"))
+    assert saves.span("rl.checkpoint")
+    [event] = saves.events("rl.checkpoint.saved")
+    assert event.attributes["rl.checkpoint.name"] == "1"
+    assert event.attributes.get("rl.checkpoint.size", 1) > 0
+    saved_checkpoints.check()
+    [checked] = saves.events("rl.checkpoint.checked")
+    assert checked.body["rl.checkpoint.number"] == []
 
 
 def test_a_load_is_one_phase(saves, state, tmp_path):

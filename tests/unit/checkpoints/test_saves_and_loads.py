@@ -166,6 +166,30 @@ def test_the_end_says_which_checkpoints_are_kept_overwritten_and_deleted(saves, 
     assert event.attributes["rl.checkpoint.best.value"] == 0.5
 
 
+def _states(recorded):
+    saved_checkpoints.check()
+    [event] = recorded.events("rl.checkpoint.checked")
+    return [state for _, state in sorted(zip(*event.body.values(), strict=True))]
+
+
+def test_checkpoints_that_are_written_under_another_name_and_renamed_are_kept(saves, state, tmp_path):
+    for number in range(3):
+        torch.save(state, tmp_path / "new.tmp")
+        torch.save(state, tmp_path / "new.tmp")
+        (tmp_path / "new.tmp").replace(tmp_path / f"{number}.pt")
+    assert _states(saves) == ["overwritten", "kept"] * 3
+
+
+def test_of_a_renamed_checkpoint_that_another_one_replaced_only_the_last_is_there(saves, state, tmp_path):
+    for _ in range(2):
+        torch.save(state, tmp_path / "new.tmp")
+        (tmp_path / "new.tmp").replace(tmp_path / "last.pt")
+    torch.save(state, tmp_path / "moved.pt")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "moved.pt").replace(tmp_path / "elsewhere" / "moved.pt")
+    assert _states(saves) == ["deleted", "kept", "deleted"]
+
+
 def test_only_the_latest_checkpoints_are_looked_for(saves, monkeypatch):
     monkeypatch.setattr(saved_checkpoints, "_LONGEST_CHECK", 60)
     for number in range(saved_checkpoints.MOST + 3):

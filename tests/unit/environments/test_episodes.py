@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import io
 import pickle
+import threading
+import weakref
 from itertools import pairwise
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
 import otel_rl
-from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor
+from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor, followed
+from otel_rl.telemetry import drops
 from otel_rl.training import environments
+from otel_rl.training.vector_episodes import UNREADABLE
 
 CARTPOLE = "CartPole-v1"
 
@@ -164,6 +171,67 @@ def test_vectors_that_step_elsewhere_are_counted_by_their_results(counted, mode)
     assert 200 - len(theirs) <= counted.steps[name] <= 200 - len(theirs) + 2
 
 
+class Results(gym.vector.VectorEnv):
+    """A vector of two environments that gives what it is told to, as those do that run on a device."""
+
+    num_envs, metadata = 2, {"autoreset_mode": SimpleNamespace(value="SameStep")}
+
+    def __init__(self, *results):
+        self.results = results
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return None, {}
+
+    def step(self, actions):
+        return None, *self.results, {}
+
+
+class OnDevice:
+    """Stands for an array on a device, which nobody may read."""
+
+    def _read(self, *_, **__):
+        raise AssertionError("read")
+
+    __array__ = __or__ = __ror__ = __and__ = __rand__ = __invert__ = __bool__ = __float__ = __iter__ = _read
+
+
+def _unreadable():
+    return drops.snapshot().get(("metrics", UNREADABLE), 0)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_vector_whose_results_are_on_a_device_is_not_followed_and_counted_once(counted, place):
+    before, results = _unreadable(), [np.ones(2), np.array([False, True]), np.zeros(2, bool)]
+    vector = Results(*results)
+    vector.reset()
+    vector.step(None)
+    vector.results = [*results[:place], OnDevice(), *results[place + 1 :]]
+    for _ in range(3):
+        vector.step(None)
+    vector.reset()
+    vector.step(None)
+    assert _unreadable() == before + 1
+    assert counted.steps == {"Results": 2}
+    assert counted.episodes("Results") == [(1.0, 1)]
+
+
+def test_results_of_a_vector_may_be_lists(counted):
+    before, vector = _unreadable(), Results([1.0, 2.0], [False, True], [False, np.False_])
+    vector.reset()
+    vector.step(None)
+    assert _unreadable() == before
+    assert counted.episodes("Results") == [(2.0, 1)]
+
+
+@pytest.mark.parametrize("rewards", [[OnDevice(), 1.0], np.ones((2, 1)), np.array([None, None])])
+def test_results_that_are_no_number_for_each_environment_are_not_followed(counted, rewards):
+    before, vector = _unreadable(), Results(rewards, np.zeros(2, bool), np.zeros(2, bool))
+    vector.reset()
+    vector.step(None)
+    assert (_unreadable(), counted.steps) == (before + 1, {"Results": 0})
+
+
 def test_a_step_of_the_training_has_the_episodes_that_ended_in_it(counted, recorded):
     for iteration in (1, 2):
         with otel_rl.step(iteration):
@@ -179,6 +247,22 @@ def test_a_step_of_the_training_has_the_episodes_that_ended_in_it(counted, recor
     }
     assert first["environment/steps_per_second"] > 0
     assert (second["environment/return_mean"], second["environment/success_rate"]) == (6.0, 1.0)
+
+
+def test_the_first_rate_is_since_the_first_reset(counted, recorded, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(environments, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    environments._forget()
+    # The program loads a model first.
+    clock.now = 1000.0
+    env = Corridor()
+    env.reset()
+    with otel_rl.step(1):
+        env.step(0)
+        env.step(0)
+        clock.now = 1002.0
+    [event] = recorded.events("rl.step")
+    assert event.body["environment/steps_per_second"] == 1.0
 
 
 def test_episodes_of_an_evaluation_are_told_apart(counted, recorded):
@@ -223,3 +307,117 @@ def test_environments_are_pickled_as_before(counted):
     play(env, 2)
     assert pickle.loads(pickle.dumps(env)).place == 2  # noqa: S301 - our own bytes
     assert not [name for name in vars(env) if "otel" in name]
+
+
+class _Modules(pickle.Unpickler):
+    """Notes the modules that a pickle needs."""
+
+    def __init__(self, pickled):
+        super().__init__(io.BytesIO(pickled))
+        self.needed = set()
+
+    def find_class(self, module, name):
+        self.needed.add(module.partition(".")[0])
+        return super().find_class(module, name)
+
+
+def test_a_class_that_is_pickled_by_value_takes_nothing_of_ours_along(counted):
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Locked(Corridor):
+        lock = threading.Lock()
+
+    class Local(gym.Env):
+        observation_space, action_space = Corridor.observation_space, Corridor.action_space
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return 0, {}
+
+        def step(self, action):
+            return 0, 2.0, False, False, {"is_success": True}
+
+    locked, env = Locked(), Local()
+    play(locked, 1)
+    play(env, 2)
+    assert counted.steps == {"Locked": 1, "Local": 2}
+    modules = _Modules(cloudpickle.dumps(Local))
+    copy = modules.load()
+    assert "otel_rl" not in modules.needed
+    assert copy().step(0) == (0, 2.0, False, False, {"is_success": True})
+
+
+def test_a_class_that_nobody_refers_to_any_more_is_gone(counted):
+    def one():
+        class OfOneEnvironment(Corridor):
+            def step(self, action):
+                return super().step(action)
+
+        env = OfOneEnvironment()
+        play(env, 2)
+        return weakref.ref(type(env))
+
+    kind = one()
+    gc.collect()
+    assert kind() is None
+    assert counted.steps == {"OfOneEnvironment": 2}
+
+
+def test_only_so_many_classes_are_followed_and_the_others_counted_once(counted, monkeypatch):
+    monkeypatch.setattr(followed, "MOST", 1)
+    before = drops.snapshot().get(("metrics", followed.LIMIT), 0)
+    env, other = Corridor(), LongerCorridor()
+    for _ in range(2):
+        play(env, 1)
+        play(other, 1)
+    assert counted.steps == {"Corridor": 2}
+    assert drops.snapshot()["metrics", followed.LIMIT] == before + 1
+
+
+def test_a_step_that_somebody_else_has_wrapped_stays_and_counts_once(counted):
+    class Patched(Corridor):
+        def step(self, action):
+            return super().step(action)
+
+    original = vars(Patched)["step"]
+    play(Patched(), 1)
+    ours = vars(Patched)["step"]
+
+    @functools.wraps(ours)
+    def theirs(*args, **kwargs):
+        return ours(*args, **kwargs)
+
+    Patched.step = theirs
+    GymnasiumInstrumentor().uninstrument()
+    assert vars(Patched)["step"] is theirs
+    GymnasiumInstrumentor().instrument()
+    play(Patched(), 1)
+    assert counted.steps == {"Patched": 2}
+    Patched.step = ours
+    play(Patched(), 1)
+    GymnasiumInstrumentor().uninstrument()
+    assert vars(Patched)["step"] is original
+    GymnasiumInstrumentor().instrument()
+
+
+def test_a_class_of_vectors_that_is_pickled_by_value_takes_nothing_of_ours_along(counted):
+    cloudpickle = pytest.importorskip("cloudpickle")
+
+    class Vector(gym.vector.VectorEnv):
+        num_envs, metadata = 1, {"autoreset_mode": None}
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return None, {}
+
+        def step(self, actions):
+            return None, [1.0], [False], [False], {}
+
+    vector = Vector()
+    vector.reset()
+    vector.step(None)
+    assert counted.steps == {"Vector": 1}
+    modules = _Modules(cloudpickle.dumps(Vector))
+    copy = modules.load()
+    assert "otel_rl" not in modules.needed
+    assert copy().step(None) == (None, [1.0], [False], [False], {})

@@ -40,7 +40,7 @@ def _run(folder: Path, *, ends: bool = True, ranks: int = 1) -> Path:
 def test_checkpoints_have_a_row_each_the_latest_first(tmp_path: Path) -> None:
     text = _page(tmp_path, _run(tmp_path)).texts["checkpoints"]
     _has(text, "300 checkpoint-300 trainer 3 MiB 1.5 s kept 200 checkpoint-200 trainer 2 MiB 1 s kept eval_loss 0.25")
-    _has(text, "100 checkpoint-100 trainer 1 MiB 0.5 s deleted", "3 checkpoints saved, 2 kept at the end")
+    _has(text, "100 checkpoint-100 trainer 1 MiB 0.5 s moved or deleted", "3 checkpoints saved, 2 kept at the end")
 
 
 def test_of_a_killed_run_it_is_not_said_what_became_of_them(tmp_path: Path) -> None:

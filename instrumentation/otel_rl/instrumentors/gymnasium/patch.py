@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
-from otel_rl.telemetry.attribute_values import truth
+from otel_rl.instrumentors.gymnasium.followed import Failed, FollowedClasses
 from otel_rl.training import environments
 
 if TYPE_CHECKING:
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _STEP, _RESET = guard("gymnasium.step"), guard("gymnasium.reset")
-#: Classes whose ``step`` is ours.
-_followed: set[type] = set()
 
 
 def patch_core(module: ModuleType, patches: Patches) -> None:
     """Follow each class of environments from its first reset on, which calls that of the base class."""
-    patches.on_restore(_followed.clear)
+    patches.on_restore(_followed.restore)
     patches.replace(module, "Env.reset", partial(_resetting, patches, module.Env), required=True)
 
 
@@ -57,15 +55,17 @@ def _reset(patches: Patches, base: type, environment: Any) -> None:
     owner = next((kind for kind in type(environment).__mro__ if "step" in vars(kind)), base)
     if owner is base or not environments.is_followed():
         return
-    if owner not in _followed:
-        _followed.add(owner)
-        patches.replace(owner, "step", partial(_counted, owner))
-    environments.began(environment, owner)
+    if _followed.follow(owner, patches):
+        environments.began(environment, owner)
 
 
 def _counted(owner: type, original: Function) -> Function:
-    """Return the step of the class ``owner`` with what it adds to the open episode; all in one frame, which is hot."""
-    find, failed, success = environments.open_episodes.get, _STEP.handle, environments.SUCCESS
+    """Return the step of the class ``owner`` with what it adds to the open episode; all in one frame, which is hot.
+
+    cloudpickle takes a class of ``__main__`` by value, and this function with it. So the function refers to no global
+    of this module, and what it closes over is pickled without us: a copy only calls the original.
+    """
+    find, failed, success = environments.open_episodes.get, Failed(_STEP), environments.SUCCESS
 
     @functools.wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -81,7 +81,7 @@ def _counted(owner: type, original: Function) -> Function:
             else:
                 episode.add_reward(reward)
             if success in info:
-                episode.success = truth(info[success])
+                episode.take_success(info[success])
             if terminated is not False or truncated is not False:
                 episode.end_if(terminated, truncated)
         except Exception as ours:  # noqa: BLE001 - counted
@@ -89,3 +89,7 @@ def _counted(owner: type, original: Function) -> Function:
         return result
 
     return step
+
+
+#: Classes whose ``step`` is ours.
+_followed = FollowedClasses(_counted)

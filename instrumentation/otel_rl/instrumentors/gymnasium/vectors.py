@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from otel_rl.core.guard import guard
+from otel_rl.instrumentors.gymnasium.followed import Failed, FollowedClasses
 from otel_rl.training import environments
 from otel_rl.training.vector_episodes import VectorEpisodes, success_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
 
-_vectors: WeakKeyDictionary[Any, VectorEpisodes] = WeakKeyDictionary()
-#: Classes whose ``step`` is ours.
-_followed: set[type] = set()
+    Function = Callable[..., Any]
+
+
+class _Episodes(VectorEpisodes):
+    """Those of a vector of Gymnasium."""
+
+    __slots__ = ()
+
+    def add_step(self, result: Any) -> None:
+        """Take in what a step returned."""
+        _, rewards, terminated, truncated, info = result
+        self.add(rewards, terminated, partial(success_of, info), truncated=truncated)
+
+
+class _Vectors(WeakKeyDictionary[Any, _Episodes]):
+    """Pickled as an empty dictionary, with the step of a class that is pickled by value."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ()
+
+
+_vectors = _Vectors()
 #: The step after the end of an episode only resets; gymnasium 1.0 knows no other mode, and does not name it.
 _NEXT_STEP = (None, "NextStep")
 
 
 def patch_vector_env(module: ModuleType, patches: Patches) -> None:
     """Follow vectors that are one environment of their own, as that of CartPole: from the first reset on."""
-    patches.on_restore(_followed.clear)
+    patches.on_restore(_followed.restore)
     patches.on_restore(_vectors.clear)
     patches.observe(module, "VectorEnv.reset", before=partial(_reset_begins, patches, module.VectorEnv))
 
@@ -43,10 +66,8 @@ def _reset_begins(patches: Patches, base: type, vector: Any, *_: Any, **__: Any)
     owner = next((one for one in type(vector).__mro__ if "step" in vars(one)), base)
     if owner is base or not environments.is_followed():
         return
-    if owner not in _followed:
-        _followed.add(owner)
-        patches.observe(owner, "step", after=_stepped)
-    _vector_begins(vector)
+    if _followed.follow(owner, patches):
+        _vector_begins(vector)
 
 
 def _vector_begins(vector: Any, *_: Any, **__: Any) -> None:
@@ -57,11 +78,32 @@ def _vector_begins(vector: Any, *_: Any, **__: Any) -> None:
         episodes.begin()
         return
     mode = getattr((vector.metadata or {}).get("autoreset_mode"), "value", None)
-    _vectors[vector] = VectorEpisodes(environments.name_of(vector), vector.num_envs, skips_reset=mode in _NEXT_STEP)
+    _vectors[vector] = _Episodes(environments.name_of(vector), vector.num_envs, skips_reset=mode in _NEXT_STEP)
 
 
 def _stepped(result: Any, vector: Any, *_: Any, **__: Any) -> None:
     episodes = _vectors.get(vector)
     if episodes is not None:
-        _, rewards, terminated, truncated, info = result
-        episodes.add(rewards, terminated | truncated, partial(success_of, info))
+        episodes.add_step(result)
+
+
+def _counted(_: type, original: Function) -> Function:
+    """Return a step with what it adds to the open episodes; pickled without us, as that of a single environment."""
+    find, failed = _vectors.get, Failed(guard("gymnasium.vector_step"))
+
+    @functools.wraps(original)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            episodes = find(args[0])
+            if episodes is not None:
+                episodes.add_step(result)
+        except Exception as ours:  # noqa: BLE001 - counted
+            failed(ours)
+        return result
+
+    return step
+
+
+#: Classes whose ``step`` is ours.
+_followed = FollowedClasses(_counted)

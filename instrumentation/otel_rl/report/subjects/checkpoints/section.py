@@ -8,11 +8,15 @@ from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.subjects.checkpoints.aggregate import Checkpoints
+from otel_rl.semconv.attributes import RlCheckpointStateValues as State
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.checkpoints.aggregate import Checkpoint
+
+#: States in words: of what is not there it is not known whether it was moved.
+_STATES = {State.DELETED: "moved or deleted"}
 
 
 def build(collected: Collected, _charts: Charts) -> Section:
@@ -43,7 +47,7 @@ def _row(checkpoint: Checkpoint, *, several: bool) -> list[Value]:
         Value(checkpoint.file_format),
         Value(human.UNKNOWN) if size is None else Value(human.size(size), size),
         seconds_cell(checkpoint.seconds),
-        Value(checkpoint.state or human.UNKNOWN),
+        Value(_STATES.get(checkpoint.state or "", checkpoint.state) or human.UNKNOWN),
         Value(checkpoint.best),
     ]
     return [*row, Value(checkpoint.who)] if several else row
