@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
 from otel_rl.semconv import attributes as names
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from otel_rl.semconv.definitions import MetricDefinition
-    from otel_rl.training.vector_episodes import VectorEpisodes
 
     Observations = Iterator[tuple[float, dict[str, Any]]]
 
@@ -37,6 +36,16 @@ WINDOW = 100
 _NUMBERS = (float, int)
 #: Key of an environment's information that says whether its task is done.
 SUCCESS = "is_success"
+
+
+class _Vector(Protocol):
+    """Environments that are stepped together."""
+
+    name: str
+
+    @property
+    def open_steps(self) -> int:
+        """Return the steps of their open episodes."""
 
 
 class _Episode(NamedTuple):
@@ -137,7 +146,7 @@ class _Counts:
         #: What keeps these ids up to date.
         self.references: dict[int, ref[Any]] = {}
         self.tallies: dict[tuple[str, bool], _Tally] = {}
-        self.vectors: WeakSet[VectorEpisodes] = WeakSet()
+        self.vectors: WeakSet[_Vector] = WeakSet()
         #: Steps of episodes that have ended, by environment.
         self.steps: dict[str, int] = {}
         #: Steps when the last training step ended, and when that was; at first when an environment was first reset.
@@ -214,7 +223,7 @@ def ended(name: str, episode: _Episode) -> None:
     add_steps(name, episode.length)
 
 
-def follow_vector(vector: VectorEpisodes) -> None:
+def follow_vector(vector: _Vector) -> None:
     """Count the steps of environments that are stepped together, for as long as ``vector`` lives."""
     _observe()
     _counts.vectors.add(vector)

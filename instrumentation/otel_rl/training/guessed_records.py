@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     #: A part of a step, such as a forward pass, that is over: what it is, when it began and ended.
     TimedPart = tuple[SpanDefinition, Moment, Moment]
 
-#: Spans per step of each kind of part; the histogram has all.
-SPANS_PER_STEP = 3
+#: Spans per step of each kind of part; the histogram has all. No phase is around them: what has no span here is
+#: outside of all phases to who adds them up.
+SPANS_PER_STEP = 32
 #: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and the rules for keys of
 #: trainers say nothing about a loop of any kind.
 _PREFIX = "torch/"

@@ -36,6 +36,8 @@ _SHOWN = {
     "figure": "image",
     "dataframe": "table",
 }
+#: Reasons why something that was logged is not recorded that are no loss: a tracker shows it, or the user hides it.
+LEFT_OUT_BY_CHOICE = frozenset({*_SHOWN.values(), "array", "text", "hidden"})
 _PLAIN, _NAMES = frozenset({float, int, str, bool, type(None)}), frozenset({str})
 #: OTLP carries whole numbers of 64 bit.
 _INTEGERS = 1 << 63

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 SYSTEM = "stable_baselines3"
+#: The mean entropy of the policy times -1 (`PPO.train`, `A2C.train`); the same key of others is the entropy itself.
+_NEGATIVE_ENTROPY = "train/entropy_loss"
 scope = Scope("stable_baselines3")
 _vectors: WeakKeyDictionary[Any, VectorEpisodes] = WeakKeyDictionary()
 
@@ -63,6 +65,8 @@ def _identify(algorithm: Any, *_: Any, **__: Any) -> None:
 def _log(logger: Any, step: int = 0, *_: Any, **__: Any) -> None:
     # Images, videos and histograms are none of our business.
     values = {key: value for key, value in logger.name_to_value.items() if _is_scalar(value)}
+    if _NEGATIVE_ENTROPY in values:
+        values["entropy"] = -values.pop(_NEGATIVE_ENTROPY)
     if values:
         sink.log(scope, Source.TRAINER, step, values)
 

@@ -28,7 +28,9 @@ def build(collected: Collected, _charts: Charts) -> Section:
     table = _dropped(collected)
     unreadable = sentences.unreadable(collected.reader.problems)
     if table.rows:
-        section.blocks.append(PageBlock("Dropped", "Items that a process could not deliver.", table))
+        section.blocks.append(
+            PageBlock("Dropped", "Items that a process did not record or could not deliver, by reason.", table)
+        )
     if unreadable:
         section.blocks.append(PageBlock("Not read", unreadable, text="\n".join(collected.reader.problems.errors)))
     left_out = [f"{remark}." for remark in collected.reader.source.remarks]
