@@ -253,10 +253,10 @@ def test_a_validation_that_turns_gradients_off_inside_of_its_loop_is_no_part_of_
     found = names_of(recorded)
     assert (found.count("rl.data_wait"), found.count("rl.evaluate")) == (10, 2)
     assert {name for event in recorded.events("rl.step") for name in event.body} == {
-        "learning_rate",
-        "batch_size",
-        "samples_per_second",
-        "loss",
+        "torch/learning_rate",
+        "torch/batch_size",
+        "torch/samples_per_second",
+        "torch/loss",
     }
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
+#: It is being imported: nothing here imports it.
+torch: Any = sys.modules.get("torch")
 scope = Scope("torch_training")
 guesses = GuessedSteps(scope, readings)
 _SITE = guard("torch_training")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
+#: It is being imported: nothing here imports it.
+torch: Any = sys.modules.get("torch")
 #: Where the tokens of a batch are, as Transformers names them.
 _TOKENS = "input_ids"
 #: Dimensions of a batch of tokens: samples, and places.
