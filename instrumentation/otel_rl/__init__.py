@@ -473,7 +473,7 @@ def phase(name: str) -> _DecoratingOperation:
 
     Args:
         name: ``sample``, ``reward``, ``train``, ``sync`` or one of their parts: ``generate``, ``log_probs``,
-            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``weight_sync``.
+            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``load``, ``weight_sync``.
 
     Raises:
         TypeError: for ``@otel_rl.phase`` without parentheses (also with telemetry off).
@@ -792,6 +792,7 @@ _PHASES = (
     "data_wait",
     "checkpoint",
     "evaluate",
+    "load",
     "weight_sync",
 )
 
