@@ -473,7 +473,8 @@ def phase(name: str) -> _DecoratingOperation:
 
     Args:
         name: ``sample``, ``reward``, ``train``, ``sync`` or one of their parts: ``generate``, ``log_probs``,
-            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``load``, ``weight_sync``.
+            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``load``, ``evaluate``,
+            ``weight_sync``.
 
     Raises:
         TypeError: for ``@otel_rl.phase`` without parentheses (also with telemetry off).
