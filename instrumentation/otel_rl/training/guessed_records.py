@@ -10,7 +10,6 @@ from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.training import step_sampling
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Mo
     if not step.take_span(definition.type, SPANS_PER_STEP):
         return
     if step.thinned:
-        drops.count(Signal.TRACES, step_sampling.THINNED)
+        drops.count(Signal.TRACES, step.thinned)
         return
     values: dict[str, Any] = {
         names.RL_PHASE: definition.type.removeprefix("rl."),

@@ -74,6 +74,8 @@ class StepCosts:
         self._warmed_up: CpuSums | None = None
         #: The next reading is that of a single step.
         self._is_of_one = True
+        #: Whether the latest step was guessed.
+        self.is_guessed = False
 
     @property
     def share(self) -> float | None:
@@ -92,7 +94,8 @@ class StepCosts:
         """Put what was spent since the previous step on the span of ``step``."""
         self._steps += 1
         last = self._last
-        if last is not None and step.loop.source == LoopSource.GUESSED and time.perf_counter() < last.wall + APART:
+        self.is_guessed = step.loop.source == LoopSource.GUESSED
+        if last is not None and self.is_guessed and time.perf_counter() < last.wall + APART:
             # Its span gets nothing: the next reading is of several steps.
             self._is_of_one = False
             return
@@ -133,3 +136,8 @@ def excessive_share() -> float | None:
     """Return the share of the time from step to step where it is above :data:`WARNING_SHARE`, else None."""
     share = _costs.share
     return share if share is not None and share > WARNING_SHARE else None
+
+
+def is_of_guessed_steps() -> bool:
+    """Return whether the latest step was guessed."""
+    return _costs.is_guessed

@@ -81,8 +81,8 @@ class Step(PhaseDurations):
         self.is_completed = True
         #: Its end in ns since the epoch.
         self.end_time: int | None = None
-        #: It is not this rank's turn: its step and phase spans are left out unless they fail.
-        self.thinned = False
+        #: Why its step and phase spans are left out unless they fail, such as that it is not this rank's turn.
+        self.thinned = ""
         self._parent = Context()
         self._start_time = begins.wall
         self._token: Token[Context] | None = None
@@ -144,7 +144,8 @@ class Step(PhaseDurations):
 
         The root begins with the wait for the batch, where there was one.
         """
-        self.thinned = not step_sampling.has_its_turn(process_identity.current(), self.iteration)
+        if not step_sampling.has_its_turn(process_identity.current(), self.iteration):
+            self.thinned = step_sampling.RANK_TURN
         self.begin_spans(waiting_since)
         if self.loop.is_current:
             self._token = attach(self.context)
@@ -162,7 +163,7 @@ class Step(PhaseDurations):
         root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
-            drops.count(Signal.TRACES, step_sampling.THINNED)
+            drops.count(Signal.TRACES, self.thinned)
         else:
             self.rank_span = self._start_rank_span()
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.

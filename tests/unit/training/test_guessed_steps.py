@@ -12,11 +12,12 @@ import otel_rl
 from otel_rl.health.curves import Curves
 from otel_rl.health.rule_table import INPUTS
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
 from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.step_sampling import FIRST_STEPS
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
@@ -102,6 +103,41 @@ def test_a_step_says_that_it_is_guessed_on_root_and_rank_span(recordings, loop):
     loop.step(Optimizer(1))
     for name in ("rl.loop", "rl.rank.step"):
         assert recordings.span(name).attributes["rl.loop.source"] == LoopSource.GUESSED
+
+
+def _short_steps(loop, number, optimizer=None, seconds=0.005):
+    optimizer = optimizer or Optimizer(1)
+    for _ in range(number):
+        loop.backward(seconds=seconds)
+        loop.step(optimizer, seconds=seconds)
+
+
+def test_of_many_short_steps_some_have_spans_and_all_are_measured_and_logged(recordings, loop):
+    drops.reset()
+    _short_steps(loop, 200)
+    assert iterations(recordings) == [*range(1, FIRST_STEPS + 1), *range(80, 201, 16)]
+    assert len(of_kind(recordings, "rl.loop")) == len(iterations(recordings))
+    measured = recordings.metrics()
+    assert measured["rl.loop.duration"][0].count == measured["rl.train.steps"][0].value == 200
+    assert len(recordings.events("rl.step")) == 200
+    # A root, a rank's step and two parts of each.
+    assert drops.snapshot()["traces", "short_step"] == (200 - len(iterations(recordings))) * 3
+
+
+def test_a_short_step_in_which_something_was_recorded_has_its_spans(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    loop.backward(seconds=0.005)
+    assert loop.guesses._loop.step.span_context.is_valid
+    loop.step(optimizer, seconds=0.005)
+    assert iterations(recordings)[-1] == 71
+
+
+def test_steps_that_are_long_again_have_spans_all_of_them(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    _short_steps(loop, 40, optimizer, seconds=1)
+    assert iterations(recordings)[-30:] == list(range(81, 111))
 
 
 def test_steps_given_and_known_say_so(recordings):
