@@ -182,6 +182,10 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 test-engines: | $(UV) ## a real vLLM on the CPU in an environment of its own (minutes, 3 GB beside torch); SIZE=quick: 2 minutes
 	$(PYTHON) tests/library_versions.py vllm $(if $(QUICK),--quick)
 
+.PHONY: test-gpu
+test-gpu: $(VENV)/.test ## training programs on a GPU with CUDA: losses, steps, memory (minutes; no part of `make test`)
+	$(PYTEST) tests/gpu
+
 # -- collector and stack --------------------------------------------------------------------------------------------
 
 .PHONY: collector
