@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SPANS_PER_STEP = 32
 #: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and the rules for keys of
 #: trainers say nothing about a loop of any kind.
-_PREFIX = "torch/"
+PREFIX = "torch/"
 
 
 class LoaderSums:
@@ -61,7 +61,7 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     for part in seen.parts:
         _record_part(scope, step, *part)
     # A library that tells its steps has the keys that trainers have.
-    prefix = _PREFIX if step.loop.source == LoopSource.GUESSED else ""
+    prefix = PREFIX if step.loop.source == LoopSource.GUESSED else ""
     values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:

@@ -73,6 +73,8 @@ class Step(PhaseDurations):
         self.started = begins.counter
         #: It begins where the step before it has ended, though it may be opened later.
         self.follows = begins is loop.ended
+        #: Seconds of the wait for its batch that belong to neither this step nor the one before.
+        self.waited = 0.0
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
@@ -155,6 +157,7 @@ class Step(PhaseDurations):
             with _OPENER:
                 opener(self)
         if waiting_since is not None:
+            self.waited = self.started - waiting_since.counter
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def begin_spans(self, waiting_since: Moment | None) -> None:
@@ -245,7 +248,7 @@ class Step(PhaseDurations):
             span = self.scope.start_span(spans.RL_DATA_WAIT, attributes=values, context=context, start_time=since.wall)
             self.scope.end_span(span, None, self._start_time)
         labels = {attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT}
-        self.scope.record(metrics.RL_PHASE_DURATION, self.started - since.counter, labels, self.context)
+        self.scope.record(metrics.RL_PHASE_DURATION, self.waited, labels, self.context)
 
     def close(self, error: BaseException | str | None, at: Moment | None = None) -> None:
         """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""

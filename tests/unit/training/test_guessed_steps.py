@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from itertools import count
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 
 import otel_rl
 from otel_rl.health.curves import Curves
 from otel_rl.health.rule_table import INPUTS
+from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
@@ -44,6 +46,8 @@ def fresh_loops(monkeypatch):
     monkeypatch.setattr(steps, "_numbers", count())
     monkeypatch.setattr(steps, "may_guess", True)
     monkeypatch.setattr(steps, "_last_iteration", None)
+    monkeypatch.setattr(steps, "_begun", WeakSet())
+    monkeypatch.setattr(steps, "_last_begun", None)
     token = steps._mine.set(None)
     yield
     steps._mine.reset(token)
@@ -543,6 +547,38 @@ def test_values_of_a_step_that_a_library_tells_have_the_keys_of_trainers(recordi
     recordings.spans  # noqa: B018 - drains
     body = dict(recordings.events("rl.step")[0].body)
     assert (body["loss"], body["learning_rate"], body["grad_norm"]) == (0.5, 0.1, 2.0)
+
+
+def test_a_value_of_the_program_is_of_the_guessed_step_that_is_open_or_of_the_last_one(recordings, loop, monkeypatch):
+    told = []
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    loop.backward()
+    otel_rl.metric("program/open", 1.0)
+    loop.step(optimizer)
+    recordings.spans  # noqa: B018 - drains
+    monkeypatch.setattr(sink.listeners, "callbacks", [lambda *given: told.append((given[0], given[3]))])
+    otel_rl.metric("program/size", 17.0)
+    otel_rl.metric("program/speed", float("nan"))
+    recordings.spans  # noqa: B018 - drains
+    of_program = [event for event in recordings.events("rl.step") if any(key[:7] == "program" for key in event.body)]
+    assert {key for event in of_program for key in event.body} == {"program/open", "program/size", "program/speed"}
+    assert {event.attributes["rl.loop.iteration"] for event in of_program} == {2}
+    assert {(iteration, steps.loop_in(context)) for iteration, context in told} == {(2, loop.guesses._loop)}
+    points = {point.attributes["rl.trainer.metric.key"]: point for point in recordings.metrics()["rl.trainer.metric"]}
+    assert points["program/size"].value == 17.0
+
+
+def test_other_ranks_and_programs_without_a_step_yet_record_gauges_alone(recordings, loop, monkeypatch):
+    otel_rl.metric("program/early", 1.0)
+    loop.backward()
+    loop.step(Optimizer(1))
+    follower = process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
+    monkeypatch.setattr(process_identity, "_current", follower)
+    otel_rl.metric("program/of rank 1", 1.0)
+    recordings.spans  # noqa: B018 - drains
+    assert not [event for event in recordings.events("rl.step") if any("program" in key for key in event.body)]
 
 
 def test_of_several_backward_passes_no_loss_is_made_up(recordings, loop):
