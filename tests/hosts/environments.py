@@ -96,7 +96,9 @@ def _unpack(suite: Suite, python: Path, folder: Path) -> None:
     _run(python, "-m", "pip", *download, "--dest", folder, requirement)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # since Python 3.11.4
+            tar.extraction_filter = tarfile.data_filter
+        tar.extractall(folder)
     archive.unlink()
     (top,) = folder.iterdir()
     for child in top.iterdir():
