@@ -111,3 +111,18 @@ def test_no_two_modules_import_each_other():
     for module in graph:
         visit(module, ())
     assert circles == []
+
+
+def test_threads_are_started_with_the_function_that_is_taken_before_gevent_can_patch_it():
+    takers = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Import) and "_thread" in {alias.name for alias in node.names})
+        or (isinstance(node, ast.ImportFrom) and node.module == "_thread" and "start_new_thread" in _taken(node))
+    }
+    assert takers == {"core.threads"}
+
+
+def _taken(node: ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}
