@@ -19,6 +19,10 @@ from otel_rl.core.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: The two of ``_thread`` are for modules that may be loaded after gevent has patched it. A greenlet in a thread of ours
+#: does not run, and its hub may wait forever for an import that the program's hub makes at the same time.
+__all__ = ["PeriodicThread", "Wakeup", "allocate_lock", "preparations", "prepare_thread", "start_new_thread"]
+
 #: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
 _PERIODIC_END = 0.5
 #: The CPU raises them in the thread itself; faulthandler must see them.

@@ -217,11 +217,7 @@ def _is_worth_explaining(telemetry: Telemetry) -> bool:
 
 
 def _why_nothing() -> str:
-    waiting = [
-        name.removeprefix("otel_rl_")
-        for name, outcome in _outcomes().items()
-        if outcome["state"] == instrumentor_status.WAITING
-    ]
+    waiting = sum(outcome["state"] == instrumentor_status.WAITING for outcome in _outcomes().values())
     if not waiting:
         return "no library is instrumented, `otel-rl doctor` says why"
     left_out = [
@@ -230,9 +226,9 @@ def _why_nothing() -> str:
         if outcome["state"] in (instrumentor_status.SKIPPED, instrumentor_status.FAILED)
     ]
     return (
-        f"the program imported none of the instrumented libraries ({', '.join(waiting)});"
+        f"the program imported none of the {waiting} instrumented libraries;"
         + (f" not instrumented: {', '.join(left_out)};" if left_out else "")
-        + " otel_rl.step() and otel_rl.rollout() mark a loop of your own"
+        + " `otel-rl doctor` lists them, and otel_rl.step() and otel_rl.rollout() mark a loop of your own"
     )
 
 

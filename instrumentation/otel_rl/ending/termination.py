@@ -10,15 +10,15 @@ A process that does not give the interpreter's lock back ends when it does.
 
 from __future__ import annotations
 
-import _thread
 import faulthandler
 import os
 import signal
 import time
+from _thread import interrupt_main
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from otel_rl.core.threads import Wakeup, prepare_thread
+from otel_rl.core.threads import Wakeup, allocate_lock, prepare_thread, start_new_thread
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TerminationWatch:
         self._end_by_default_action = end_by_default_action
         self._delivered = Wakeup()
         self._never = Wakeup()
-        self._running = _thread.allocate_lock()
+        self._running = allocate_lock()
         self._noticed = False
         self._main_waits = False
         #: Both ends of the pipe; None where the program has closed them, or the process is ending.
@@ -74,7 +74,7 @@ class TerminationWatch:
         os.set_blocking(writing, False)
         self._running.acquire()
         try:
-            _thread.start_new_thread(self._run, (reading,))
+            start_new_thread(self._run, (reading,))
         except RuntimeError:
             self._running.release()
             self._close()
@@ -132,12 +132,12 @@ class TerminationWatch:
     def _end_after_delivery(self) -> None:
         deadline = time.monotonic() + LIMIT
         try:
-            _thread.start_new_thread(self._run_delivery, ())
+            start_new_thread(self._run_delivery, ())
         except RuntimeError:
             self._delivered.set()
         while not self._delivered.wait(_INTERVAL) and time.monotonic() < deadline:
             if not self._main_waits and signal.getsignal(signal.SIGTERM) is self._handler:
-                _thread.interrupt_main(signal.SIGTERM)
+                interrupt_main(signal.SIGTERM)
         self._end_by_default_action()
 
     def _run_delivery(self) -> None:

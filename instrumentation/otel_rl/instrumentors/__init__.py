@@ -11,5 +11,6 @@ What they share:
 ``observing``        hooks around functions, coroutines, generators and async generators
 ``patching``         replacing attributes, and putting them back
 ``summary_writers``  hooks of the ``SummaryWriter`` of torch, and of tensorboardX
+``vector_episodes``  episodes of environments that are stepped together
 ===================  ====================================================================
 """

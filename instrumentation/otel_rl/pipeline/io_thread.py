@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 import time
 
-# Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
-from _thread import allocate_lock, get_ident, start_new_thread
+# Imported by name before the program can patch them.
+from _thread import allocate_lock, get_ident
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
-from otel_rl.core.threads import Wakeup, prepare_thread
+from otel_rl.core.threads import Wakeup, prepare_thread, start_new_thread
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:

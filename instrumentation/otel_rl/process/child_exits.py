@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import functools
 import signal
-
-# By name, before gevent can patch them.
-from _thread import allocate_lock, start_new_thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
+from otel_rl.core.threads import allocate_lock, start_new_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,6 +36,5 @@
 ``trajectory_bodies``  rows of trajectories as bodies of records
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
-``vector_episodes``    the same of environments that are stepped together
 ====================== =================================================================
 """

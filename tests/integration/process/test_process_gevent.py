@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,3 +46,13 @@ def test_output_and_status_are_those_without_us_and_everything_is_recorded(progr
     assert (instrumented.code, instrumented.out, instrumented.err) == (0, plain.out, plain.err)
     assert plain.out.count("job") == 4
     assert programs.store.span_names().count("work") == 5
+
+
+def test_a_program_that_is_patched_first_ends_by_sigterm_after_a_delivery(programs: Programs) -> None:
+    text = "import os, signal, time, otel_rl\nwith otel_rl.step(1): pass\n"
+    text += "os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(10)\nprint('went on')\n"
+
+    done = programs.instrumented(PATCH + text, OTEL_RL_QUIET="1")
+
+    assert (done.code, done.out, done.err) == (-signal.SIGTERM, "", "")
+    assert programs.store.span_names() == ["rl.loop", "rl.rank.step"]

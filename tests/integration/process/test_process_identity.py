@@ -23,7 +23,8 @@ with otel_rl.phase("data_wait"):
 import torch.distributed as dist
 dist.init_process_group("gloo")
 from otel_rl.process import process_identity
-while not process_identity.settled():
+# Where importing torch took longer than to the first export, the identity is frozen, but the ranks still meet.
+while process_identity._meeting or not process_identity.settled():
     time.sleep(0.01)
 for iteration in (1, 2):
     with otel_rl.step(iteration):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,9 +82,12 @@ CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'sum(rang
 def test_a_long_program_of_which_nothing_is_instrumented_is_told_so(programs: Programs, text: str) -> None:
     line = _line(programs, A_WHILE + text)
 
-    assert line.startswith("otel-rl: nothing was recorded: the program imported none of the instrumented libraries (")
-    assert "langchain, mcp, openai, torch_distributed, transformers, trl, vllm" in line
-    assert "otel_rl.step() and otel_rl.rollout() mark a loop of your own" in line
+    assert re.fullmatch(
+        r"otel-rl: nothing was recorded: the program imported none of the \d+ instrumented libraries;.*"
+        r" `otel-rl doctor` lists them, and otel_rl\.step\(\) and otel_rl\.rollout\(\) mark a loop of your own",
+        line,
+    )
+    assert "transformers, trl, vllm" not in line
 
 
 def test_where_all_instrumentors_are_off_doctor_is_named(programs: Programs) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 import otel_rl
 from otel_rl.instrumentors.gymnasium import GymnasiumInstrumentor, followed
+from otel_rl.instrumentors.vector_episodes import UNREADABLE
 from otel_rl.telemetry import drops
 from otel_rl.training import environments
-from otel_rl.training.vector_episodes import UNREADABLE
 
 CARTPOLE = "CartPole-v1"
 

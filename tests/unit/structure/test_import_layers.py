@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,30 @@ def test_no_two_modules_import_each_other():
     for module in graph:
         visit(module, ())
     assert circles == []
+
+
+RECORDING = {room.name for layer in LAYERS for room in layer if room.is_recording}
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if _room(module) in RECORDING])
+def test_a_module_that_may_be_imported_in_any_program_needs_only_what_is_there(module):
+    body = ast.parse(MODULES[module].read_text(encoding="utf-8")).body
+    names = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in body if isinstance(node, ast.ImportFrom) and node.module}
+    there = {*sys.stdlib_module_names, "opentelemetry", "otel_rl"}
+    assert {name.partition(".")[0] for name in names} <= there
+
+
+def test_threads_are_started_with_the_function_that_is_taken_before_gevent_can_patch_it():
+    takers = {
+        module
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Import) and "_thread" in {alias.name for alias in node.names})
+        or (isinstance(node, ast.ImportFrom) and node.module == "_thread" and "start_new_thread" in _taken(node))
+    }
+    assert takers == {"core.threads"}
+
+
+def _taken(node: ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.gymnasium.followed import Failed, FollowedClasses
+from otel_rl.instrumentors.vector_episodes import VectorEpisodes, success_of
 from otel_rl.training import environments
-from otel_rl.training.vector_episodes import VectorEpisodes, success_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from otel_rl.instrumentors.vector_episodes import VectorEpisodes
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope
 from otel_rl.training import environments, systems
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import in_phase
-from otel_rl.training.vector_episodes import VectorEpisodes
 
 if TYPE_CHECKING:
     from types import ModuleType

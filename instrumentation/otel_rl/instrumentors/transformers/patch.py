@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.checkpoints import Transfer
+    from otel_rl.training.phases import PhaseHandle
 
     Hook = Callable[[TrainerLoop, Any], None]
 
@@ -38,8 +39,6 @@ _PHASES = {
     "compute_loss": spans.RL_FORWARD,
     "evaluate": spans.RL_EVALUATE,
     "predict": spans.RL_EVALUATE,
-    "_save_checkpoint": spans.RL_CHECKPOINT,
-    "save_model": spans.RL_CHECKPOINT,
 }
 
 
@@ -64,9 +63,8 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
     patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
     patches.observe(module, "Trainer.compute_loss_context_manager", after=_loss_begins, required=True)
-    # Inside of the phase of the same method.
-    patches.observe(module, "Trainer._save_checkpoint", begin=_saving_begins, end=_saved)
-    patches.observe(module, "Trainer.save_model", begin=_model_saving_begins, end=_saved)
+    patches.observe(module, "Trainer._save_checkpoint", begin=_saving_begins, end=_saved, required=True)
+    patches.observe(module, "Trainer.save_model", begin=_model_saving_begins, end=_saved, required=True)
     for method, phase in _PHASES.items():
         patches.replace(module, f"Trainer.{method}", in_phase(phase, scope), required=True)
 
@@ -136,24 +134,32 @@ def _loss_begins(stack: Any, *_: Any, **__: Any) -> None:
 
 
 class _Saving(NamedTuple):
-    """The trainer saves a checkpoint, or its model."""
+    """The trainer saves a checkpoint, or its model; of ranks that only wait for it there is the phase alone."""
 
     trainer: Any
+    phase: PhaseHandle | None
     transfer: Transfer | None
 
 
 def _saving_begins(trainer: Any, *_: Any, **__: Any) -> _Saving:
     # Its folder is that of the model, which is saved within.
-    return _Saving(trainer, checkpoints.begin(Operation.SAVE, Format.TRAINER))
+    return _saving(trainer, None)
 
 
 def _model_saving_begins(trainer: Any, output_dir: Any = None, *_: Any, **__: Any) -> _Saving:
-    return _Saving(trainer, checkpoints.begin(Operation.SAVE, Format.TRAINER, output_dir or trainer.args.output_dir))
+    return _saving(trainer, output_dir or trainer.args.output_dir)
+
+
+def _saving(trainer: Any, folder: Any) -> _Saving:
+    phase = trainer_loop.current().open(spans.RL_CHECKPOINT, scope)
+    return _Saving(trainer, phase, checkpoints.begin(Operation.SAVE, Format.TRAINER, folder))
 
 
 def _saved(saving: _Saving, _: Any, error: BaseException | None) -> None:
     if saving.transfer is not None:
         saving.transfer.end(error)
+    if saving.phase is not None:
+        saving.phase.end(error)
     trainer = saving.trainer
     saved_checkpoints.best(
         trainer.state.best_model_checkpoint, trainer.args.metric_for_best_model, trainer.state.best_metric

@@ -33,6 +33,8 @@ _FIXES = (
     ("code: 429|code: 5", "it is overloaded or not ready; look at its log"),
     ("CERTIFICATE|certificate|SSL|handshake", f"set {server.SERVER_CERTIFICATE} to the file of its authority"),
     (NO_ANSWER, "it was too slow for the end of the process; OTEL_RL_EXIT_TIMEOUT gives it more seconds"),
+    # The limit of a request during the run, and at its end.
+    ("timed out", "check that `mlflow server` answers there; OTEL_RL_EXIT_TIMEOUT gives it more seconds at the end"),
     ("code: 4", "look at its log"),
 )
 
