@@ -27,6 +27,7 @@ from otel_rl.core import clock
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle, run_span
 from otel_rl.telemetry.attribute_values import number, text
@@ -259,11 +260,18 @@ class ScalarSink:
     ) -> None:
         loop = steps.loop_in(context)
         name = loop.name if loop is not None else None
+        # What the program logs may count otherwise than the steps that are guessed.
+        source = loop.source if loop is not None and loop.source == LoopSource.GUESSED else None
         covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
         scope.event(
             events.RL_STEP,
             body=body,
-            attributes={attributes.RL_LOOP_ITERATION: iteration, attributes.RL_LOOP_NAME: name, **covers},
+            attributes={
+                attributes.RL_LOOP_ITERATION: iteration,
+                attributes.RL_LOOP_NAME: name,
+                attributes.RL_LOOP_SOURCE: source,
+                **covers,
+            },
             context=context,
             timestamp=timestamp,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +98,28 @@ def test_the_verdicts_of_a_recorded_run_are_those_of_its_steps(written: Written)
     alike = [one for one in found if one.code != SLOW]
     assert [one.evidence for one in alike] == [one.evidence for one in live if one.code != SLOW]
     assert "rl.reward takes" in next(one.evidence for one in found if one.code == SLOW)
+
+
+@pytest.mark.parametrize("sick", ["torch/loss", "loss"])
+def test_a_loss_that_is_no_number_is_one_finding_by_guessed_steps_and_by_the_epochs_of_a_program(
+    tmp_path: Path, sick: str
+) -> None:
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    for step in range(1, 61):
+        guessed = {"rl.loop.iteration": step, "rl.loop.source": "guessed"}
+        loss = nan if step > 40 else 0.5
+        writer.event("rl.step", step, body={"torch/loss": loss if sick == "torch/loss" else 0.5}, attributes=guessed)
+        writer.span("rl.rank.step", step, step + 1, guessed)
+        if step % 10 == 0:
+            values = {"loss": loss if sick == "loss" else 0.4}
+            writer.event("rl.step", step + 1, body=values, attributes={"rl.loop.iteration": step // 10})
+    writer.write()
+    found = Written(tmp_path / "run")
+    assert [(one.code, one.metric, one.onset) for one in found.findings().values()] == [
+        (Code.NON_FINITE, sick, 41 if sick == "torch/loss" else 5)
+    ]
+    assert [one.code for one in found.verdicts()].count(Code.NON_FINITE) == 1
+    assert found.verdict(SLOW).severity == State.HEALTHY
 
 
 def test_an_attempt_of_thousands_of_digits_is_taken_for_none(written: Written) -> None:
