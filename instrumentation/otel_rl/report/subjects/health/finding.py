@@ -11,6 +11,7 @@ from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             # The latest attempt is not named.
             of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
-            judged.append(_finding(verdict, ", ".join(filter(None, places))))
+            counts = collected[Scalars].counts(verdict.metric)
+            judged.append(_finding(verdict, counts, ", ".join(filter(None, places))))
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
 
 
@@ -93,10 +95,10 @@ _OF_SOME = {
 _NOUNS = {Code.P7_SLOW_STEP: "step", Code.P6_VALIDATION_COLLAPSE: "evaluation"}
 
 
-def _finding(verdict: Verdict, place: str) -> Finding:
-    since = "" if verdict.onset is None else f" since step {verdict.onset}"
+def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
+    since = "" if verdict.onset is None else f" since {counts} {verdict.onset}"
     if verdict.until is not None and verdict.onset is not None:
-        since = f" from step {verdict.onset} to {verdict.until}"
+        since = f" from {counts} {verdict.onset} to {verdict.until}"
     where = f" ({place})" if place else ""
     return Finding(
         code=verdict.code,
