@@ -15,7 +15,7 @@ from opentelemetry._logs import SeverityNumber
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
-from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.health.verdict import State
@@ -207,7 +207,8 @@ def _phases(step: steps.Step) -> dict[str, float]:
     """Seconds of each phase of the step."""
     phases = {PHASES[name]: seconds for name, seconds in step.totals().items() if name in PHASES}
     others = step.totals_of_kinds()
-    return phases | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
+    kinds = OTHER_PHASES | GUESSED_PARTS if _is_guessed(step.loop) else OTHER_PHASES
+    return phases | {kind: others[kind] for kind in others.keys() & kinds}
 
 
 def _attributes(change: StateChange, loop: str) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.health import live
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
+from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.telemetry import Scope, deferral, lifecycle
+from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import scalars, steps
 from otel_rl.training.guessed_loop import GuessedLoop
 from otel_rl.training.scalars import ScalarSink, Source
@@ -114,6 +116,19 @@ def test_a_loss_that_is_no_number_is_critical_by_guessed_steps_and_by_the_epochs
     assert (found[-1]["rl.health.state"], found[-1]["rl.health.onset_iteration"]) == ("critical", onset)
     assert changed(recorded) == found
     assert gauge(recorded)[Code.NON_FINITE] == 2
+
+
+def test_the_part_of_guessed_steps_that_became_slower_is_named(health, recorded):
+    loop, at = GuessedLoop(), Moment(wall=10**18, counter=0.0)
+    for step in range(1, 61):
+        length = 0.2 if step <= 40 else 1.0
+        loop.begin(step, _scope, at)
+        loop.step.add_duration(spans.RL_FORWARD.type, _scope, length - 0.1)
+        at = Moment(wall=at.wall + int(length * 1e9), counter=at.counter + length)
+        loop.finish(at=at)
+
+    found = changed(recorded, Code.P7_SLOW_STEP)[0]
+    assert "; rl.forward takes 0.9 s of it, 0.1 s before" in found["rl.health.evidence"]
 
 
 def test_the_end_of_it_is_an_event_too(trains, recorded):

@@ -122,6 +122,22 @@ def test_a_loss_that_is_no_number_is_one_finding_by_guessed_steps_and_by_the_epo
     assert found.verdict(SLOW).severity == State.HEALTHY
 
 
+@pytest.mark.parametrize(("source", "cause"), [("guessed", "; rl.forward takes 0.9 s"), ("known", "no phase explains")])
+def test_the_part_of_guessed_steps_that_became_slower_is_named(tmp_path: Path, source: str, cause: str) -> None:
+    """Those of a trainer are in its phases."""
+    writer, at = process(tmp_path / "run", 0, started=STARTED), 1.0
+    for step in range(1, 61):
+        of_step, end = {"rl.loop.iteration": step, "rl.loop.source": source}, at + (0.2 if step <= 40 else 1.0)
+        root = writer.span("rl.loop", at, end, of_step)
+        writer.span("rl.forward", at + 0.1, end, {**of_step, "rl.phase": "forward"}, root)
+        writer.span("rl.rank.step", at, end, of_step, root)
+        at = end
+    writer.write()
+    found = Written(tmp_path / "run").verdict(SLOW)
+    assert found.is_finding
+    assert cause in found.evidence
+
+
 def test_an_attempt_of_thousands_of_digits_is_taken_for_none(written: Written) -> None:
     written.add([{"kl": 0.01}] * 12, attempt=f"1.{'9' * 5000}")
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core import settings
 from otel_rl.health import user_rules
 from otel_rl.health.curves import Curves
-from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State, Verdict, by_weight
@@ -44,7 +44,7 @@ KEPT = 40_000
 _OPEN_STEPS = 1000
 #: Most keys of gauges that are remembered of a process.
 _KEYS = 400
-_PHASES = frozenset({*PHASES.values(), *OTHER_PHASES})
+_PHASES = frozenset({*PHASES.values(), *OTHER_PHASES, *GUESSED_PARTS})
 _STATES = {state.word: state for state in State}
 _NO_RANK = 1 << 31
 
@@ -183,6 +183,8 @@ class HealthReplay:
 
     def _add_step(self, span: Span) -> None:
         phases = self._phases.pop((span.process.key, span.trace_id), {})
+        if span.attributes.get(names.RL_LOOP_SOURCE) != LoopSource.GUESSED:
+            phases = {name: seconds for name, seconds in phases.items() if name not in GUESSED_PARTS}
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
         followed = self._of(span.process, span.attributes)
         if iteration is None or followed is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
-from otel_rl.report.core import thresholds
+from otel_rl.report.core import sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
@@ -39,7 +39,10 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
             counts = collected[Scalars].counts(verdict.metric)
-            judged.append(_finding(verdict, counts, ", ".join(filter(None, places))))
+            finding = _finding(verdict, counts, ", ".join(filter(None, places)))
+            if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
+                finding.evidence.append(sentences.PAUSES)
+            judged.append(finding)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
 
 
