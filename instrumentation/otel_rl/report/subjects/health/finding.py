@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.health.rule_table import RULES
+from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
@@ -54,15 +54,15 @@ def checks(collected: Collected) -> list[Check]:
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
             by_title[verdict.title] = verdict
     program = workload.of(collected)
-    return [_check(verdict, program) for verdict in by_title.values()]
+    return [_check(verdict, program, collected[Scalars].keys) for verdict in by_title.values()]
 
 
-def _check(verdict: Verdict, program: Workload) -> Check:
+def _check(verdict: Verdict, program: Workload, logged: set[str]) -> Check:
     """Return whether a rule had its inputs, and enough of them."""
     what, code = _noun(verdict.title), verdict.code
     codes = (code, *_ALSO.get(code, ()))
     if verdict.lacking:
-        foreign = _foreign(verdict, program)
+        foreign = _foreign(verdict, program) or _of_any_loop(verdict, logged)
         make = Check.not_applicable if foreign else Check.not_recorded
         return make(what, foreign or f"{verdict.evidence}; otel_rl.metric records it", codes)
     if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
@@ -88,6 +88,14 @@ def _foreign(verdict: Verdict, program: Workload) -> str:
     return _OF_SOME.get(verdict.code, "")
 
 
+def _of_any_loop(verdict: Verdict, logged: set[str]) -> str:
+    """Return why a rule does not judge values that guessed steps have; ``""`` where they lack some too."""
+    has_all = all(f"{_GUESSED}{INPUTS[name].keys[0]}" in logged for name in verdict.lacking)
+    return "its limits are those of post-training, and the program has no trainer" if has_all else ""
+
+
+#: Before the keys of guessed steps.
+_GUESSED = "torch/"
 #: Rules on values that every training has.
 _OF_ALL_TRAINING = frozenset({Code.P7_SLOW_STEP, Code.LEARNING_RATE, Code.GRADIENT_NORM, Code.NON_FINITE})
 #: Rules on values that only some trainers have -> why others have none.
