@@ -62,6 +62,17 @@ def test_where_no_step_is_guessed_all_that_is_logged_is_by_steps(tmp_path: Path)
     assert "Reward" in drawn
 
 
+def test_a_trainer_that_ends_the_guessing_counts_the_steps_of_the_page(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    for step in range(1, 7):
+        guessed = {"rl.loop.iteration": step, "rl.loop.source": "guessed"}
+        writer.event("rl.step", step, {"torch/loss": 1 / step}, guessed)
+        writer.event("rl.step", step + 10, {"loss": 1 / step}, {"rl.loop.iteration": step})
+    writer.write()
+    drawn = _drawn(Collected(Reader(find_run(tmp_path / "run", None)), load()).read(lambda _: None))
+    assert drawn["Loss"].model.xaxis[0].axis_label == "step"
+
+
 def test_cards_findings_and_the_result_say_what_they_count(tmp_path: Path) -> None:
     collected = _collected(tmp_path)
     tiles = {tile.name: tile for tile in cards.of_training(collected) if tile.name}

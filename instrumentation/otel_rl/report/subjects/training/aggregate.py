@@ -74,9 +74,11 @@ class Scalars:
         #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
         self._loops: dict[str, int] = {}
         self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
-        self._keys: set[str] = set()
-        #: Keys of which the steps are guessed ones.
+        #: Key -> when it was first logged, in ns since the epoch.
+        self._keys: dict[str, int] = {}
+        #: Keys of which the steps are guessed ones, and when such a step was last logged.
         self._guessed: set[str] = set()
+        self._last_guess = 0
 
     def add_log(self, log: Log) -> None:
         """Take in a record of a trainer's log call; others are ignored."""
@@ -91,10 +93,11 @@ class Scalars:
         for key, value in log.body.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
-            if not self._admit(key):
+            if not self._admit(key, log.time):
                 continue
             if log.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED:
                 self._guessed.add(key)
+                self._last_guess = max(self._last_guess, log.time)
             if value - value != 0:  # NaN and the infinities
                 self.not_finite[key] = self.not_finite.get(key, 0) + 1
             self.logged.add(iteration, (self._stretch(log, iteration, loop, key), loop, key), float(value))
@@ -108,14 +111,15 @@ class Scalars:
             self._last[place] = iteration, restarts
         return log.process.attempt, restarts
 
-    def _admit(self, key: str) -> bool:
+    def _admit(self, key: str, time: int) -> bool:
         if key in self._keys:
+            self._keys[key] = min(self._keys[key], time)
             return True
         if len(self._keys) >= _KEYS:
             if len(self.keys_left_out) < _KEYS:
                 self.keys_left_out.add(key)
             return False
-        self._keys.add(key)
+        self._keys[key] = time
         return True
 
     def add_point(self, point: Point) -> None:
@@ -134,11 +138,14 @@ class Scalars:
     @property
     def keys(self) -> set[str]:
         """Keys that the trainer logged."""
-        return self._keys
+        return set(self._keys)
 
     def counts(self, key: str) -> str:
-        """Return what the numbers of the log calls with this key count: beside guessed steps the program's own."""
-        if not self._guessed or key in self._guessed or key not in self._keys:
+        """Return what the numbers of the log calls with this key count: beside guessed steps the program's own.
+
+        A trainer, with which the guessing ends, counts the steps of the page.
+        """
+        if key in self._guessed or self._keys.get(key, self._last_guess) >= self._last_guess:
             return curves.STEP
         return "timestep" if _TIMESTEPS in self._keys else curves.LOGGED
 
@@ -159,7 +166,7 @@ class Scalars:
 
     def sampled(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return gauges over time that are neither logged nor shown by a panel, in the same two parts."""
-        known = self._keys | GAUGES
+        known = self.keys | GAUGES
         return self._without_panels(kind, {key: curve for key, curve in self._sampled().items() if key not in known})
 
     def _without_panels(self, kind: ProgramKind, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
