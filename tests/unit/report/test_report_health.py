@@ -105,13 +105,15 @@ def test_a_loss_that_is_no_number_is_one_finding_by_guessed_steps_and_by_the_epo
     tmp_path: Path, sick: str
 ) -> None:
     writer = process(tmp_path / "run", 0, started=STARTED)
+    gauge = writer.meter.create_gauge("rl.trainer.metric")
     for step in range(1, 61):
         guessed = {"rl.loop.iteration": step, "rl.loop.source": "guessed"}
         loss = nan if step > 40 else 0.5
         writer.event("rl.step", step, body={"torch/loss": loss if sick == "torch/loss" else 0.5}, attributes=guessed)
         writer.span("rl.rank.step", step, step + 1, guessed)
         if step % 10 == 0:
-            values = {"loss": loss if sick == "loss" else 0.4}
+            values = {"loss": loss if sick == "loss" else 0.4, "grad_norm": 1.0}
+            gauge.set(1.0, {"rl.trainer.metric.key": "grad_norm"})
             writer.event("rl.step", step + 1, body=values, attributes={"rl.loop.iteration": step // 10})
     writer.write()
     found = Written(tmp_path / "run")
@@ -119,7 +121,7 @@ def test_a_loss_that_is_no_number_is_one_finding_by_guessed_steps_and_by_the_epo
         (Code.NON_FINITE, sick, 41 if sick == "torch/loss" else 5)
     ]
     assert [one.code for one in found.verdicts()].count(Code.NON_FINITE) == 1
-    assert found.verdict(SLOW).severity == State.HEALTHY
+    assert (found.verdict(SLOW).severity, found.verdict(Code.GRADIENT_NORM).observed) == (State.HEALTHY, 6)
 
 
 @pytest.mark.parametrize(("source", "cause"), [("guessed", "; rl.forward takes 0.9 s"), ("known", "no phase explains")])

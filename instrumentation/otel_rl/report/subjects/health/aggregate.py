@@ -298,8 +298,8 @@ class HealthReplay:
         return usual or live.threshold in limits.values()
 
 
-def _by_severity(verdict: Verdict) -> tuple[State, bool]:
-    return verdict.severity, not verdict.lacking
+def _by_severity(verdict: Verdict) -> tuple[State, bool, int]:
+    return verdict.severity, not verdict.lacking, verdict.observed
 
 
 def _rank(process: Process) -> int:
