@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export UV
 export OTEL_RL_CACHE_DIR := $(CACHE)
-# With it each process of a test compiles what it imports: 19 s of CPU instead of 10 for TRL.
+# A shell that sets it has each process of the tests compile all that it imports. TRL's imports take 19 s of CPU then, else 10.
 unexport PYTHONDONTWRITEBYTECODE
 
 CONSTRAINTS := tests/constraints/latest.txt
@@ -181,6 +181,10 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 .PHONY: test-engines
 test-engines: | $(UV) ## a real vLLM on the CPU in an environment of its own (minutes, 3 GB beside torch); SIZE=quick: 2 minutes
 	$(PYTHON) tests/library_versions.py vllm $(if $(QUICK),--quick)
+
+.PHONY: test-gpu
+test-gpu: $(VENV)/.test ## training programs on a GPU with CUDA: losses, steps, memory (minutes; no part of `make test`)
+	$(PYTEST) tests/gpu
 
 # -- collector and stack --------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dashboards.lib.queries import PromQuery
 from dashboards.rules.alerts import ENTROPY_LIMIT
 from dashboards.rules.recording import ENTROPY_LEVEL
 from otel_rl.semconv import attributes, metrics
+from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
@@ -27,10 +28,18 @@ def _scalar(
     description: str,
     unit: str,
     *lines: tuple[MetricDefinition, str],
+    guessed: str | None = None,
     log_scale: bool = False,
     empty_when: str | None = None,
 ) -> Cell:
-    queries = [PromQuery(latest(metric), legend=legend, empty_when=empty_when) for metric, legend in lines]
+    """Return a panel of metrics; ``guessed`` is the key of the first one in a loop without a trainer."""
+    values = [latest(metric) for metric, _ in lines]
+    if guessed is not None:
+        key = Match(attributes.RL_TRAINER_METRIC_KEY, f"{PREFIX}{guessed}")
+        values[0] += f" or {latest(metrics.RL_TRAINER_METRIC, where=(key,))}"
+    queries = [
+        PromQuery(value, legend=legend, empty_when=empty_when) for value, (_, legend) in zip(values, lines, strict=True)
+    ]
     return Cell(panels.timeseries(title, description, queries, unit=unit, log_scale=log_scale), width=6)
 
 
@@ -93,14 +102,17 @@ LEARNING = Row(
             "Norm of the gradient before clipping (log scale). Spikes that KL follows: bad batches; at 0: no signal.",
             "short",
             (metrics.RL_TRAIN_GRAD_NORM, "gradient norm"),
+            guessed="grad_norm",
             log_scale=True,
         ),
         _scalar(
             "Loss",
             "Training loss. In policy-gradient methods it says little by itself; a jump or a hole (a value that is not "
-            "finite is left out here, but kept in the step record) says a lot.",
+            "finite is left out here, but kept in the step record) says a lot. In a loop of your own it is "
+            "what backward was called on, unless the loop logs a loss.",
             "short",
             (metrics.RL_TRAIN_LOSS, "loss"),
+            guessed="loss",
         ),
         _scalar(
             "Clipped tokens",
@@ -114,6 +126,7 @@ LEARNING = Row(
             "The schedule as it really runs. Compare with what you meant, above all after a resume.",
             "sci",
             (metrics.RL_TRAIN_LEARNING_RATE, "learning rate"),
+            guessed="learning_rate",
         ),
         Cell(
             panels.timeseries(

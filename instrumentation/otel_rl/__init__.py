@@ -473,7 +473,8 @@ def phase(name: str) -> _DecoratingOperation:
 
     Args:
         name: ``sample``, ``reward``, ``train``, ``sync`` or one of their parts: ``generate``, ``log_probs``,
-            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``evaluate``, ``weight_sync``.
+            ``forward``, ``backward``, ``optimizer``, ``data_wait``, ``checkpoint``, ``load``, ``evaluate``,
+            ``weight_sync``.
 
     Raises:
         TypeError: for ``@otel_rl.phase`` without parentheses (also with telemetry off).
@@ -622,8 +623,8 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
 def metric(key: str, value: float | None) -> None:
     """Record a value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
 
-    The record has the last value of each key, at the end of the step. A value wins over a trainer or tracker that logs
-    the same key.
+    The record has the last value of each key, at the end of the step. A value between two guessed steps is in a record
+    of the last one. A value wins over a trainer or tracker that logs the same key.
 
     Args:
         key: From a bounded set, e.g. ``"buffer/size"``; attribute of the gauge. After 299 keys, the gauges of further
@@ -792,6 +793,7 @@ _PHASES = (
     "data_wait",
     "checkpoint",
     "evaluate",
+    "load",
     "weight_sync",
 )
 

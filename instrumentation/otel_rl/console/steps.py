@@ -83,8 +83,9 @@ class StepConsole:
             waiting.steps += 1
             waiting.seconds += seconds
             waiting.tokens += step.engine.get(attributes.RL_ENGINE_OUTPUT_TOKENS, 0)
+            waiting.waits += step.waited
             by_metric = {PHASES[name]: total for name, total in step.totals().items() if name in PHASES}
-            for kind, total in (by_metric or step.totals_of_kinds()).items():
+            for kind, total in (by_metric | step.totals_of_kinds()).items():
                 name = kind.removeprefix("rl.")
                 waiting.phases[name] = waiting.phases.get(name, 0.0) + total
             # What the program logs itself under the same key wins.

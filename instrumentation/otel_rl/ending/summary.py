@@ -52,6 +52,10 @@ _LOOP = (
 _CHEAPER = (
     "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
 )
+#: The same where the steps are guessed.
+_CHEAPER_GUESSED = (
+    "which OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training would lower: it guesses the steps"
+)
 
 
 def write(telemetry: Telemetry) -> None:
@@ -151,10 +155,10 @@ def _of_rank(who: process_identity.ProcessIdentity) -> str:
 
 
 def _dropped() -> str:
-    """Count what the process dropped, by signal and reason; the spans of ranks that take turns are no loss."""
+    """Count what the process dropped, by signal and reason; spans that are left out by design are no loss."""
     parts: dict[str, list[str]] = {}
     for (signal, reason), number in sorted(drops.snapshot().items()):
-        if reason != step_sampling.THINNED:
+        if reason not in step_sampling.REASONS:
             parts.setdefault(signal, []).append(f"{number} {reason}")
     if not parts:
         return ""
@@ -191,9 +195,10 @@ def _own_cost() -> str:
     """Return what otel-rl itself took of the steps, where that is more than users have to expect."""
     own_cost = sys.modules.get("otel_rl.training.own_cost")
     share = None if own_cost is None else own_cost.excessive_share()
-    if share is None:
+    if own_cost is None or share is None:
         return ""
-    return f"; otel-rl itself took {share:.1%} of the time from step to step, {_CHEAPER}"
+    advice = _CHEAPER_GUESSED if own_cost.is_of_guessed_steps() else _CHEAPER
+    return f"; otel-rl itself took {share:.1%} of the time from step to step, {advice}"
 
 
 def _is_worth_explaining(telemetry: Telemetry) -> bool:

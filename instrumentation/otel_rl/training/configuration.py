@@ -16,9 +16,10 @@ from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, deferral, drops, guard, lifecycle, redaction, run_span
 from otel_rl.telemetry.attribute_values import MAXIMUM_KEY_LENGTH, PlainBody, plain, text
+from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _scope = Scope("run")
 #: Most sources, and settings of each.
@@ -31,6 +32,9 @@ MAXIMUM_RECORDS = 64
 LIMIT = "configuration_limit"
 
 Setting = str | int | float | bool | None
+
+#: Called with the source and the settings of each record, mostly on an I/O thread.
+listeners: StepSubscribers[Callable[[str, Mapping[str, Setting]], None]] = StepSubscribers()
 
 
 class _Configurations:
@@ -144,6 +148,9 @@ def _record_all() -> None:
             attributes.RL_RUN_CONFIGURATION_LEFT_OUT: left_out + len(_all.left_out.get(source, ())) or None,
         }
         run_span.emit(events.RL_RUN_CONFIGURATION, clock.now(), further, body)
+        for listener in tuple(listeners.callbacks):
+            with guard("training.configuration.listener"):
+                listener(source, body)
 
 
 def _body(changed: Mapping[str, Any]) -> tuple[PlainBody, int]:

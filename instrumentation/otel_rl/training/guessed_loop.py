@@ -15,11 +15,14 @@ from opentelemetry.trace import INVALID_SPAN
 from otel_rl.core.guard import guard
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.training import guessed_records, steps
+from otel_rl.training import guessed_records, step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opentelemetry.trace import Span
+
+    from otel_rl.process import process_identity
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.guessed_records import Seen
@@ -31,6 +34,8 @@ _OF_SPANS = ("root", "rank_span", "context", "trace_id")
 
 class GuessedStep(steps.Step):
     """A step without spans until one of the attributes that need them is read."""
+
+    loop: UnmarkedLoop
 
     def __init__(self, iteration: int, scope: Scope, loop: steps.Loop, begins: Moment) -> None:
         super().__init__(iteration, scope, loop, begins)
@@ -68,7 +73,16 @@ class GuessedStep(steps.Step):
         """Keep an event for the span of this rank."""
         self._notes.append((event, values, timestamp))
 
+    def _open_root(self, identity: process_identity.ProcessIdentity, start_time: int) -> Span | None:
+        if self.thinned == step_sampling.SHORT_STEP:
+            return None
+        return super()._open_root(identity, start_time)
+
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        # One in which something has been recorded has begun its spans.
+        is_chosen = self.loop.short_steps.takes(self.iteration, seconds)
+        if "context" not in vars(self) and error is None and not is_chosen:
+            self.thinned = self.thinned or step_sampling.SHORT_STEP
         self.rank_span.set_attributes(self._values)
         for note in self._notes:
             self.rank_span.add_event(*note)
@@ -79,13 +93,22 @@ class GuessedStep(steps.Step):
         super()._record(seconds, error, end_time)
 
 
-class GuessedLoop(steps.Loop):
-    """The guessed steps of a process."""
+class UnmarkedLoop(steps.Loop):
+    """The steps of a process that neither the program nor a trainer marks, which give way to such."""
 
-    source = LoopSource.GUESSED
     is_current = False
     gives_way = True
     step_class = GuessedStep
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.short_steps = step_sampling.ShortSteps()
+
+
+class GuessedLoop(UnmarkedLoop):
+    """The guessed steps of a process."""
+
+    source = LoopSource.GUESSED
 
     @property
     def key(self) -> tuple[object, ...]:

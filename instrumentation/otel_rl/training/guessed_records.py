@@ -10,7 +10,6 @@ from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.training import step_sampling
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 SPANS_PER_STEP = 32
 #: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and of a loop of any kind
 #: the rules for keys of trainers say only whether its loss is a number.
-_PREFIX = "torch/"
+PREFIX = "torch/"
 
 
 class LoaderSums:
@@ -62,7 +61,7 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     for part in seen.parts:
         _record_part(scope, step, *part)
     # A library that tells its steps has the keys that trainers have.
-    prefix = _PREFIX if step.loop.source == LoopSource.GUESSED else ""
+    prefix = PREFIX if step.loop.source == LoopSource.GUESSED else ""
     values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
@@ -81,7 +80,7 @@ def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Mo
     if not step.take_span(definition.type, SPANS_PER_STEP):
         return
     if step.thinned:
-        drops.count(Signal.TRACES, step_sampling.THINNED)
+        drops.count(Signal.TRACES, step.thinned)
         return
     values: dict[str, Any] = {
         names.RL_PHASE: definition.type.removeprefix("rl."),

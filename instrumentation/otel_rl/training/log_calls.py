@@ -72,17 +72,18 @@ class OwnValue(NamedTuple):
 class SingleValues:
     """Values that one source logs one by one at one step, until an I/O thread records what has come so far."""
 
-    __slots__ = ("call", "posted", "values")
+    __slots__ = ("call", "caller", "posted", "values")
 
-    def __init__(self, call: LogCall) -> None:
+    def __init__(self, call: LogCall, caller: Context) -> None:
         self.call = call
+        self.caller = caller
         self.values: deque[tuple[str, Scalar]] = deque()
         #: Whether a recording is on its way.
         self.posted = False
 
-    def is_of(self, scope: Scope, iteration: int | None, context: Context) -> bool:
-        """Return whether a value belongs here."""
-        return self.call.scope is scope and self.call.iteration == iteration and self.call.context is context
+    def is_of(self, scope: Scope, iteration: int | None, caller: Context) -> bool:
+        """Return whether a value that was logged in the context ``caller`` belongs here."""
+        return self.call.scope is scope and self.call.iteration == iteration and self.caller is caller
 
     def take(self) -> Iterator[LogCall]:
         """Return what has come as calls: one, and one more for each time that a key comes again."""

@@ -74,6 +74,8 @@ class StepCosts:
         self._warmed_up: CpuSums | None = None
         #: Steps that have ended since the last reading.
         self._unread = 0
+        #: Whether the latest step was guessed.
+        self.is_guessed = False
 
     @property
     def share(self) -> float | None:
@@ -93,7 +95,8 @@ class StepCosts:
         self._steps += 1
         self._unread += 1
         last = self._last
-        if last is not None and step.loop.source == LoopSource.GUESSED and time.perf_counter() < last.wall + APART:
+        self.is_guessed = step.loop.source == LoopSource.GUESSED
+        if last is not None and self.is_guessed and time.perf_counter() < last.wall + APART:
             # Its span gets nothing: the next reading is of several steps.
             return
         self._measure(step)
@@ -134,3 +137,8 @@ def excessive_share() -> float | None:
     """Return the share of the time from step to step where it is above :data:`WARNING_SHARE`, else None."""
     share = _costs.share
     return share if share is not None and share > WARNING_SHARE else None
+
+
+def is_of_guessed_steps() -> bool:
+    """Return whether the latest step was guessed."""
+    return _costs.is_guessed

@@ -18,7 +18,7 @@ from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops
 from otel_rl.telemetry.context import get_current
-from otel_rl.training import position, step_sampling, steps
+from otel_rl.training import position, steps
 from otel_rl.training.phases import PhaseHandle, innermost
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Part(PhaseHandle):
         if in_step:
             step.add_duration(definition.type, scope, seconds)
         if self._has_span and step.thinned:
-            drops.count(Signal.TRACES, step_sampling.THINNED)
+            drops.count(Signal.TRACES, step.thinned)
             self._has_span = False
         if not in_step:
             labels = {names.RL_PHASE: _name(definition)}

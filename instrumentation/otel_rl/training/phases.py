@@ -28,7 +28,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle, progress
 from otel_rl.telemetry.context import attach, detach, may_change
 from otel_rl.telemetry.scope import enabled
-from otel_rl.training import position, step_sampling, steps
+from otel_rl.training import position, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -302,7 +302,7 @@ class Phase(PhaseHandle):
             self._mark = _innermost.set(self)
         step = self.step
         if step is not None and step.thinned:
-            drops.count(Signal.TRACES, step_sampling.THINNED)
+            drops.count(Signal.TRACES, step.thinned)
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
             self.span = self._start_span(now.wall)
             self.context = trace_api.set_span_in_context(self.span, self._base)

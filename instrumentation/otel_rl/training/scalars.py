@@ -137,8 +137,19 @@ class ScalarSink:
             call = LogCall(scope, source, iteration, first, kept, context or get_current(), now)
             self._post(Signal.LOGS, call)
 
-    def log_single(self, scope: Scope, source: Source, iteration: int | None, key: str, value: Any) -> None:
-        """Like :meth:`log`, for a tracker that is given one value at a time: those of a step are recorded together."""
+    def log_single(
+        self,
+        scope: Scope,
+        source: Source,
+        iteration: int | None,
+        key: str,
+        value: Any,
+        loop: steps.Loop | None = None,
+    ) -> None:
+        """Like :meth:`log`, for a tracker that is given one value at a time: those of a step are recorded together.
+
+        ``loop`` is that of the step where the current context does not hold it.
+        """
         if _calling.get() is not None or not enabled():
             return
         kept = value if type(value) is float else plain(value)
@@ -150,8 +161,9 @@ class ScalarSink:
                 return
         context, singles = get_current(), self._singles
         if singles is None or not singles.is_of(scope, iteration, context):
-            call = LogCall(scope, source, iteration, None, {}, context, clock.now())
-            singles = self._singles = SingleValues(call)
+            of_step = context if loop is None else set_value(steps.LOOP, loop, context)
+            call = LogCall(scope, source, iteration, None, {}, of_step, clock.now())
+            singles = self._singles = SingleValues(call, context)
         singles.values.append((key if type(key) is str else str(key), kept))
         if not singles.posted:
             singles.posted = True
@@ -222,7 +234,8 @@ class ScalarSink:
     ) -> bool:
         """Record one value as :meth:`log` does; return False where it is no number that can be read.
 
-        Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Others are in no record. The
+        Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Those between two steps of a
+        ``loop`` that does not say itself where its steps end are events of the last one. Others are in no record. The
         listener gets them, but not where their ``loop`` is unknown: another loop has other numbers.
         """
         scalar = number(value)
@@ -230,6 +243,9 @@ class ScalarSink:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
         scalar = in_range(scalar)
+        if scalar is not None and step is None and loop is not None and _is_of_last_step(loop):
+            self.log_single(scope, source, loop.last, str(key), scalar, loop)
+            return True
         name = labels.name_of(str(key))
         if scalar is None:
             drops.count(Signal.METRICS, "non_finite")
@@ -260,18 +276,16 @@ class ScalarSink:
     ) -> None:
         loop = steps.loop_in(context)
         name = loop.name if loop is not None else None
-        # What the program logs may count otherwise than the steps that are guessed.
-        source = loop.source if loop is not None and loop.source == LoopSource.GUESSED else None
-        covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+        covers: dict[str, Any] = (
+            {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+        )
+        if loop is not None and loop.source == LoopSource.GUESSED:
+            # What the program logs may count otherwise.
+            covers[attributes.RL_LOOP_SOURCE] = loop.source
         scope.event(
             events.RL_STEP,
             body=body,
-            attributes={
-                attributes.RL_LOOP_ITERATION: iteration,
-                attributes.RL_LOOP_NAME: name,
-                attributes.RL_LOOP_SOURCE: source,
-                **covers,
-            },
+            attributes={attributes.RL_LOOP_ITERATION: iteration, attributes.RL_LOOP_NAME: name, **covers},
             context=context,
             timestamp=timestamp,
         )
@@ -334,6 +348,11 @@ class ScalarSink:
         self._singles = None
         self._latest.clear()
         self.results = Results()
+
+
+def _is_of_last_step(loop: steps.Loop) -> bool:
+    """Return whether a value that comes while no step of ``loop`` is open is recorded with its last one."""
+    return loop.gives_way and loop.last >= 0 and process_identity.current().leads and not is_calling()
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:

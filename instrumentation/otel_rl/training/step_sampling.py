@@ -1,7 +1,8 @@
-"""Which processes emit the spans of a step: the ranks of a large job take turns, and all obey the same sampler."""
+"""Which steps have spans: the ranks of a large job take turns, of short steps some do, and all obey one sampler."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -22,8 +23,37 @@ if TYPE_CHECKING:
 ALL_RANKS_LIMIT = 64
 OTHER_RANKS_INTERVAL = 10
 
-#: Reason under which the spans are counted that a rank leaves out because it is not its turn.
-THINNED = "rank_turn"
+#: Why spans are left out: it is not this rank's turn, or the step is one of many short ones.
+RANK_TURN, SHORT_STEP = "rank_turn", "short_step"
+#: Spans that are left out for these reasons are no loss.
+REASONS = frozenset({RANK_TURN, SHORT_STEP})
+
+#: A guessed step has some six spans, which take about a millisecond of our threads. So one step has them in so many
+#: seconds where steps are shorter; the first ones have them all.
+SECONDS_PER_STEP_WITH_SPANS = 0.1
+FIRST_STEPS = 64
+#: Weight of the latest step in the mean of their lengths.
+_LATEST = 1 / 16
+
+
+class ShortSteps:
+    """Chooses the steps with spans by how long the steps of a loop take."""
+
+    def __init__(self) -> None:
+        self._mean: float | None = None
+
+    def takes(self, iteration: int, seconds: float) -> bool:
+        """Return whether the step ``iteration``, which took ``seconds``, has spans.
+
+        Ranks choose by means of their own, which are much alike. The intervals are powers of two, so that of two ranks
+        with other intervals one has spans of all steps that the other has.
+        """
+        self._mean = seconds if self._mean is None else self._mean + (seconds - self._mean) * _LATEST
+        if iteration <= FIRST_STEPS or self._mean >= SECONDS_PER_STEP_WITH_SPANS:
+            return True
+        times_shorter = SECONDS_PER_STEP_WITH_SPANS / max(self._mean, 1e-6)
+        interval: int = 1 << math.ceil(math.log2(times_shorter))
+        return iteration % interval == 0
 
 
 def has_its_turn(identity: process_identity.ProcessIdentity, iteration: int) -> bool:

@@ -73,6 +73,8 @@ class Step(PhaseDurations):
         self.started = begins.counter
         #: It begins where the step before it has ended, though it may be opened later.
         self.follows = begins is loop.ended
+        #: Seconds of the wait for its batch that belong to neither this step nor the one before.
+        self.waited = 0.0
         self.root: Span = INVALID_SPAN
         self.rank_span: Span = INVALID_SPAN
         self.trace_id = 0
@@ -81,8 +83,8 @@ class Step(PhaseDurations):
         self.is_completed = True
         #: Its end in ns since the epoch.
         self.end_time: int | None = None
-        #: It is not this rank's turn: its step and phase spans are left out unless they fail.
-        self.thinned = False
+        #: Why its step and phase spans are left out unless they fail, such as that it is not this rank's turn.
+        self.thinned = ""
         self._parent = Context()
         self._start_time = begins.wall
         self._token: Token[Context] | None = None
@@ -144,7 +146,8 @@ class Step(PhaseDurations):
 
         The root begins with the wait for the batch, where there was one.
         """
-        self.thinned = not step_sampling.has_its_turn(process_identity.current(), self.iteration)
+        if not step_sampling.has_its_turn(process_identity.current(), self.iteration):
+            self.thinned = step_sampling.RANK_TURN
         self.begin_spans(waiting_since)
         if self.loop.is_current:
             self._token = attach(self.context)
@@ -154,6 +157,7 @@ class Step(PhaseDurations):
             with _OPENER:
                 opener(self)
         if waiting_since is not None:
+            self.waited = self.started - waiting_since.counter
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
 
     def begin_spans(self, waiting_since: Moment | None) -> None:
@@ -162,7 +166,7 @@ class Step(PhaseDurations):
         root = self._open_root(identity, waiting_since.wall if waiting_since else self._start_time)
         self._parent = trace_api.set_span_in_context(root, Context()) if root is not None else Context()
         if self.thinned:
-            drops.count(Signal.TRACES, step_sampling.THINNED)
+            drops.count(Signal.TRACES, self.thinned)
         else:
             self.rank_span = self._start_rank_span()
         # Below the program's own context: its baggage and values must reach its reward functions as they do without us.
@@ -244,7 +248,7 @@ class Step(PhaseDurations):
             span = self.scope.start_span(spans.RL_DATA_WAIT, attributes=values, context=context, start_time=since.wall)
             self.scope.end_span(span, None, self._start_time)
         labels = {attributes.RL_PHASE: attributes.RlPhaseValues.DATA_WAIT}
-        self.scope.record(metrics.RL_PHASE_DURATION, self.started - since.counter, labels, self.context)
+        self.scope.record(metrics.RL_PHASE_DURATION, self.waited, labels, self.context)
 
     def close(self, error: BaseException | str | None, at: Moment | None = None) -> None:
         """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.training import steps
-from otel_rl.training.guessed_loop import GuessedStep
+from otel_rl.training.guessed_loop import UnmarkedLoop
 
 if TYPE_CHECKING:
     from weakref import ref
@@ -53,13 +52,10 @@ class EngineReadings(Protocol):
         """Return that of the latest step, before clipping; None where it is not known."""
 
 
-class ToldLoop(steps.Loop):
+class ToldLoop(UnmarkedLoop):
     """The steps that a library tells; a trainer that uses the library knows them better."""
 
     source = LoopSource.KNOWN
-    is_current = False
-    gives_way = True
-    step_class = GuessedStep
 
 
 class Told(NamedTuple):

@@ -78,7 +78,7 @@ def test_every_chart_of_a_training_run_is_drawn(tmp_path: Path, browser: Browser
 
 def test_charts_in_a_fold_are_drawn_when_it_opens(tmp_path: Path, browser: Browser) -> None:
     before = _open(browser, GrpoRun(tmp_path / "data").write())
-    browser.evaluate("document.querySelector('#training details').open = true")
+    browser.evaluate("document.querySelectorAll('#training details').forEach(fold => { fold.open = true })")
     browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
     assert set(dict(browser.evaluate(COLOURED_PIXELS))) - set(before) == {"epoch", "reward_std"}
     assert browser.problems == []

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from otel_rl.core import settings
+from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 from otel_rl.training import labels, scalars, steps
 
@@ -48,6 +49,8 @@ def logged(recorded, monkeypatch):
     labels.reset()
     settings.reset()
     drops.reset()
+    # A program's rank is settled by its first export, which the recorder of the tests does not make.
+    monkeypatch.setattr(process_identity, "settled", lambda: True)
     yield Logged(recorded)
     scalars.sink.reset()
     monkeypatch.undo()

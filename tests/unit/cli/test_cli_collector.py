@@ -42,6 +42,10 @@ def refusal(capsys: Any, *arguments: str, action: str = "config") -> str:
         (["--role", "local", "--with", "debugg"], "no option named 'debugg'; did you mean debug?"),
         (["--role", "gateway"], "a gateway needs a sink, else nothing leaves it; add --sink file|"),
         (
+            ["--role", "gateway", "--sink", "mlflow"],
+            "a gateway needs a sink for metrics and logs, since mlflow takes traces only; add --sink file|lgtm|otlp",
+        ),
+        (
             ["--role", "agent", "--sink", "lgtm"],
             "sink lgtm does not fit role agent, only local and gateway: an agent ships",
         ),
@@ -172,6 +176,7 @@ PASSWORD = "S3cr3tPassw0rd"
         ("gateway --sink lgtm", "LOKI_URL", f"team:{PASSWORD}@127.0.0.1:3100"),
         ("gateway --sink lgtm", "LOKI_URL", f"http://team:{PASSWORD}/x@127.0.0.1:3100"),
         ("gateway --sink lgtm", "TEMPO_URL", f"ftp://127.0.0.1/p?token={PASSWORD}"),
+        ("local --sink mlflow", "MLFLOW_URL", f"team:{PASSWORD}@127.0.0.1:5000"),
         ("gateway --sink lgtm --with tls", "TEMPO_URL", f"http://team:{PASSWORD}@tempo.invalid"),
         ("gateway --sink otlp", "OTLP_ENDPOINT", f"team:{PASSWORD}@vendor.invalid:4317"),
         ("agent", "GATEWAY", f"{PASSWORD}@gateway:4317"),

@@ -15,7 +15,7 @@ REGISTRY = {
     definition.type: definition for definition in vars(spans).values() if isinstance(definition, SpanDefinition)
 }
 #: Their traces end long after they began, so they do not wait for the sampler.
-LIFECYCLE = {"rl.run", "rl.run.part", "rl.checkpoint", "rl.sync", "rl.weight_sync"}
+LIFECYCLE = {"rl.run", "rl.run.part", "rl.checkpoint", "rl.checkpoint.persist", "rl.sync", "rl.weight_sync"}
 #: They do not make a step of a trace. Rollouts have rewards and calls of an engine too.
 NO_STEP = {"rl.reward", "rl.rollout", "rl.agent.node", "rl.engine.call", "rl.custom"}
 STEP = {name for name in REGISTRY if name.startswith("rl.")} - LIFECYCLE - NO_STEP

@@ -11,11 +11,15 @@ import otel_rl
 from otel_rl.console import steps as console_steps
 from otel_rl.console.line import StepsSummary, text
 from otel_rl.console.steps import StepConsole
-from otel_rl.core import settings
+from otel_rl.core import clock, settings
 from otel_rl.pipeline import sdk_logging
+from otel_rl.semconv import spans
+from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import Scope, deferral
 from otel_rl.training import scalars, steps, trajectories
+from otel_rl.training.parts import Part
 from otel_rl.training.scalars import ScalarSink, Source
+from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
 FULL = StepsSummary(
@@ -52,6 +56,59 @@ def test_a_line_has_reward_learning_time_rollout_and_engine_in_this_order():
         "step 7 | reward 0.5 std 0.25 | loss 0.01235 kl 0.04 | 2 s: sample 60%, train 30%, sync 5% | length 210"
         " | engine 5000 tokens, 2.5e+03/s"
     )
+
+
+@pytest.mark.parametrize(
+    ("phases", "waits", "said", "shorter"),
+    [
+        (
+            {"train": 3.2, "optimizer": 0.2, "backward": 2.0, "forward": 0.8, "checkpoint": 0.01},
+            0.8,
+            "data wait 17%, train 67% (forward 17%, backward 42%, optimizer 4%)",
+            "data wait 17%, train 67%",
+        ),
+        (
+            {"backward": 2.0, "forward": 1.0, "data_wait": 0.4, "optimizer": 0.6},
+            0.0,
+            "data wait 10%, forward 25%, backward 50%, optimizer 15%",
+            "forward 25%, backward 50%, optimizer 15%",
+        ),
+        (
+            {"train": 1.0, "reward": 0.4, "sample": 2.0, "generate": 1.6, "log_probs": 0.2, "sync": 0.2},
+            0.0,
+            "sample 50%, reward 10%, train 25%, sync 5%",
+            "sample 50%, reward 10%, train 25%",
+        ),
+    ],
+)
+def test_phases_come_in_the_order_of_a_step_with_their_parts_and_fewer_where_there_is_no_room(
+    phases, waits, said, shorter
+):
+    summary = StepsSummary(3, 3, 1, 4.0, waits, phases)
+    line = text(summary)
+    assert line == f"step 3 | 4 s: {said}"
+    assert text(summary, len(line) - 1) == f"step 3 | 4 s: {shorter}"
+
+
+@pytest.mark.parametrize("phase", [value for name, value in vars(RlPhaseValues).items() if name.isupper()])
+def test_every_phase_of_the_registry_has_a_place(phase):
+    assert text(StepsSummary(3, 3, 1, 4.0, 0.0, {phase: 1.0})).endswith(f"4 s: {phase.replace('_', ' ')} 25%")
+
+
+def test_the_wait_for_the_batch_and_the_parts_of_phases_are_on_the_line(console, lines, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(clock, "counter", lambda: now[0])
+    trainer = TrainerLoop().enter()
+    since = deferral.now()
+    now[0] += 1
+    trainer.begin_step(1, _scope, since)
+    with otel_rl.phase("train"):
+        part = Part(spans.RL_BACKWARD, _scope, trainer.step, has_span=False)
+        now[0] += 3
+        part.close()
+    trainer.leave()
+    console.write()
+    assert lines == ["step 1 | 3 s: data wait 25%, train 75% (backward 75%)"]
 
 
 def test_a_narrow_terminal_gets_the_first_categories_whole():

@@ -16,6 +16,7 @@ from dashboards.lib.queries import PromQuery
 from dashboards.queries_of import substituted
 from dashboards.rules.runs import RUN_START
 from otel_rl.semconv import events
+from otel_rl.training import guessed_records
 
 UNITS = {"none", "short", "s", "bytes", "Bps", "percentunit", "cps", "sci"}
 DATA_SOURCES = {"prom": "prometheus", "tempo": "tempo", "loki": "loki"}
@@ -181,3 +182,17 @@ def test_a_legend_names_only_labels_that_its_query_keeps(panels):
 def test_an_unknown_variable_in_a_query_is_an_error():
     with pytest.raises(KeyError, match="nonsense"):
         substituted('up{a="$nonsense"}', run="r")
+
+
+def test_learning_panels_show_what_pytorch_knows_of_a_loop_that_no_trainer_runs():
+    shown = {
+        panel["title"]: [target["expr"] for target in panel["targets"]]
+        for board in RENDERED.values()
+        for panel in board["panels"]
+        if panel["title"] in {"Loss", "Learning rate", "Gradient norm"}
+    }
+    for title, key in (("Loss", "loss"), ("Learning rate", "learning_rate"), ("Gradient norm", "grad_norm")):
+        [query] = shown[title]
+        canonical, _, guessed = query.partition(" or ")
+        assert f"rl_train_{key}" in canonical
+        assert f'rl_trainer_metric_key="{guessed_records.PREFIX}{key}"' in guessed

@@ -273,6 +273,60 @@ class TestRun:
 
         assert pairs(mlflow.run("theirs")["data"]["params"]) == {"lr": "1", "beta_0": "x" * 6000}
 
+    def test_settings_of_the_program_become_parameters_a_hundred_in_a_request(self, mlflow, client, monkeypatch):
+        monkeypatch.setattr(run_module.parameters, "collect", lambda: {"learning_rate": "1e-5"})
+        client.run.configured("trl", {**{f"setting{number}": number for number in range(250)}, "nothing": None})
+        client.run.configured("trl", {"learning_rate": 1e-05, "setting0": 7})
+        client.run.configured("wandb", {"setting0": 8, "setting1": 1, "pass@1": True})
+        client.scalars.export([logged(1, loss=1.0)])
+
+        found = pairs(mlflow.run("tried")["data"]["params"])
+        assert len(found) == 250 + 5
+        assert (found["setting0"], found["setting249"], found["nothing"], found["pass_1"]) == (
+            "0",
+            "249",
+            "None",
+            "True",
+        )
+        assert found["learning_rate"] == "1e-5"
+        assert {name: text for name, text in found.items() if "/" in name} == {
+            "trl/learning_rate": "1e-05",
+            "wandb/setting0": "8",
+        }
+        assert max(len(batch.get("params", [])) for batch in mlflow.batches) == 100
+
+    def test_settings_that_come_later_follow_at_once_or_at_the_end(self, mlflow, client, monkeypatch):
+        client.scalars.export([logged(1, loss=1.0)])
+        client.run.configured("wandb", {"lr": 0.1})
+        client.scalars.export([logged(2, loss=1.0)])
+        client.scalars.export([logged(3, loss=1.0)])
+        assert [batch["params"] for batch in mlflow.batches if batch.get("params")] == [[{"key": "lr", "value": "0.1"}]]
+
+        client.run.configured("wandb", {"lr": 0.2, "seed": 3})
+        monkeypatch.setattr(run_module.lifecycle, "is_ending", True)
+        client.scalars.shutdown()
+        assert pairs(mlflow.run("tried")["data"]["params"]) == {"lr": "0.1", "seed": "3"}
+
+    def test_settings_wait_while_the_server_is_away(self, mlflow, client):
+        client.run.configured("wandb", {"lr": 0.1})
+        mlflow.faults.append(Fault("log-batch", 503, times=1))
+        client.scalars.export([logged(1, loss=1.0)])
+        client.scalars.export([logged(2, loss=1.0)])
+        assert pairs(mlflow.run("tried")["data"]["params"]) == {"lr": "0.1"}
+
+    def test_parameters_of_a_run_of_the_program_are_left_to_it(self, mlflow, client, monkeypatch):
+        run_id = client.run._named = mlflow.new_run("theirs")
+        mlflow.ask("/api/2.0/mlflow/runs/log-batch", {"run_id": run_id, "params": [{"key": "lr", "value": "1"}]})
+        monkeypatch.setattr(program_run, "is_tracking", lambda: True)
+        client.run.configured("mlflow", {"lr": 1, "later": 2})
+        client.run.configured("trl", {"lr": 1, "beta": 0.04})
+        client.scalars.export([logged(1, loss=1.0)])
+        # MLflow refuses another value, and raises in the program.
+        mlflow.ask("/api/2.0/mlflow/runs/log-batch", {"run_id": run_id, "params": [{"key": "beta", "value": "4e-2"}]})
+
+        found = pairs(mlflow.run("theirs")["data"]["params"])
+        assert found == {"lr": "1", "otel_rl/beta": "0.04", "beta": "4e-2"}
+
 
 class TestPoints:
     def test_numbers_alone_are_values(self):

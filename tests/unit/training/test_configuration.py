@@ -183,6 +183,15 @@ def test_only_what_has_changed_is_recorded_again(recorded):
     assert recorded_bodies(recorded) == [{"lr": 1.0, "seed": 1}, {"lr": 2.0, "note": "new"}, {"lr": 1.0}]
 
 
+def test_listeners_get_what_is_recorded_without_secrets(recorded, monkeypatch):
+    told = []
+    monkeypatch.setattr(configuration.listeners, "callbacks", [lambda *given: told.append(given)])
+    record_configuration("wandb", {"lr": 0.1, "api_key": "abc123def"})
+    (body,) = recorded_bodies(recorded)
+    assert told == [("wandb", body)]
+    assert "abc123def" not in str(told)
+
+
 def test_calls_before_an_export_are_one_record(idle_io_thread, recorded):
     for number in range(5):
         record_configuration("mlflow", {f"parameter {number}": number})

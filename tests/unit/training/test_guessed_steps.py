@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 from itertools import count
 from types import SimpleNamespace
+from weakref import WeakSet
 
 import pytest
 
 import otel_rl
 from otel_rl.health.curves import Curves
 from otel_rl.health.rule_table import INPUTS, RULES
+from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
 from otel_rl.training.guessed_steps import GuessedSteps
 from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.step_sampling import FIRST_STEPS
 from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
@@ -43,6 +46,8 @@ def fresh_loops(monkeypatch):
     monkeypatch.setattr(steps, "_numbers", count())
     monkeypatch.setattr(steps, "may_guess", True)
     monkeypatch.setattr(steps, "_last_iteration", None)
+    monkeypatch.setattr(steps, "_begun", WeakSet())
+    monkeypatch.setattr(steps, "_last_begun", None)
     token = steps._mine.set(None)
     yield
     steps._mine.reset(token)
@@ -102,6 +107,41 @@ def test_a_step_says_that_it_is_guessed_on_root_and_rank_span(recordings, loop):
     loop.step(Optimizer(1))
     for name in ("rl.loop", "rl.rank.step"):
         assert recordings.span(name).attributes["rl.loop.source"] == LoopSource.GUESSED
+
+
+def _short_steps(loop, number, optimizer=None, seconds=0.005):
+    optimizer = optimizer or Optimizer(1)
+    for _ in range(number):
+        loop.backward(seconds=seconds)
+        loop.step(optimizer, seconds=seconds)
+
+
+def test_of_many_short_steps_some_have_spans_and_all_are_measured_and_logged(recordings, loop):
+    drops.reset()
+    _short_steps(loop, 200)
+    assert iterations(recordings) == [*range(1, FIRST_STEPS + 1), *range(80, 201, 16)]
+    assert len(of_kind(recordings, "rl.loop")) == len(iterations(recordings))
+    measured = recordings.metrics()
+    assert measured["rl.loop.duration"][0].count == measured["rl.train.steps"][0].value == 200
+    assert len(recordings.events("rl.step")) == 200
+    # A root, a rank's step and two parts of each.
+    assert drops.snapshot()["traces", "short_step"] == (200 - len(iterations(recordings))) * 3
+
+
+def test_a_short_step_in_which_something_was_recorded_has_its_spans(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    loop.backward(seconds=0.005)
+    assert loop.guesses._loop.step.span_context.is_valid
+    loop.step(optimizer, seconds=0.005)
+    assert iterations(recordings)[-1] == 71
+
+
+def test_steps_that_are_long_again_have_spans_all_of_them(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    _short_steps(loop, 40, optimizer, seconds=1)
+    assert iterations(recordings)[-30:] == list(range(81, 111))
 
 
 def test_steps_given_and_known_say_so(recordings):
@@ -514,6 +554,38 @@ def test_values_of_a_step_that_a_library_tells_have_the_keys_of_trainers(recordi
     recordings.spans  # noqa: B018 - drains
     body = dict(recordings.events("rl.step")[0].body)
     assert (body["loss"], body["learning_rate"], body["grad_norm"]) == (0.5, 0.1, 2.0)
+
+
+def test_a_value_of_the_program_is_of_the_guessed_step_that_is_open_or_of_the_last_one(recordings, loop, monkeypatch):
+    told = []
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    loop.backward()
+    otel_rl.metric("program/open", 1.0)
+    loop.step(optimizer)
+    recordings.spans  # noqa: B018 - drains
+    monkeypatch.setattr(sink.listeners, "callbacks", [lambda *given: told.append((given[0], given[3]))])
+    otel_rl.metric("program/size", 17.0)
+    otel_rl.metric("program/speed", float("nan"))
+    recordings.spans  # noqa: B018 - drains
+    of_program = [event for event in recordings.events("rl.step") if any(key[:7] == "program" for key in event.body)]
+    assert {key for event in of_program for key in event.body} == {"program/open", "program/size", "program/speed"}
+    assert {event.attributes["rl.loop.iteration"] for event in of_program} == {2}
+    assert {(iteration, steps.loop_in(context)) for iteration, context in told} == {(2, loop.guesses._loop)}
+    points = {point.attributes["rl.trainer.metric.key"]: point for point in recordings.metrics()["rl.trainer.metric"]}
+    assert points["program/size"].value == 17.0
+
+
+def test_other_ranks_and_programs_without_a_step_yet_record_gauges_alone(recordings, loop, monkeypatch):
+    otel_rl.metric("program/early", 1.0)
+    loop.backward()
+    loop.step(Optimizer(1))
+    follower = process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
+    monkeypatch.setattr(process_identity, "_current", follower)
+    otel_rl.metric("program/of rank 1", 1.0)
+    recordings.spans  # noqa: B018 - drains
+    assert not [event for event in recordings.events("rl.step") if any("program" in key for key in event.body)]
 
 
 def test_of_several_backward_passes_no_loss_is_made_up(recordings, loop):

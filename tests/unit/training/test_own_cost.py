@@ -134,6 +134,14 @@ def test_the_last_line_names_a_high_cost_and_what_lowers_it(program):
     )
 
 
+def test_where_steps_are_guessed_the_last_line_says_how_to_guess_none(program, costs):
+    program.runs(WARM_UP_STEPS + 10 * MINIMUM_STEPS, program=STEP * 0.044)
+    costs.is_guessed = True
+    assert summary._remarks().endswith(
+        "which OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training would lower: it guesses the steps"
+    )
+
+
 def test_the_span_of_a_step_has_our_time_and_that_of_the_process(program, recorded):
     program.runs(2, cpu=2.0, program=0.25, own=0.5)
 

@@ -201,7 +201,7 @@ def test_a_rank_whose_turn_it_is_not_emits_no_spans_of_parts(recordings, monkeyp
     loop.finish_step()
 
     assert [span.name for span in recordings.spans if span.name in ("rl.forward", "rl.backward")] == ["rl.backward"]
-    assert drops.snapshot()["traces", step_sampling.THINNED] >= 2
+    assert drops.snapshot()["traces", step_sampling.RANK_TURN] >= 2
 
 
 def test_a_phase_does_not_hold_its_parts_that_have_ended(recordings):

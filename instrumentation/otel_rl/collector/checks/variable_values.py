@@ -87,6 +87,8 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "PROMETHEUS_URL": _url,
     "TEMPO_URL": _url,
     "LOKI_URL": _url,
+    "MLFLOW_URL": _url,
+    "MLFLOW_EXPERIMENT_ID": _whole_number(0),
     "MEMORY_LIMIT_MIB": _whole_number(1),
     "QUEUE_BYTES": _whole_number(1_000_000),
     "SLOW_MILLISECONDS": _whole_number(0),

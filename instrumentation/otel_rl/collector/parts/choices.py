@@ -40,6 +40,7 @@ class Choice:
         reason: why it fits these roles only.
         needs: role -> option that has to be chosen too, and why.
         brings: role -> option whose parts it brings along.
+        takes_traces_only: a sink that has no place for metrics and logs; a gateway needs another one.
     """
 
     brief: str
@@ -48,6 +49,7 @@ class Choice:
     conflicts: Mapping[str, str] | None = None
     needs: Mapping[str, tuple[str, str]] | None = None
     brings: Mapping[str, str] | None = None
+    takes_traces_only: bool = False
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
@@ -58,6 +60,7 @@ _SHIPS = "an agent ships everything to its gateways; give the sink to the gatewa
 SINKS = {
     "file": Choice("one file of OTLP JSON lines per signal", (LOCAL, GATEWAY), _SHIPS),
     "lgtm": Choice("metrics to Prometheus, traces to Tempo, logs to Loki", (LOCAL, GATEWAY), _SHIPS),
+    "mlflow": Choice("traces to an experiment of MLflow", (LOCAL, GATEWAY), _SHIPS, takes_traces_only=True),
     "otlp": Choice("everything to another OTLP receiver", (LOCAL, GATEWAY), _SHIPS),
 }
 
@@ -187,8 +190,8 @@ def select(
             _fits(kind, name, table[name], role)
             _agrees(name, table[name], chosen_words)
             _complete(name, table[name], selection)
-    if role == GATEWAY and not selection.sinks:
-        raise Refused(f"a gateway needs a sink, else nothing leaves it; add --sink {'|'.join(SINKS)}")
+    if role == GATEWAY:
+        _check_sinks(selection.sinks)
     _check_gateways(role, gateways)
     for name in selection.options:
         _changes_something(name, selection)
@@ -269,6 +272,18 @@ def _agrees(name: str, choice: Choice, others: Sequence[str]) -> None:
     for other, reason in (choice.conflicts or {}).items():
         if other in others:
             raise Refused(f"{name} and {other} cannot be combined: {reason}")
+
+
+def _check_sinks(sinks: Sequence[str]) -> None:
+    """Refuse a gateway of which a signal has no way out."""
+    whole = [name for name, sink in SINKS.items() if not sink.takes_traces_only]
+    if set(sinks).isdisjoint(whole):
+        why = (
+            f" for metrics and logs, since {' and '.join(sinks)} takes traces only"
+            if sinks
+            else ", else nothing leaves it"
+        )
+        raise Refused(f"a gateway needs a sink{why}; add --sink {'|'.join(whole)}")
 
 
 def _check_gateways(role: str, gateways: int | None) -> None:

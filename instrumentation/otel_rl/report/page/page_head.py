@@ -115,11 +115,14 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     entries: list[Tile | tuple[str, str, str]] = [
         ("Length", human.duration(_length(collected, summary)), human.moment(summary.start))
     ]
-    count = steps.loops or round(collected.totals.sum(metrics.RL_TRAIN_STEPS))
+    counted = round(collected.totals.sum(metrics.RL_TRAIN_STEPS))
+    # Of short steps some have spans. A trainer may count others than those of its loop.
+    count = max(steps.loops, counted) if steps.guessed else steps.loops or counted
     if count:
         length = steps.lengths
         shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"
-        entries.append(("Steps", human.number(count), shown if length.cell.count else ""))
+        some = f" of {human.number(steps.loops)} with spans" if 0 < steps.loops < count else ""
+        entries.append(("Steps", human.number(count), f"{shown}{some}" if length.cell.count else ""))
     entries += cards.of_training(collected)
     entries.append(cards.tokens(collected, summary.seconds))
     entries += cards.of_calls(collected)

@@ -16,7 +16,7 @@ from otel_rl.telemetry import lifecycle
 from otel_rl.trackers.mlflow import parameters, points, server
 from otel_rl.trackers.mlflow.destination import EXPORTER, MlflowDestination
 from otel_rl.trackers.mlflow.run import MlflowRun
-from otel_rl.training import scalars, steps
+from otel_rl.training import configuration, scalars, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +88,7 @@ def begin(telemetry: Telemetry, *, figures_only: bool = False) -> None:
     follower = MlflowFollower(run, telemetry.queue(values, _SCALARS, weigh=lambda item: len(item.values)))
     if figures_only:
         return
+    configuration.listeners.add(run.configured)
     scalars.sink.listeners.add(follower.logged)
     steps.listeners.add(follower.step_recorded)
 

@@ -12,6 +12,7 @@ from otel_rl.trackers.mlflow.lookups import RUN_ID_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
 _ATTEMPT_TAG = "otel_rl.attempt"
 STEP_TAG, TRACE_TAG = "otel_rl.last_step", "otel_rl.last_step.trace_id"
@@ -49,7 +50,23 @@ def collect() -> dict[str, str]:
     known.update(_options(arguments))
     if arguments:
         known["command"] = " ".join(arguments)
-    return dict(list(known.items())[-MOST:])
+    return known
+
+
+def with_settings(known: Mapping[str, str], configured: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Return ``known`` parameters and settings of the program, given as pairs of their source and the settings.
+
+    A parameter never changes, so that the first value of a setting counts. What another source, or the command line,
+    has otherwise under the same name comes with its source before it.
+    """
+    of_names = {name: ("", value) for name, value in known.items()}
+    others: dict[str, str] = {}
+    for source, settings in configured:
+        for name, setting in settings.items():
+            first, value = of_names.setdefault(name, (source, str(setting)))
+            if first != source and value != str(setting):
+                others.setdefault(f"{source}/{name}", str(setting))
+    return {**others, **{name: value for name, (_, value) in of_names.items()}}
 
 
 def _options(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:

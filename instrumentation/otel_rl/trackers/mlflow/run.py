@@ -17,9 +17,10 @@ from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRunEndStatusValues as Status
 from otel_rl.telemetry import lifecycle, run_span
+from otel_rl.trackers.keys import PREFIX
 from otel_rl.trackers.mlflow import lookups, parameters, program_run, server
 from otel_rl.trackers.mlflow.api import EXISTS, MlflowApi, MlflowReply, outage, refusal
-from otel_rl.trackers.mlflow.names import Names
+from otel_rl.trackers.mlflow.names import Names, clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,9 @@ class MlflowRun:
         #: What ``MLFLOW_RUN_ID`` said at the start of the process.
         self._named = named
         self._has_parameters = is_described
+        #: Settings of the program by their source, each record of them; and the names of parameters.
+        self._configured: list[tuple[str, Mapping[str, Any]]] = []
+        self._names = Names()
         #: Ids; empty where they are not known.
         self.experiment_id = self.id = ""
         #: This process has made it, or one before it of the same launch: its end is ours to write.
@@ -79,6 +83,11 @@ class MlflowRun:
             self._refusal, self._refused_until = answer, time.monotonic() + REFUSED_FOR
         return answer
 
+    def configured(self, source: str, settings: Mapping[str, Any]) -> None:
+        """Take in settings of the program: parameters that the run gets with its next values, or at the end."""
+        self._configured.append((source, settings))
+        self._is_described = False
+
     def use(self, run_id: str) -> None:
         """Join this run of the program's, unless one is named or has been joined."""
         self._named = self._named or run_id
@@ -94,6 +103,8 @@ class MlflowRun:
         if not self.id or self._is_finished or not (lifecycle.is_ending and process_identity.current().leads):
             return
         self._is_finished = True
+        if not self._is_described:
+            self._describe(api)
         if self.tags:
             api.post("runs/log-batch", {"run_id": self.id, "tags": parameters.as_list(self.tags)})
         if self.is_ours:
@@ -181,19 +192,35 @@ class MlflowRun:
 
     def _describe(self, api: MlflowApi) -> None:
         """Write parameters that the run has not yet, and tags; whatever the server makes of them, values follow."""
+        # First: settings may come meanwhile.
         self._is_described = True
         if not process_identity.current().leads:
             return
-        names = Names()
+        new = self._new_parameters()
+        tags = parameters.as_list(parameters.tags())
+        for start in range(0, max(len(new), 1), parameters.MOST):
+            part = dict(new[start : start + parameters.MOST])
+            content = {"params": parameters.as_list(part, parameters.LONGEST_PARAMETER), "tags": tags}
+            reply = api.post("runs/log-batch", {"run_id": self.id, **content})
+            if reply.answer.is_outage:
+                self._is_described = False
+                return
+            self.parameters |= part.keys()
+            tags = []
+
+    def _new_parameters(self) -> list[tuple[str, str]]:
+        """Return names and texts. In a run of the program's they are none that it may give a value of its own."""
         collected = parameters.collect() if self._has_parameters else {}
-        known = {names.of(key): text for key, text in collected.items()}
-        new = {name: text for name, text in known.items() if name not in self.parameters}
-        content = {
-            "params": parameters.as_list(new, parameters.LONGEST_PARAMETER),
-            "tags": parameters.as_list(parameters.tags()),
-        }
-        reply = api.post("runs/log-batch", {"run_id": self.id, **content})
-        self._is_described = not reply.answer.is_outage
+        known = self._with_settings(collected).items()
+        if self.is_shared:
+            known = {f"{PREFIX}{key}": text for key, text in known if clean(key) not in self.parameters}.items()
+        named = [(self._names.of(key), text) for key, text in known]
+        return [(name, text) for name, text in named if name not in self.parameters]
+
+    def _with_settings(self, collected: Mapping[str, str]) -> dict[str, str]:
+        # What the program has given MLflow itself is in its run.
+        given = [item for item in self._configured if not (self.is_shared and item[0] == "mlflow")]
+        return parameters.with_settings(collected, given)
 
     def _take(self, run: Mapping[str, Any]) -> None:
         self._read(run)

@@ -13,6 +13,7 @@ from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health.aggregate import HealthReplay
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
     from otel_rl.health.verdict import Verdict
@@ -90,12 +91,10 @@ def _foreign(verdict: Verdict, program: Workload) -> str:
 
 def _of_any_loop(verdict: Verdict, logged: set[str]) -> str:
     """Return why a rule does not judge values that guessed steps have; ``""`` where they lack some too."""
-    has_all = all(f"{_GUESSED}{INPUTS[name].keys[0]}" in logged for name in verdict.lacking)
+    has_all = all(f"{PREFIX}{INPUTS[name].keys[0]}" in logged for name in verdict.lacking)
     return "its limits are those of post-training, and the program has no trainer" if has_all else ""
 
 
-#: Before the keys of guessed steps.
-_GUESSED = "torch/"
 #: Rules on values that every training has.
 _OF_ALL_TRAINING = frozenset({Code.P7_SLOW_STEP, Code.LEARNING_RATE, Code.GRADIENT_NORM, Code.NON_FINITE})
 #: Rules on values that only some trainers have -> why others have none.

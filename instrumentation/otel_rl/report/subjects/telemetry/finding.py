@@ -9,6 +9,7 @@ from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
+from otel_rl.training import step_sampling
 from otel_rl.training.logged_values import LEFT_OUT_BY_CHOICE
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     if collected.steps.unseen.count > collected.steps.seen.count:
         losses.append(Finding("unseen_collectives", Severity.NOTICE, sentences.unseen(collected.steps), "ranks"))
     processes = collected.reader.processes
-    dropped = [drop for drop in drops(processes, collected.totals) if drop.reason not in LEFT_OUT_BY_CHOICE]
+    by_design = LEFT_OUT_BY_CHOICE | step_sampling.REASONS
+    dropped = [drop for drop in drops(processes, collected.totals) if drop.reason not in by_design]
     lost = sum(drop.number for drop in dropped)
     if lost:
         reasons = human.listed(sorted({f"{drop.reason} ({drop.signal})" for drop in dropped}))

@@ -9,6 +9,7 @@ from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training.program_gauges import MOST_SETS, ProgramGauges
 from otel_rl.training.key_categories import CATEGORIES, OTHER, category_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(PageBlock(table=_few_points(said)))
     section.blocks += _others("Everything else that was logged", scalars.rest(kind), charts)
     section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts)
+    section.blocks += _gauges("Gauges of the program", collected[ProgramGauges], charts)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
         section.blocks.append(PageBlock(note=f"More keys were logged than fit on a page; left out: {left_out}."))
@@ -101,23 +103,43 @@ def _as_logged(curve: Curve) -> str:
     return ", ".join(f"{human.number(y)} at {place}" for y, place in zip(curve.y, places, strict=True))
 
 
-def _by_category(title: str, curves: list[Curve], charts: Charts) -> list[PageBlock]:
-    """Return a folded block for each group of keys."""
-    groups: dict[str, list[Curve]] = {category: [] for category in (*CATEGORIES, OTHER)}
-    for curve in curves[:_SMALL_CHARTS]:
-        groups[category_of(curve.name)].append(curve)
+def _by_category(title: str, shown: list[tuple[str, str, list[Curve]]], charts: Charts) -> list[PageBlock]:
+    """Return a folded block for each group of keys: of each the title of its chart, a hint, and its lines."""
+    groups: dict[str, list[tuple[str, str, list[Curve]]]] = {category: [] for category in (*CATEGORIES, OTHER)}
+    for chart in shown[:_SMALL_CHARTS]:
+        groups[category_of(chart[0])].append(chart)
     blocks = [
         PageBlock(
             f"{title}: {category} ({len(group)})",
-            charts=[charts.curves(curve.name, "", [curve], height=150) for curve in group],
+            charts=[charts.curves(name, hint, curves, height=150) for name, hint, curves in group],
             folded=True,
         )
         for category, group in groups.items()
         if group
     ]
-    left_out = [curve.name for curve in curves[_SMALL_CHARTS:]]
+    left_out = [name for name, _, _ in shown[_SMALL_CHARTS:]]
     if left_out:
         blocks.append(PageBlock(note=f"Not drawn: {human.listed(left_out)}."))
+    return blocks
+
+
+def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock]:
+    """Return a chart for each name, folded, with a line for each set of attributes."""
+    drawn, few = [], []
+    for name, curves in gauges.curves().items():
+        left_out = gauges.left_out(name)
+        hint = f"the first {MOST_SETS} of {MOST_SETS + left_out} sets of attributes" if left_out else ""
+        only = curves[0].name if len(curves) == 1 and curves[0].name != name else ""
+        if any(len(curve.x) >= _FEWEST for curve in curves):
+            drawn.append((f"{name} {only}".rstrip(), hint, curves))
+        else:
+            said = ", ".join(f"{curve.name.removeprefix(name)} {_as_logged(curve)}".lstrip() for curve in curves)
+            few.append(f"{name} {said}" + (f" ({hint})" if hint else ""))
+    blocks = _by_category(title, drawn, charts)
+    if few:
+        blocks.append(PageBlock(f"{title}: one or two points ({len(few)})", "; ".join(few), folded=True))
+    if gauges.names_left_out:
+        blocks.append(PageBlock(note=f"Gauges not drawn: {human.listed(sorted(gauges.names_left_out))}."))
     return blocks
 
 
@@ -128,7 +150,7 @@ def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts) 
     blocks = []
     few = [curve for curve in curves if len(curve.x) < _FEWEST]
     curves = [curve for curve in curves if len(curve.x) >= _FEWEST]
-    blocks += _by_category(title, curves, charts)
+    blocks += _by_category(title, [(curve.name, "", [curve]) for curve in curves], charts)
     for words, same in (("one value throughout", throughout), ("one point only", once)):
         if same:
             said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)

@@ -1,0 +1,60 @@
+"""Programs on a GPU compute what they compute without us, wait for it no more often, and are recorded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+BATCHES = 40
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1")
+
+
+@pytest.mark.parametrize("kind", ["eager", "scaler", "compiled"])
+def test_losses_are_the_same_and_each_optimizer_step_is_a_step(run, kind: str) -> None:
+    before = json.loads(run("plain_loop.py", str(BATCHES), kind, watched=False).out)
+    watched = run("plain_loop.py", str(BATCHES), kind, watched=True)
+    after = json.loads(watched.out)
+
+    assert after["losses"] == before["losses"]
+    assert after["steps"] == before["steps"]
+    assert watched.numbers() == list(range(1, after["steps"] + 1))
+
+
+def test_a_step_in_a_cuda_graph_runs_as_before_and_is_recorded_while_it_is_captured_only(run) -> None:
+    before = json.loads(run("plain_loop.py", str(BATCHES), "graphed", watched=False).out)
+    watched = run("plain_loop.py", str(BATCHES), "graphed", watched=True)
+
+    assert json.loads(watched.out)["losses"] == before["losses"]
+    # Three to warm up, and the capture: a replay calls nothing of Python.
+    assert watched.numbers() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_ranks_on_nccl_compute_the_same_and_their_collectives_are_counted(run, kind: str) -> None:
+    before = json.loads(run(*TORCHRUN, "nccl_loop.py", kind, watched=False).out)
+    watched = run(*TORCHRUN, "nccl_loop.py", kind, watched=True)
+
+    assert json.loads(watched.out) == before
+    assert watched.numbers() == list(range(1, 9))
+    assert watched.largest("torch.distributed.collective.calls") >= 8
+
+
+def test_memory_of_the_gpu_and_the_gpu_itself_are_measured(run) -> None:
+    # The driver's share of busy time is that of its last moments: one reading at the end would miss it.
+    watched = run("plain_loop.py", "400", "eager", watched=True, OTEL_METRIC_EXPORT_INTERVAL="500")
+
+    assert watched.largest("rl.cuda.memory.usage") > 2**20
+    assert watched.largest("rl.cuda.memory.peak") >= watched.largest("rl.cuda.memory.usage") / 2
+    assert watched.largest("hw.gpu.memory.limit") > 2**30
+    assert 0 < watched.largest("hw.gpu.utilization") <= 1
+    assert watched.largest("hw.power") > 10
+    assert 10 < watched.largest("hw.temperature") < 120
+
+
+def test_a_program_that_runs_out_of_memory_is_told_from_others(run) -> None:
+    watched = run("out_of_memory.py", watched=True, expected=1)
+
+    assert watched.numbers()[:3] == [1, 2, 3]
+    assert watched.largest("rl.cuda.ooms") >= 1
+    assert "OutOfMemoryError" in json.dumps(watched.records)
