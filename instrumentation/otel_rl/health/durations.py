@@ -21,6 +21,10 @@ PHASES = {
     metrics.RL_SYNC_DURATION.name: spans.RL_SYNC.type,
 }
 OTHER_PHASES = frozenset({spans.RL_EVALUATE.type, spans.RL_CHECKPOINT.type})
+#: Parts of steps that are guessed; those of a trainer lie in its phases.
+GUESSED_PARTS = frozenset(
+    {spans.RL_DATA_WAIT.type, spans.RL_FORWARD.type, spans.RL_BACKWARD.type, spans.RL_OPTIMIZER.type}
+)
 #: Time that belongs to no step.
 BETWEEN = "the time between steps"
 #: Latest steps that are compared with.

@@ -15,12 +15,13 @@ from opentelemetry._logs import SeverityNumber
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
-from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import scalars, steps, trajectories
@@ -83,6 +84,7 @@ class LiveHealth:
             return
         try:
             followed = self._followed(loop)
+            followed.number = max(followed.number, self._steps)
             self._record_changes(followed.monitor, followed.monitor.log(iteration, values, first), context)
         finally:
             self._lock.release()
@@ -123,9 +125,10 @@ class LiveHealth:
             self._lock.release()
 
     def _followed(self, loop: steps.Loop | None) -> _LiveLoop:
-        if loop is None and self._loops:
-            # From a thread without the context of a loop: the one followed last.
-            loop = next(reversed(self._loops))
+        if loop is None:
+            # From a thread without the context of a loop: the one followed last. Guessed steps are counted otherwise.
+            known = (other for other in reversed(self._loops) if other is None or not _is_guessed(other))
+            loop = next(known, None)
         followed = self._loops.get(loop)
         if followed is None:
             if not self._loops:
@@ -196,11 +199,16 @@ class LiveHealth:
         self._lock = RLock()
 
 
+def _is_guessed(loop: steps.Loop) -> bool:
+    return loop.source == LoopSource.GUESSED
+
+
 def _phases(step: steps.Step) -> dict[str, float]:
     """Seconds of each phase of the step."""
     phases = {PHASES[name]: seconds for name, seconds in step.totals().items() if name in PHASES}
     others = step.totals_of_kinds()
-    return phases | {kind: others[kind] for kind in others.keys() & OTHER_PHASES}
+    kinds = OTHER_PHASES | GUESSED_PARTS if _is_guessed(step.loop) else OTHER_PHASES
+    return phases | {kind: others[kind] for kind in others.keys() & kinds}
 
 
 def _attributes(change: StateChange, loop: str) -> dict[str, Any]:

@@ -163,6 +163,7 @@ INPUTS: Final[Mapping[str, Input]] = {
             "train/pg_loss",
             "train_loss",
             "train_loss_step",
+            "torch/loss",
         ),
         metrics.RL_TRAIN_LOSS.name,
     ),

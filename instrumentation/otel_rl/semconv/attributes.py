@@ -468,8 +468,11 @@ RL_LOCAL_RANK: Final = "rl.local_rank"
 RL_LOOP_COMPILE_TIME: Final = "rl.loop.compile_time"
 """Time that torch.compile took for what it compiled in the iteration, in seconds."""
 
+RL_LOOP_CPU_STEPS: Final = "rl.loop.cpu_steps"
+"""Iterations that the CPU times are of; several where guessed ones follow each other."""
+
 RL_LOOP_CPU_TIME: Final = "rl.loop.cpu_time"
-"""CPU time of the process since its previous iteration ended, in seconds."""
+"""CPU time of the process in its latest iterations, from the end of the one before them, in seconds."""
 
 RL_LOOP_GC_TIME: Final = "rl.loop.gc_time"
 """Time for which the garbage collector of Python stopped the process in the iteration, in seconds."""
@@ -742,7 +745,7 @@ RL_SYSTEM_VERSION: Final = "rl.system.version"
 """Version of the post-training system."""
 
 RL_TELEMETRY_CPU_TIME: Final = "rl.telemetry.cpu_time"
-"""CPU time that otel-rl took since the previous iteration of the process ended, in seconds."""
+"""CPU time that otel-rl took in the latest iterations of the process, in seconds."""
 
 RL_TELEMETRY_DROP_REASON: Final = "rl.telemetry.drop.reason"
 """Reason for the drop."""

@@ -271,6 +271,7 @@ RL_STEP: Final = definitions.EventDefinition(
     attributes=(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_LOOP_NAME,
+        attributes.RL_LOOP_SOURCE,
         attributes.RL_STEP_FIRST,
         attributes.RL_STEP_LAST,
     ),

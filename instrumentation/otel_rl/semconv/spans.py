@@ -404,6 +404,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.TORCH_DISTRIBUTED_WAIT_TIME,
         attributes.TORCH_DISTRIBUTED_UNSEEN,
         attributes.RL_LOOP_CPU_TIME,
+        attributes.RL_LOOP_CPU_STEPS,
         attributes.RL_TELEMETRY_CPU_TIME,
         attributes.RL_LOOP_GC_TIME,
         attributes.RL_LOOP_COMPILE_TIME,

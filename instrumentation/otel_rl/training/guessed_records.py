@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 #: Spans per step of each kind of part; the histogram has all. No phase is around them: what has no span here is
 #: outside of all phases to who adds them up.
 SPANS_PER_STEP = 32
-#: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and the rules for keys of
-#: trainers say nothing about a loop of any kind.
+#: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and of a loop of any kind
+#: the rules for keys of trainers say only whether its loss is a number.
 PREFIX = "torch/"
 
 

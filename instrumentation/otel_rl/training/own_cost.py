@@ -72,8 +72,8 @@ class StepCosts:
         self._steps = 0
         self._last: CpuSums | None = None
         self._warmed_up: CpuSums | None = None
-        #: The next reading is that of a single step.
-        self._is_of_one = True
+        #: Steps that have ended since the last reading.
+        self._unread = 0
         #: Whether the latest step was guessed.
         self.is_guessed = False
 
@@ -91,26 +91,27 @@ class StepCosts:
             self._last = self._read()
 
     def step_closing(self, step: steps.Step) -> None:
-        """Put what was spent since the previous step on the span of ``step``."""
+        """Put what was spent since the last reading on the span of ``step``."""
         self._steps += 1
+        self._unread += 1
         last = self._last
         self.is_guessed = step.loop.source == LoopSource.GUESSED
         if last is not None and self.is_guessed and time.perf_counter() < last.wall + APART:
             # Its span gets nothing: the next reading is of several steps.
-            self._is_of_one = False
             return
         self._measure(step)
 
     def _measure(self, step: steps.Step) -> None:
         now, before = self._read(), self._last
         self._last = now
-        is_of_one, self._is_of_one = self._is_of_one, True
-        if before is not None and is_of_one and step.takes_values:
+        number, self._unread = self._unread, 0
+        if before is not None and step.takes_values:
             spent = now.since(before)
             step.describe(
                 {
                     attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
                     attributes.RL_LOOP_CPU_TIME: spent.cpu,
+                    attributes.RL_LOOP_CPU_STEPS: number,
                 }
             )
         if self._warmed_up is None and self._steps >= WARM_UP_STEPS:
@@ -118,7 +119,7 @@ class StepCosts:
 
     def forget(self) -> None:
         """Begin anew in a forked child, which measures its own steps."""
-        self._steps, self._last, self._warmed_up, self._is_of_one = 0, None, None, True
+        self._steps, self._last, self._warmed_up, self._unread = 0, None, None, 0
 
 
 _costs = StepCosts()

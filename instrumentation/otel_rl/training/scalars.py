@@ -27,6 +27,7 @@ from otel_rl.core import clock
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle, run_span
 from otel_rl.telemetry.attribute_values import number, text
@@ -275,7 +276,12 @@ class ScalarSink:
     ) -> None:
         loop = steps.loop_in(context)
         name = loop.name if loop is not None else None
-        covers = {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+        covers: dict[str, Any] = (
+            {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
+        )
+        if loop is not None and loop.source == LoopSource.GUESSED:
+            # What the program logs may count otherwise.
+            covers[attributes.RL_LOOP_SOURCE] = loop.source
         scope.event(
             events.RL_STEP,
             body=body,

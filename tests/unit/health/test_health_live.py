@@ -16,9 +16,12 @@ from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.health import live
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
+from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.telemetry import Scope, deferral, lifecycle
+from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import scalars, steps
+from otel_rl.training.guessed_loop import GuessedLoop
 from otel_rl.training.scalars import ScalarSink, Source
 from otel_rl.training.trainer_loop import TrainerLoop
 
@@ -90,6 +93,42 @@ def test_a_change_for_the_worse_is_an_event_with_onset_evidence_and_what_to_look
     assert found["rl.health.evidence"] == "kl is 7 nat, threshold 3 nat, 0.01 nat in the first steps"
     assert "learning rate at the onset" in found["rl.health.next"]
     assert event.severity_text == "WARN"
+
+
+@pytest.mark.parametrize("source", ["torch", "program"])
+def test_a_loss_that_is_no_number_is_critical_by_guessed_steps_and_by_the_epochs_that_a_program_logs(
+    health, recorded, source
+):
+    loop = GuessedLoop()
+    for step in range(1, 61):
+        loop.begin(step, _scope)
+        loss = float("nan") if source == "torch" and step > 40 else 0.5
+        scalars.sink.log(_scope, Source.TORCH, step, {"torch/loss": loss}, context=loop.step.context)
+        loop.finish()
+        if step % 10 == 0:
+            loss = float("nan") if source == "program" and step > 20 else 0.4
+            scalars.sink.log(_scope, Source.TENSORBOARD, step // 10, {"loss": loss})
+    health.finish()
+
+    found = changed(recorded, Code.NON_FINITE)
+    onset, key = (41, "torch/loss") if source == "torch" else (3, "loss")
+    assert {one["rl.health.metric"] for one in found} == {key}
+    assert (found[-1]["rl.health.state"], found[-1]["rl.health.onset_iteration"]) == ("critical", onset)
+    assert changed(recorded) == found
+    assert gauge(recorded)[Code.NON_FINITE] == 2
+
+
+def test_the_part_of_guessed_steps_that_became_slower_is_named(health, recorded):
+    loop, at = GuessedLoop(), Moment(wall=10**18, counter=0.0)
+    for step in range(1, 61):
+        length = 0.2 if step <= 40 else 1.0
+        loop.begin(step, _scope, at)
+        loop.step.add_duration(spans.RL_FORWARD.type, _scope, length - 0.1)
+        at = Moment(wall=at.wall + int(length * 1e9), counter=at.counter + length)
+        loop.finish(at=at)
+
+    found = changed(recorded, Code.P7_SLOW_STEP)[0]
+    assert "; rl.forward takes 0.9 s of it, 0.1 s before" in found["rl.health.evidence"]
 
 
 def test_the_end_of_it_is_an_event_too(trains, recorded):

@@ -56,6 +56,8 @@ class Job:
     begins: float = 0.0
     attempt: str = "0.0.0"
     loop: str = ""
+    #: Who says where its steps begin and end.
+    source: str = "given"
     writers: list[ProcessWriter] = field(default_factory=list)
 
     def write(self) -> Path:
@@ -128,7 +130,7 @@ class Job:
             now = begin + seconds + inner
         writer.ids.span = own.span_id
         waits = {"torch.distributed.calls": 1, "torch.distributed.wait_time": waited}
-        named = {"rl.loop.name": self.loop} if self.loop else {}
+        named = {"rl.loop.source": self.source} | ({"rl.loop.name": self.loop} if self.loop else {})
         writer.span("rl.rank.step", at, at + length, {**values, **named, "rl.rank": rank, **waits}, root)
 
 

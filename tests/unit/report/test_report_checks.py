@@ -99,6 +99,18 @@ def test_a_training_on_rewards_is_one_though_no_sample_was_recorded(
     assert all("scores no answers" not in check.detail for check in overview.checks)
 
 
+@pytest.mark.parametrize(
+    ("key", "state"), [("torch/learning_rate", CheckState.NOT_APPLICABLE), ("other", CheckState.NOT_RECORDED)]
+)
+def test_a_value_of_guessed_steps_that_no_rule_judges_is_not_said_to_be_missing(
+    tmp_path: Path, key: str, state: CheckState
+) -> None:
+    _loop(tmp_path / tmp_path.name / "0", [{key: 0.1, "torch/loss": 1.0}] * 20)
+    overview = examined(tmp_path / tmp_path.name)
+    assert _check(overview, "learning rate too high").state is state
+    assert _check(overview, "gradient blow-up").state is CheckState.NOT_RECORDED
+
+
 def test_what_a_killed_process_lost_is_not_said_to_be_nothing(tmp_path: Path) -> None:
     writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20)
     writer.clean_exit, writer.ended = False, None

@@ -16,7 +16,7 @@ from otel_rl.flight_recorder.ring import create
 from otel_rl.process import exit_records, lifetime
 from otel_rl.ranks.postmortem import examine, text
 from otel_rl.report import write_report
-from otel_rl.report.core import flight_rings, output
+from otel_rl.report.core import flight_rings, output, sentences
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.finding import CheckState
 from otel_rl.report.subjects import load
@@ -52,6 +52,25 @@ def test_a_function_that_becomes_slow_on_one_rank_is_one_finding_with_its_sympto
     assert (one.section, one.chart, one.onset, one.ranks) == ("rewards", "reward-seconds", 15, [1])
     assert one.cost == pytest.approx(0.15 / 0.79, abs=0.01)
     assert {symptom.code for symptom in one.symptoms} >= {"slower_step", "late_rank", "slower_collectives"}
+
+
+@pytest.mark.parametrize(("source", "severity"), [("guessed", "warning"), ("given", "critical")])
+def test_pauses_between_guessed_steps_are_said_to_be_part_of_them_and_are_not_critical(
+    tmp_path: Path, source: str, severity: str
+) -> None:
+    """Cells of a notebook, one step in each: what lies between them is time of the steps."""
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    at = 1.0
+    for step in range(1, 81):
+        length = 0.1 if step <= 60 else 1.0
+        writer.span("rl.rank.step", at, at + length, {"rl.loop.iteration": step, "rl.loop.source": source})
+        at += length
+    writer.write()
+    [one] = [found for found in examined(tmp_path / "run").findings if found.section == "steps"]
+    assert one.text.startswith("Time outside of all phases is 1 s a step since step 61 (100 ms before)")
+    assert one.severity == severity
+    assert one.evidence == ([sentences.PAUSES] if source == "guessed" else [])
+    assert {symptom.code for symptom in one.symptoms} == {"slower_step", "P7_slow_step"}
 
 
 class _KilledRank(Job):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +98,46 @@ def test_the_verdicts_of_a_recorded_run_are_those_of_its_steps(written: Written)
     alike = [one for one in found if one.code != SLOW]
     assert [one.evidence for one in alike] == [one.evidence for one in live if one.code != SLOW]
     assert "rl.reward takes" in next(one.evidence for one in found if one.code == SLOW)
+
+
+@pytest.mark.parametrize("sick", ["torch/loss", "loss"])
+def test_a_loss_that_is_no_number_is_one_finding_by_guessed_steps_and_by_the_epochs_of_a_program(
+    tmp_path: Path, sick: str
+) -> None:
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    gauge = writer.meter.create_gauge("rl.trainer.metric")
+    for step in range(1, 61):
+        guessed = {"rl.loop.iteration": step, "rl.loop.source": "guessed"}
+        loss = nan if step > 40 else 0.5
+        writer.event("rl.step", step, body={"torch/loss": loss if sick == "torch/loss" else 0.5}, attributes=guessed)
+        writer.span("rl.rank.step", step, step + 1, guessed)
+        if step % 10 == 0:
+            values = {"loss": loss if sick == "loss" else 0.4, "grad_norm": 1.0}
+            gauge.set(1.0, {"rl.trainer.metric.key": "grad_norm"})
+            writer.event("rl.step", step + 1, body=values, attributes={"rl.loop.iteration": step // 10})
+    writer.write()
+    found = Written(tmp_path / "run")
+    assert [(one.code, one.metric, one.onset) for one in found.findings().values()] == [
+        (Code.NON_FINITE, sick, 41 if sick == "torch/loss" else 5)
+    ]
+    assert [one.code for one in found.verdicts()].count(Code.NON_FINITE) == 1
+    assert (found.verdict(SLOW).severity, found.verdict(Code.GRADIENT_NORM).observed) == (State.HEALTHY, 6)
+
+
+@pytest.mark.parametrize(("source", "cause"), [("guessed", "; rl.forward takes 0.9 s"), ("known", "no phase explains")])
+def test_the_part_of_guessed_steps_that_became_slower_is_named(tmp_path: Path, source: str, cause: str) -> None:
+    """Those of a trainer are in its phases."""
+    writer, at = process(tmp_path / "run", 0, started=STARTED), 1.0
+    for step in range(1, 61):
+        of_step, end = {"rl.loop.iteration": step, "rl.loop.source": source}, at + (0.2 if step <= 40 else 1.0)
+        root = writer.span("rl.loop", at, end, of_step)
+        writer.span("rl.forward", at + 0.1, end, {**of_step, "rl.phase": "forward"}, root)
+        writer.span("rl.rank.step", at, end, of_step, root)
+        at = end
+    writer.write()
+    found = Written(tmp_path / "run").verdict(SLOW)
+    assert found.is_finding
+    assert cause in found.evidence
 
 
 def test_an_attempt_of_thousands_of_digits_is_taken_for_none(written: Written) -> None:

@@ -14,7 +14,9 @@ from unit.report.made_up_jobs import Job, examined
 from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
 from otel_rl.ranks.stragglers.run import RunComparison
 from otel_rl.report import write_report
+from otel_rl.report.core import human
 from otel_rl.report.core.statistics import BinnedSeries
+from otel_rl.report.core.steps import Steps
 from otel_rl.report.subjects.ranks import finding as late_ranks
 
 if TYPE_CHECKING:
@@ -123,18 +125,31 @@ def test_what_cost_little_and_is_over_is_said_as_a_notice_or_not_at_all(
     assert all(one.severity == "notice" for one in found)
 
 
-def test_a_rank_that_is_late_all_along_gets_its_first_step_from_what_the_job_told(tmp_path: Path) -> None:
-    def phases(_step: int, rank: int) -> dict[str, float]:
-        return {**PHASES, "sample": 0.6 if rank == 1 else 0.4}
+@pytest.mark.parametrize(("late_from", "onset", "when"), [(13, 13, "since"), (1, None, "in the compared steps since")])
+def test_a_rank_that_is_late_all_along_has_no_onset_by_what_the_job_told(
+    tmp_path: Path, late_from: int, onset: int | None, when: str
+) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.6 if rank == int(step >= late_from) else 0.4}
 
     job = Job(tmp_path / tmp_path.name, phases)
     job.write()
     [before] = _late(job)
-    _tell(job, 3)
+    _tell(job, 13)
     [one] = _late(job)
     assert one.text == before.text
-    assert (before.onset, one.onset) == (None, 3)
-    assert "late since step 3" in one.evidence[-1]
+    assert (before.onset, one.onset) == (None, onset)
+    assert f"Rank 1 was late {when} step 13" in one.evidence[-1]
+
+
+def test_of_guessed_steps_it_is_not_said_that_a_rank_works_longer_in_no_phase(tmp_path: Path) -> None:
+    """The flight recorders, by which the job tells it, do not know their phases."""
+    job = Job(tmp_path / tmp_path.name, _alike, source="guessed")
+    job.write()
+    _tell(job, 21, **{"rl.phase": None})
+    [one] = _late(job)
+    assert "late since step 21, as was told while the job ran. Without it" in one.text
+    assert f"20 % all_reduce {human.UNKNOWN} " in _page(job, tmp_path)
 
 
 def test_a_rank_that_evaluates_in_every_second_step_costs_its_share_of_all_steps(tmp_path: Path) -> None:
@@ -308,9 +323,7 @@ def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
         StepComparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
         for number, share in enumerate(shares)
     ]
-    collected = SimpleNamespace(
-        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
-    )
+    collected = SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps())
     assert (late_ranks._of_late(collected) is not None) is is_said
 
 
@@ -321,9 +334,7 @@ def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int,
         StepComparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
         for number in range(29)
     ]
-    collected = SimpleNamespace(
-        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=SimpleNamespace(ranks={})
-    )
+    collected = SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps())
     assert (late_ranks._of_late(collected) is not None) is is_said
 
 

@@ -33,5 +33,19 @@ def test_the_foot_says_what_otel_rl_used_of_the_length_of_a_step_of_all_ranks(tm
     )
 
 
+def test_what_is_of_several_guessed_steps_is_divided_by_their_number(tmp_path: Path) -> None:
+    """The step that has the reading may be a long one, as those of Stable-Baselines3 after a rollout are."""
+    run = tmp_path / "data" / "run"
+    writer = process(run, 0, started=STARTED)
+    spent = {"rl.telemetry.cpu_time": 0.008, "rl.loop.cpu_time": 0.4, "rl.loop.cpu_steps": 4}
+    for step, (begin, end) in enumerate([(1.0, 1.1), (1.1, 1.2), (1.2, 1.3), (1.3, 2.0)], 1):
+        writer.span("rl.rank.step", begin, end, {"rl.loop.iteration": step, **(spent if step == 4 else {})})
+    writer.write()
+    _has(
+        _page(tmp_path, run).texts["foot"],
+        "otel-rl used 2 ms of CPU per step, 0.8 % of its 250 ms; the whole process used 100 ms.",
+    )
+
+
 def test_where_no_step_has_it_the_foot_says_nothing_of_it(tmp_path: Path) -> None:
     assert "otel-rl used" not in _page(tmp_path, _run(tmp_path, measured=False)).texts["foot"]

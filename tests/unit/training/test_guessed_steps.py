@@ -11,7 +11,7 @@ import pytest
 
 import otel_rl
 from otel_rl.health.curves import Curves
-from otel_rl.health.rule_table import INPUTS
+from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral, drops
@@ -512,7 +512,7 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
-def test_values_of_a_step_are_beside_those_that_the_program_logs_and_no_metric_or_rule_of_trainers_has_them(
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_only_whether_they_are_numbers_is_judged(
     recordings, loop
 ):
     program, optimizer = Scope("program"), Optimizer(1)
@@ -531,7 +531,14 @@ def test_values_of_a_step_are_beside_those_that_the_program_logs_and_no_metric_o
     assert guessed > {"torch/loss", "torch/learning_rate", "torch/grad_norm"}
     assert not guessed & CANONICAL.keys()
     known = Curves({name: one.keys for name, one in INPUTS.items()})
-    assert not [key for key in guessed if known.input_of(key)]
+    inputs = {found[0] for key in guessed if (found := known.input_of(key)) is not None}
+    assert inputs == {"loss"}
+    assert [code for code, rule in RULES.items() if any(inputs & set(needed) for needed in rule.needs)] == [
+        "non_finite"
+    ]
+    sources = {event.attributes.get("rl.loop.source") for event in recordings.events("rl.step") if "loss" in event.body}
+    assert sources == {None}
+    assert [event.attributes.get("rl.loop.source") for event in recordings.events("rl.step")].count("guessed") == 30
 
 
 def test_values_of_a_step_that_a_library_tells_have_the_keys_of_trainers(recordings, loop):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from otel_rl.ending import summary
@@ -166,13 +168,18 @@ def test_the_clocks_of_the_process_give_sums_that_grow():
     assert min(spent) >= 0
 
 
-@pytest.mark.parametrize(("apart", "is_measured"), [(0.0, True), (3600.0, False)])
-def test_guessed_steps_that_follow_each_other_at_once_are_measured_together(recorded, monkeypatch, apart, is_measured):
+@pytest.mark.parametrize(("apart", "numbers"), [(0.0, [1, 1, 1]), (STEP * 0.9, [None, None, 3])])
+def test_guessed_steps_that_follow_each_other_at_once_are_measured_together(recorded, monkeypatch, apart, numbers):
+    clocks = Clocks()
     monkeypatch.setattr(own_cost, "APART", apart)
-    costs, loop = StepCosts(), GuessedLoop()
-    for iteration in (1, 2):
+    monkeypatch.setattr(own_cost, "time", SimpleNamespace(perf_counter=lambda: clocks.now.wall))
+    costs, loop = StepCosts(clocks), GuessedLoop()
+    for iteration in (1, 2, 3):
         costs.step_opened(loop.begin(iteration, _scope))
+        clocks.add(wall=STEP / 3, cpu=0.5, own=0.25)
         costs.step_closing(loop.step)
         loop.finish()
     found = [span.attributes for span in recorded.spans if span.name == spans.RL_RANK_STEP.type]
-    assert [attributes.RL_LOOP_CPU_TIME in values for values in found] == [is_measured] * 2
+    assert [values.get(attributes.RL_LOOP_CPU_STEPS) for values in found] == numbers
+    assert sum(values.get(attributes.RL_LOOP_CPU_TIME, 0) for values in found) == pytest.approx(1.5)
+    assert sum(values.get(attributes.RL_TELEMETRY_CPU_TIME, 0) for values in found) == pytest.approx(0.75)

@@ -69,7 +69,7 @@ class Charts:
     """Makes the charts of one page."""
 
     #: Label of every axis that counts iterations.
-    STEP = "step"
+    STEP = curves.STEP
     TIME = "time (s)"
 
     def __init__(self, marks: Mapping[str, Sequence[int]] | None = None) -> None:
@@ -151,27 +151,29 @@ class Charts:
         """Return whether something began that the chart of this key shows."""
         return bool(self._marks.get(key))
 
-    def _mark(self, chart: figure, *keys: str) -> str:
-        """Draw where something began that this chart shows; return words for the lines."""
+    def _mark(self, chart: figure, *keys: str, first: float | None = None) -> str:
+        """Draw where something began that this chart shows, from ``first`` on; return words for the lines."""
         for key in keys:
             self.figures.setdefault(key, key)
-        first = min(self._seen, default=-math.inf)
+        first = min(self._seen, default=-math.inf) if first is None else first
         # What began with the first step has no step before it that a line could part it from.
         begun = sorted({step for key in keys for step in self._marks.get(key, ()) if step - 0.5 > first})
         for step in begun:
             line = {"dimension": "height", "line_color": colours.FAILED, "line_dash": "dashed", "line_width": 1.5}
             chart.add_layout(CrosshairLine(location=step - 0.5, **line))
-        return f"dashed: from step {', '.join(map(str, begun))} on" if begun else ""
+        return f"dashed: from {chart.xaxis[0].axis_label} {', '.join(map(str, begun))} on" if begun else ""
 
     def curves(
-        self, title: str, hint: str, curves: list[Curve], *, x_label: str = STEP, height: int = 190,
+        self, title: str, hint: str, curves: list[Curve], *, x_label: str = "", height: int = 190,
         quantity: Quantity = axes.NUMBER,
     ) -> Drawing:  # fmt: skip
-        """Draw lines of trainer values; only those over steps share the range of the steps."""
+        """Draw lines of trainer values that count the same; only those over steps share the range of the steps."""
         key = f"values-{len(self.figures)}"
         smoothed = [curve.smoothed() for curve in curves]
         is_wide = _spans_magnitudes(smoothed)
         scale = "log" if is_wide else "linear"
+        counts = self.TIME if curves[0].over_time else curves[0].counts
+        x_label = x_label or counts
         over_steps = x_label == self.STEP
         chart = (
             self._over_steps(curves[0].x, height, scale=scale) if over_steps else self._plain(x_label, height, scale)
@@ -186,8 +188,9 @@ class Charts:
             hints.append("logarithmic scale")
         elif len(values) == 1:
             self._around_one(chart, values.pop() * axis.factor)
-        if over_steps:
-            hints.append(self._mark(chart, *(curve.name for curve in curves)))
+        if not curves[0].over_time:
+            first = None if over_steps else min(x for curve in curves for x in curve.x)
+            hints.append(self._mark(chart, *(curve.name for curve in curves), first=first))
         legend = [(curve.name, colour) for curve, colour in zip(curves, colours.LINES, strict=False)]
         finished = self._finished(chart, quantity.label(axis))
         return Drawing(title, _joined(*hints), finished, legend if len(curves) > 1 else [], key)

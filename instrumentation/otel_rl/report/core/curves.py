@@ -10,14 +10,16 @@ if TYPE_CHECKING:
 
 #: Points beyond which a line shows means, with a band from the smallest to the largest value.
 MOST_POINTS = 300
+#: What the points count: the steps of the page, or, beside guessed steps, what the program gave with its log calls.
+STEP, LOGGED = "step", "logged step"
 
 
 @dataclass(slots=True)
 class Curve:
     """One line: iterations (or seconds since the start) against means of ``number`` values in all.
 
-    ``over_time`` says that the points do not count steps. ``low`` and ``high`` are the smallest and the largest value
-    behind each mean, where these were kept.
+    ``over_time`` says that the points do not count steps, ``counts`` what they count else. ``low`` and ``high`` are the
+    smallest and the largest value behind each mean, where these were kept.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Curve:
     #: Steps (or seconds) from a point to the next one, and words on what a point is the mean of, where of several.
     width: int = 1
     said: str = ""
+    counts: str = STEP
 
     def smoothed(self) -> Curve:
         """Return the line itself, or, of a long one, the means of its neighbouring points."""
@@ -47,6 +50,7 @@ class Curve:
             [min(low[part]) for part in parts],
             [max(high[part]) for part in parts],
             said=f"mean of {self._amount(together)}, band min to max",
+            counts=self.counts,
         )
 
     def _amount(self, together: int) -> str:
@@ -54,12 +58,13 @@ class Curve:
         is_without_gaps = (len(self.x) - 1) * self.width == self.x[-1] - self.x[0]
         if self.over_time or not is_without_gaps:
             return f"{together} values" if self.width == 1 else "several values"
-        return f"{together * self.width} steps"
+        return f"{together * self.width} {self.counts}s"
 
 
 def of_cells(
-    name: str, x: list[int], cells: list[Cell], start: int = 0, *, width: int = 1, over_time: bool = False
-) -> Curve:
+    name: str, x: list[int], cells: list[Cell], start: int = 0, *, width: int = 1, over_time: bool = False,
+    counts: str = STEP,
+) -> Curve:  # fmt: skip
     """Return the means of cells, with their smallest and largest values; ``start`` becomes zero.
 
     ``width`` is the number of steps that share a cell.
@@ -67,7 +72,7 @@ def of_cells(
     number = sum(cell.count for cell in cells)
     low, high = [cell.minimum for cell in cells], [cell.maximum for cell in cells]
     means = [cell.mean for cell in cells]
-    return Curve(name, [float(first - start) for first in x], means, number, over_time, low, high, width)
+    return Curve(name, [float(first - start) for first in x], means, number, over_time, low, high, width, counts=counts)
 
 
 def _mean(values: list[float]) -> float:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 NO_MANIFEST = "the files of a collector do not tell"
 NO_STEP = "no trace of a step was recorded"
+PAUSES = (
+    "The steps are guessed: what the program does between two of them is part of the later one, such as a rollout, an"
+    " evaluation of its own or a wait for input."
+)
 
 
 def model(name: str) -> str:

@@ -175,5 +175,5 @@ def _part(part: CurveMean) -> str:
     over_time = part.over_time
     show = human.duration if over_time else human.number
     if part.first == part.last:
-        return show(part.first) if over_time else f"step {show(part.first)}"
-    return f"{'' if over_time else 'steps '}{show(part.first)} to {show(part.last)}"
+        return show(part.first) if over_time else f"{part.counts} {show(part.first)}"
+    return f"{'' if over_time else f'{part.counts}s '}{show(part.first)} to {show(part.last)}"

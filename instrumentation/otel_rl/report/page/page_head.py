@@ -142,9 +142,11 @@ def _errors(collected: Collected, number: int) -> str:
 
 def own_share(collected: Collected) -> str:
     """Return one sentence on the cost of otel-rl itself, ``""`` where it is not known."""
-    cost = collected[OwnCost]
-    if not cost.seconds:
+    cost, length = collected[OwnCost], collected.steps.lengths.cell.mean
+    if not cost.steps or not length:
         return ""
-    used, whole, length = (human.duration(seconds / cost.steps) for seconds in (cost.own, cost.all, cost.seconds))
-    share = human.percent(cost.own / cost.seconds)
-    return f"otel-rl used {used} of CPU per step, {share} of its {length}; the whole process used {whole}."
+    used, whole = cost.own / cost.steps, cost.all / cost.steps
+    return (
+        f"otel-rl used {human.duration(used)} of CPU per step, {human.percent(used / length)} of its"
+        f" {human.duration(length)}; the whole process used {human.duration(whole)}."
+    )

@@ -43,7 +43,14 @@ def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
     """Return one finding for each change."""
     start = min((process.first for process in collected.reader.processes if process.first), default=0) // 10**9
     several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
-    return [_finding(change, start, several=several) for change in changes]
+    found = [_finding(change, start, several=several) for change in changes]
+    if collected.steps.guessed:
+        for finding, change in zip(found, changes, strict=True):
+            if change.name == UNCOVERED or change.kind is SeriesKind.STEP:
+                # The program may have paused on purpose.
+                finding.severity = Severity.WARNING
+                finding.evidence.append(sentences.PAUSES)
+    return found
 
 
 def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:

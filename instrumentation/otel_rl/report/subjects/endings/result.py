@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader.otlp_values import int_or_none
@@ -55,14 +56,17 @@ class RunResult:
     def words(self, collected: Collected) -> str:
         """Return the values of the shortest keys that have a best one, ``""`` without any."""
         judged = [value for value in self.values(collected) if value.best is not None]
-        return ", ".join(_words(value) for value in sorted(judged, key=lambda value: len(value.key))[:_SHOWN])
+        return ", ".join(
+            _words(value, collected[Scalars].counts(value.key))
+            for value in sorted(judged, key=lambda value: len(value.key))[:_SHOWN]
+        )
 
 
-def _words(value: LoggedValue) -> str:
+def _words(value: LoggedValue, counts: str) -> str:
     last = f"{value.key} {_number(value.last)}"
     if value.best == value.last or value.best_step is None:
         return last
-    return f"{last} (best {_number(value.best)} at step {value.best_step})"
+    return f"{last} (best {_number(value.best)} at {counts} {value.best_step})"
 
 
 def _number(value: float | None) -> str:

@@ -2,9 +2,10 @@
 
     verdicts = Collected(Reader(source), subjects.load()).read(advance)[HealthReplay].verdicts()
 
-Each attempt, process and loop has a monitor of its own. Steps that begin again start anew, as they do live. Per attempt
-and loop counts the process with the lowest rank, which is rank 0 where its files are there. Without them the rules on
-step times judge the lowest rank that is; those on what rank 0 logs are unobserved.
+Each attempt, process and loop has a monitor of its own, and guessed steps have one beside what the program logs. Steps
+that begin again start anew, as they do live. Per attempt and loop counts the process with the lowest rank, which is
+rank 0 where its files are there. Without them the rules on step times judge the lowest rank that is; those on what rank
+0 logs are unobserved.
 
 Log records and spans come from different files, one after the other. They are kept, as short as the rules need them,
 and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
@@ -21,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core import settings
 from otel_rl.health import user_rules
 from otel_rl.health.curves import Curves
-from otel_rl.health.durations import BETWEEN, OTHER_PHASES, PHASES
+from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State, Verdict, by_weight
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ KEPT = 40_000
 _OPEN_STEPS = 1000
 #: Most keys of gauges that are remembered of a process.
 _KEYS = 400
-_PHASES = frozenset({*PHASES.values(), *OTHER_PHASES})
+_PHASES = frozenset({*PHASES.values(), *OTHER_PHASES, *GUESSED_PARTS})
 _STATES = {state.word: state for state in State}
 _NO_RANK = 1 << 31
 
@@ -125,7 +127,7 @@ class HealthReplay:
         self._rules, self.complaint = user_rules.load(None if self._is_off else named)
         #: Knows which keys rules read.
         self._curves = Curves(self._rules.keys)
-        self._followed: dict[tuple[tuple[int, ...], str, str], _ReplayedLoop] = {}
+        self._followed: dict[tuple[tuple[int, ...], str, str, bool], _ReplayedLoop] = {}
         #: Attempt -> the lowest rank that has reported.
         self._lowest: dict[tuple[int, ...], int] = {}
         #: Process and trace -> seconds of each phase.
@@ -156,7 +158,8 @@ class HealthReplay:
         elif log.event == events.RL_HEALTH_FINAL.name and len(self._healthy) < _MONITORS:
             codes = log.attributes.get(names.RL_HEALTH_HEALTHY)
             loop = str(log.attributes.get(names.RL_LOOP_NAME) or "")
-            self._healthy[_words(log.process.attempt), loop] = frozenset(codes if isinstance(codes, list) else ())
+            key = _words(log.process.attempt), loop
+            self._healthy[key] = self._healthy.get(key, frozenset()).union(codes if isinstance(codes, list) else ())
 
     def add_point(self, point: Point) -> None:
         """Take in that there is a gauge of a training value; others are ignored."""
@@ -180,6 +183,8 @@ class HealthReplay:
 
     def _add_step(self, span: Span) -> None:
         phases = self._phases.pop((span.process.key, span.trace_id), {})
+        if span.attributes.get(names.RL_LOOP_SOURCE) != LoopSource.GUESSED:
+            phases = {name: seconds for name, seconds in phases.items() if name not in GUESSED_PARTS}
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
         followed = self._of(span.process, span.attributes)
         if iteration is None or followed is None:
@@ -200,7 +205,9 @@ class HealthReplay:
             return None
         self._lowest[attempt] = rank
         loop = str(attributes.get(names.RL_LOOP_NAME) or "")
-        key = (attempt, process.key, loop)
+        # Guessed steps are counted otherwise than what the program logs.
+        is_guessed = attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED
+        key = (attempt, process.key, loop, is_guessed)
         followed = self._followed.get(key)
         if followed is None and len(self._followed) < _MONITORS:
             followed = self._followed[key] = _ReplayedLoop(self._rules, rank, loop, _words(attempt))
@@ -242,14 +249,14 @@ class HealthReplay:
         return self._verdicts
 
     def _judge(self) -> list[Verdict]:
-        latest = max(self._followed, default=((), "", ""))[0]
-        chosen: dict[tuple[tuple[int, ...], str], _ReplayedLoop] = {}
-        for (attempt, _, loop), followed in self._followed.items():
-            other = chosen.get((attempt, loop))
+        latest = max((key[0] for key in self._followed), default=())
+        chosen: dict[tuple[tuple[int, ...], str, bool], _ReplayedLoop] = {}
+        for (attempt, _, loop, is_guessed), followed in self._followed.items():
+            other = chosen.get((attempt, loop, is_guessed))
             if other is None or followed.rank < other.rank:
-                chosen[attempt, loop] = followed
+                chosen[attempt, loop, is_guessed] = followed
         verdicts: list[Verdict] = []
-        for (attempt, _), followed in chosen.items():
+        for (attempt, _, _), followed in chosen.items():
             known = self._curves.known(self._gauges.get((attempt, followed.rank), {}))
             of_loop = followed.verdicts(frozenset(name for _, _, (name, _) in known))
             verdicts += [verdict for verdict in of_loop if verdict.is_finding or attempt == latest]
@@ -270,7 +277,10 @@ class HealthReplay:
 
         They do not where the rules of the report are other ones: the events are of the limits that were in force live.
         """
-        worst = {(verdict.attempt, verdict.code, verdict.loop): verdict for verdict in verdicts}
+        worst: dict[tuple[str, str, str], Verdict] = {}
+        for verdict in verdicts:
+            of_rule = (verdict.attempt, verdict.code, verdict.loop)
+            worst[of_rule] = max(worst.get(of_rule, verdict), verdict, key=_by_severity)
         for live in self._live.values():
             key = (live.attempt, live.code, live.loop)
             known = worst.get(key)
@@ -286,6 +296,10 @@ class HealthReplay:
             return False
         usual = all(limits[name] == limit.value for name, limit in RULES[live.code].limits.items())
         return usual or live.threshold in limits.values()
+
+
+def _by_severity(verdict: Verdict) -> tuple[State, bool, int]:
+    return verdict.severity, not verdict.lacking, verdict.observed
 
 
 def _rank(process: Process) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.health.rule_table import RULES
+from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
-from otel_rl.report.core import thresholds
+from otel_rl.report.core import sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
     from otel_rl.health.verdict import Verdict
@@ -37,7 +39,11 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             # The latest attempt is not named.
             of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
-            judged.append(_finding(verdict, ", ".join(filter(None, places))))
+            counts = collected[Scalars].counts(verdict.metric)
+            finding = _finding(verdict, counts, ", ".join(filter(None, places)))
+            if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
+                finding.evidence.append(sentences.PAUSES)
+            judged.append(finding)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
 
 
@@ -49,15 +55,15 @@ def checks(collected: Collected) -> list[Check]:
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
             by_title[verdict.title] = verdict
     program = workload.of(collected)
-    return [_check(verdict, program) for verdict in by_title.values()]
+    return [_check(verdict, program, collected[Scalars].keys) for verdict in by_title.values()]
 
 
-def _check(verdict: Verdict, program: Workload) -> Check:
+def _check(verdict: Verdict, program: Workload, logged: set[str]) -> Check:
     """Return whether a rule had its inputs, and enough of them."""
     what, code = _noun(verdict.title), verdict.code
     codes = (code, *_ALSO.get(code, ()))
     if verdict.lacking:
-        foreign = _foreign(verdict, program)
+        foreign = _foreign(verdict, program) or _of_any_loop(verdict, logged)
         make = Check.not_applicable if foreign else Check.not_recorded
         return make(what, foreign or f"{verdict.evidence}; otel_rl.metric records it", codes)
     if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
@@ -83,6 +89,12 @@ def _foreign(verdict: Verdict, program: Workload) -> str:
     return _OF_SOME.get(verdict.code, "")
 
 
+def _of_any_loop(verdict: Verdict, logged: set[str]) -> str:
+    """Return why a rule does not judge values that guessed steps have; ``""`` where they lack some too."""
+    has_all = all(f"{PREFIX}{INPUTS[name].keys[0]}" in logged for name in verdict.lacking)
+    return "its limits are those of post-training, and the program has no trainer" if has_all else ""
+
+
 #: Rules on values that every training has.
 _OF_ALL_TRAINING = frozenset({Code.P7_SLOW_STEP, Code.LEARNING_RATE, Code.GRADIENT_NORM, Code.NON_FINITE})
 #: Rules on values that only some trainers have -> why others have none.
@@ -93,10 +105,10 @@ _OF_SOME = {
 _NOUNS = {Code.P7_SLOW_STEP: "step", Code.P6_VALIDATION_COLLAPSE: "evaluation"}
 
 
-def _finding(verdict: Verdict, place: str) -> Finding:
-    since = "" if verdict.onset is None else f" since step {verdict.onset}"
+def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
+    since = "" if verdict.onset is None else f" since {counts} {verdict.onset}"
     if verdict.until is not None and verdict.onset is not None:
-        since = f" from step {verdict.onset} to {verdict.until}"
+        since = f" from {counts} {verdict.onset} to {verdict.until}"
     where = f" ({place})" if place else ""
     return Finding(
         code=verdict.code,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.statistics import BinnedSeries, Cell
+    from otel_rl.report.core.steps import Steps
     from otel_rl.report.subjects.ranks.aggregate import LateRank
 
 _CODE, _SECTION, _CHART = "late_rank", "ranks", "own-work"
@@ -68,10 +69,11 @@ def _late_ranks(collected: Collected) -> list[Finding]:
     late = _in_records(collected)
     traced = _TracedSteps(collected.steps.by_rank)
     for rank, stretches in _reported(collected).items():
-        reported = _reported_finding(collected, traced, stretches)
         same = next((finding for finding in late if finding.ranks == [rank]), None)
+        is_earlier = same is not None and _is_late_before(stretches[0].since, rank, collected.steps)
+        reported = _reported_finding(collected, traced, stretches, is_earlier=is_earlier)
         if same is not None:
-            same.onset = reported.onset
+            same.onset = None if is_earlier else reported.onset
             same.evidence.append(reported.text)
         elif _is_notable(traced, stretches, reported.cost):
             late.append(reported)
@@ -90,6 +92,13 @@ def _reported(collected: Collected) -> dict[int, list[LateRank]]:
     return by_rank
 
 
+def _is_late_before(step: int, rank: int, steps: Steps) -> bool:
+    """Return whether the rank was the late one before ``step`` already: the job compares some of the steps only."""
+    before = [cells for first, cells in _by_bin(steps.own).items() if first < step and len(cells) > 1]
+    late = sum(max(cells, key=cells.__getitem__) == rank for cells in before)
+    return bool(before) and late >= thresholds.LATE_STEPS * len(before)
+
+
 def _is_shown(stretch: LateRank, collected: Collected) -> bool:
     if not collected.steps.ranks:
         # No step was traced; the page is on the latest attempt.
@@ -99,22 +108,33 @@ def _is_shown(stretch: LateRank, collected: Collected) -> bool:
     return (stretch.attempt, stretch.loop) == (shown.attempt, shown.loop) and not shown.restarts
 
 
-def _reported_finding(collected: Collected, traced: _TracedSteps, stretches: list[LateRank]) -> Finding:
+def _reported_finding(
+    collected: Collected, traced: _TracedSteps, stretches: list[LateRank], *, is_earlier: bool
+) -> Finding:
     worst, cost = (
         max(stretches, key=lambda stretch: stretch.share),
         _share_of_steps(_steps(collected), traced, stretches),
     )
     lost = f"{'up to ' if len(stretches) > 1 else ''}{human.duration(worst.lost)} ({human.percent(worst.share)})"
     waited = f", who waited in {worst.operation}" if worst.operation else ""
-    where = f"in phase {worst.phase}" if worst.phase else "outside of all phases"
+    where = _where(worst.phase, collected.steps)
+    longer = f": it worked longer {where}" if where else ""
+    steps = "in the compared steps " if is_earlier else ""
     text = (
-        f"Rank {worst.rank} was late {_when(stretches)}, as was told while the job ran: it worked longer {where}."
+        f"Rank {worst.rank} was late {steps}{_when(stretches)}, as was told while the job ran{longer}."
         f" Without it each step would have been {lost} shorter for the others{waited}."
     )
     return Finding(
         _CODE, _severity(cost), text, _SECTION, chart=_CHART, cost=cost, onset=stretches[0].since, ranks=[worst.rank],
         look_at=[_look_at(worst.rank)],
     )  # fmt: skip
+
+
+def _where(phase: str, steps: Steps) -> str:
+    """Return where a rank worked longer, by a flight recorder: that knows few phases of steps that are guessed."""
+    if phase:
+        return f"in phase {phase}"
+    return "" if steps.guessed else "outside of all phases"
 
 
 def _severity(cost: float | None) -> Severity:
@@ -328,7 +348,7 @@ def _of_late(collected: Collected, *, alone: bool = True) -> Finding | None:
     ranks = max(len(collected.steps.ranks), 2)
     if alone and ranks * _chance(cost.steps, len(comparison.steps), ranks) > thresholds.LATE_BY_CHANCE:
         return None
-    text = _without(comparison)
+    text = _without(comparison, collected.steps)
     return Finding(
         _CODE, Severity.WARNING, text, _SECTION, chart=_CHART, cost=_share_of_run(cost, collected), ranks=[cost.rank]
     )
@@ -340,11 +360,10 @@ def _share_of_run(cost: Cost, collected: Collected) -> float:
     return float(cost.share * min(cost.steps / steps, 1.0)) if steps else float(cost.share)
 
 
-def _without(comparison: RunComparison) -> str:
+def _without(comparison: RunComparison, traced: Steps) -> str:
     cost = comparison.costs()[0]
-    phase = (
-        f", which works longer in phase {cost.phase}" if cost.phase else ", which works longer outside of all phases"
-    )
+    where = _where(cost.phase, traced)
+    phase = f", which works longer {where}" if where else ""
     last = len(comparison.steps)
     steps = f"the last {last} steps" if cost.steps == last else f"{cost.steps} of the last {last} steps"
     return (

@@ -12,6 +12,7 @@ from otel_rl.report.subjects.ranks.aggregate import LateRank, LateRanks
 if TYPE_CHECKING:
     from otel_rl.ranks.stragglers.run import Cost, RunComparison
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.steps import Steps
 
 
 def stragglers(collected: Collected) -> list[PageBlock]:
@@ -22,7 +23,7 @@ def stragglers(collected: Collected) -> list[PageBlock]:
     table = Table(
         ["Late rank", ">In steps", ">Lost in each", ">Share of all steps", "Others waited in", "Works longer in"]
     )
-    table.rows += [_cost(cost, comparison) for cost in comparison.costs()]
+    table.rows += [_cost(cost, comparison, collected.steps) for cost in comparison.costs()]
     note = (
         f"The last {len(comparison.steps)} steps in the flight recorders, each replayed without the rank that was"
         " latest: so much earlier the others would have ended it, at most by what that rank worked longer than they."
@@ -40,7 +41,7 @@ def reported_stragglers(collected: Collected) -> list[PageBlock]:
     table = Table(
         ["Late rank", ">From step", ">To step", ">Lost per step", ">Share of a step", "Waited in", "Works longer in"]
     )
-    table.rows += [_reported(stretch) for stretch in stretches]
+    table.rows += [_reported(stretch, collected.steps) for stretch in stretches]
     places = [_place(stretch, collected) for stretch in stretches]
     if any(places):
         table.columns = [*table.columns, "Of"]
@@ -52,7 +53,7 @@ def reported_stragglers(collected: Collected) -> list[PageBlock]:
     return [PageBlock("Late ranks, as told while the job ran", note, table)]
 
 
-def _reported(stretch: LateRank) -> list[Value]:
+def _reported(stretch: LateRank, steps: Steps) -> list[Value]:
     return [
         Value(f"rank {stretch.rank}" + (f" ({stretch.host})" if stretch.host else ""), stretch.rank),
         number_cell(stretch.since),
@@ -60,8 +61,13 @@ def _reported(stretch: LateRank) -> list[Value]:
         seconds_cell(stretch.lost),
         Value(human.percent(stretch.share), stretch.share),
         Value(stretch.operation),
-        Value(stretch.phase or "no phase"),
+        _phase(stretch.phase, steps),
     ]
+
+
+def _phase(phase: str, steps: Steps) -> Value:
+    """Return the phase; of steps that are guessed a flight recorder knows few."""
+    return Value(phase or (human.UNKNOWN if steps.guessed else "no phase"))
 
 
 def _end(stretch: LateRank) -> Value:
@@ -81,7 +87,7 @@ def _place(stretch: LateRank, collected: Collected) -> str:
     return "the steps above, or those before their numbers began again" if shown.restarts else ""
 
 
-def _cost(cost: Cost, comparison: RunComparison) -> list[Value]:
+def _cost(cost: Cost, comparison: RunComparison, steps: Steps) -> list[Value]:
     length = sum(step.length for step in comparison.steps)
     share = min(cost.lost * cost.steps / length, 1.0) if length else 0.0
     return [
@@ -90,7 +96,7 @@ def _cost(cost: Cost, comparison: RunComparison) -> list[Value]:
         seconds_cell(cost.lost),
         Value(human.percent(share), share),
         Value(cost.operation),
-        Value(cost.phase or "no phase"),
+        _phase(cost.phase, steps),
     ]
 
 

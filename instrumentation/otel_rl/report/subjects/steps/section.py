@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 #: Said of steps that neither the program nor a trainer has marked.
 _GUESSED = (
-    "The steps are guessed from optimizer steps: one begins where the one before has ended, and forward passes are"
-    " known where a data loader has given the batch."
+    "The steps are guessed from optimizer steps: one begins where the one before has ended, so pauses, rollouts and"
+    " evaluations without a data loader are part of it; forward passes are known where a data loader has given the"
+    " batch."
 )
 
 

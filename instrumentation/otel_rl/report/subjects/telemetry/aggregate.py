@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
-from otel_rl.store.reader.otlp_values import float_or_none
+from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span
@@ -19,9 +19,8 @@ class OwnCost:
 
     own: float = 0.0
     all: float = 0.0
-    #: Steps of a rank that have both, and how long they took in s.
+    #: Steps of a rank that these are of.
     steps: int = 0
-    seconds: float = 0.0
 
     def add_span(self, span: Span) -> None:
         """Add the step of a rank; other spans are ignored."""
@@ -30,8 +29,7 @@ class OwnCost:
         if span.name == spans.RL_RANK_STEP.type and own is not None and spent is not None:
             self.own += own
             self.all += spent
-            self.steps += 1
-            self.seconds += span.seconds
+            self.steps += int_or_none(span.attributes.get(names.RL_LOOP_CPU_STEPS)) or 1
 
 
 def _seconds(value: Any) -> float | None:

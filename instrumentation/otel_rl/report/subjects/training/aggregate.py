@@ -14,6 +14,7 @@ from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.program_kinds import GAUGES, OWN_LOOP
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 
 if TYPE_CHECKING:
     from otel_rl.report.core.curves import Curve
@@ -28,6 +29,8 @@ _CURVES = 6
 _PLACES = 10_000
 #: Points of which a mean is compared, and standard errors from which on a difference is one.
 _FEWEST_OF_A_PART, _CLEAR = 5, 2
+#: Logged by Stable-Baselines3, which numbers its log calls by it.
+_TIMESTEPS = "time/total_timesteps"
 #: After the key of a trainer's value, where it is of another than the main loop.
 _OF_LOOP = " (loop "
 
@@ -40,6 +43,7 @@ class CurveMean:
     last: float
     mean: float
     over_time: bool = False
+    counts: str = curves.STEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,11 @@ class Scalars:
         #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
         self._loops: dict[str, int] = {}
         self._last: dict[tuple[str, str, str], tuple[int, int]] = {}
-        self._keys: set[str] = set()
+        #: Key -> when it was first logged, in ns since the epoch.
+        self._keys: dict[str, int] = {}
+        #: Keys of which the steps are guessed ones, and when such a step was last logged.
+        self._guessed: set[str] = set()
+        self._last_guess = 0
 
     def add_log(self, log: Log) -> None:
         """Take in a record of a trainer's log call; others are ignored."""
@@ -85,8 +93,11 @@ class Scalars:
         for key, value in log.body.items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
-            if not self._admit(key):
+            if not self._admit(key, log.time):
                 continue
+            if log.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED:
+                self._guessed.add(key)
+                self._last_guess = max(self._last_guess, log.time)
             if value - value != 0:  # NaN and the infinities
                 self.not_finite[key] = self.not_finite.get(key, 0) + 1
             self.logged.add(iteration, (self._stretch(log, iteration, loop, key), loop, key), float(value))
@@ -100,14 +111,15 @@ class Scalars:
             self._last[place] = iteration, restarts
         return log.process.attempt, restarts
 
-    def _admit(self, key: str) -> bool:
+    def _admit(self, key: str, time: int) -> bool:
         if key in self._keys:
+            self._keys[key] = min(self._keys[key], time)
             return True
         if len(self._keys) >= _KEYS:
             if len(self.keys_left_out) < _KEYS:
                 self.keys_left_out.add(key)
             return False
-        self._keys.add(key)
+        self._keys[key] = time
         return True
 
     def add_point(self, point: Point) -> None:
@@ -126,7 +138,16 @@ class Scalars:
     @property
     def keys(self) -> set[str]:
         """Keys that the trainer logged."""
-        return self._keys
+        return set(self._keys)
+
+    def counts(self, key: str) -> str:
+        """Return what the numbers of the log calls with this key count: beside guessed steps the program's own.
+
+        A trainer, with which the guessing ends, counts the steps of the page.
+        """
+        if key in self._guessed or self._keys.get(key, self._last_guess) >= self._last_guess:
+            return curves.STEP
+        return "timestep" if _TIMESTEPS in self._keys else curves.LOGGED
 
     def panels(self, kind: ProgramKind = OWN_LOOP) -> list[tuple[Panel, list[Curve]]]:
         """Return panels that have curves, those of the kind first: what was logged, else the gauges over time."""
@@ -145,7 +166,7 @@ class Scalars:
 
     def sampled(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return gauges over time that are neither logged nor shown by a panel, in the same two parts."""
-        known = self._keys | GAUGES
+        known = self.keys | GAUGES
         return self._without_panels(kind, {key: curve for key, curve in self._sampled().items() if key not in known})
 
     def _without_panels(self, kind: ProgramKind, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
@@ -184,7 +205,8 @@ class Scalars:
         curves = {}
         for (loop, key), restarts in newest.items():
             name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
-            curves[name] = _curve(name, lines[(last, restarts), loop, key], 0, width=self.logged.width)
+            line = lines[(last, restarts), loop, key]
+            curves[name] = _curve(name, line, 0, width=self.logged.width, counts=self.counts(key))
         return curves
 
     def _sampled(self) -> dict[str, Curve]:
@@ -194,22 +216,26 @@ class Scalars:
 
 
 def _trend(curve: Curve) -> Trend:
-    x, y, over_time = curve.x, curve.y, curve.over_time
+    y = curve.y
     part = max(len(y) // 5, _FEWEST_OF_A_PART)
     if len(y) < 2 * part:
-        return Trend(curve, _stretch(x[-1:], y[-1:], over_time))
-    first, last = _stretch(x[:part], y[:part], over_time), _stretch(x[-part:], y[-part:], over_time)
+        return Trend(curve, _stretch(curve, slice(-1, None)))
+    first, last = _stretch(curve, slice(part)), _stretch(curve, slice(-part, None))
     noise = math.sqrt(sum(statistics.variance(values) for values in (y[:part], y[-part:])) / part)
     return Trend(curve, last, first, is_clear=abs(last.mean - first.mean) > _CLEAR * noise)
 
 
-def _stretch(x: list[float], y: list[float], over_time: bool) -> CurveMean:
-    return CurveMean(x[0], x[-1], sum(y) / len(y), over_time)
+def _stretch(curve: Curve, part: slice) -> CurveMean:
+    x, y = curve.x[part], curve.y[part]
+    return CurveMean(x[0], x[-1], sum(y) / len(y), curve.over_time, curve.counts)
 
 
-def _curve(key: str, line: list[tuple[int, Cell]], start: int, *, width: int = 1, over_time: bool = False) -> Curve:
+def _curve(
+    key: str, line: list[tuple[int, Cell]], start: int, *, width: int = 1, over_time: bool = False,
+    counts: str = curves.STEP,
+) -> Curve:  # fmt: skip
     x, cells = [first for first, _ in line], [cell for _, cell in line]
-    return curves.of_cells(key, x, cells, start, width=width, over_time=over_time)
+    return curves.of_cells(key, x, cells, start, width=width, over_time=over_time, counts=counts)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.training.program_kinds import Panel
 
 _SMALL_CHARTS = 60
-_TIME = "time (s)"
 #: Points of a curve; fewer are a row of a table.
 _FEWEST = 3
 
@@ -31,22 +30,29 @@ def build(collected: Collected, charts: Charts) -> Section:
     filler = "Curves come from what a trainer or the program logs, to a tracker for one, or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
     panels = scalars.panels(kind)
-    drawn = [(panel, curves) for panel, curves in panels if _is_drawn(curves, charts)]
+    by_counts = [(panel, _by_counts(curves)) for panel, curves in panels]
+    drawn = [
+        (panel, kept) for panel, parts in by_counts if (kept := [part for part in parts if _is_drawn(part, charts)])
+    ]
     if panels:
         section.lead = "As it was logged. Zoom by dragging; all charts over steps follow."
+        own = next((curve.counts for _, curves in panels for curve in curves if curve.counts != charts.STEP), "")
+        if own:
+            section.lead += f" Those by {own} go by the numbers of the program's own log calls, not by guessed steps."
         if scalars.over_time:
             section.lead = "From gauges over time, a point for each export: no log record has these values."
     if drawn:
         figures = [
-            charts.curves(panel.title, panel.hint, curves, x_label=_TIME if curves[0].over_time else charts.STEP)
-            for panel, curves in drawn
+            charts.curves(_title(panel, curves, parts), panel.hint, curves)
+            for panel, parts in drawn
+            for curves in parts
         ]
         section.blocks.append(PageBlock(charts=figures))
-    said = [(panel, curves) for panel, curves in panels if not _is_drawn(curves, charts)]
+    said = [(panel, part) for panel, parts in by_counts for part in parts if not _is_drawn(part, charts)]
     if said:
         section.blocks.append(PageBlock(table=_few_points(said)))
-    section.blocks += _others("Everything else that was logged", scalars.rest(kind), charts, charts.STEP)
-    section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts, _TIME)
+    section.blocks += _others("Everything else that was logged", scalars.rest(kind), charts)
+    section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts)
     section.blocks += _gauges("Gauges of the program", collected[ProgramGauges], charts)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
@@ -55,6 +61,18 @@ def build(collected: Collected, charts: Charts) -> Section:
         said_of = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
         section.blocks.append(PageBlock(note=f"Values that were not finite and are not drawn: {said_of}."))
     return section
+
+
+def _by_counts(curves: list[Curve]) -> list[list[Curve]]:
+    """Return curves apart that have no axis in common."""
+    parts: dict[str, list[Curve]] = {}
+    for curve in curves:
+        parts.setdefault(curve.counts, []).append(curve)
+    return list(parts.values())
+
+
+def _title(panel: Panel, curves: list[Curve], parts: list[list[Curve]]) -> str:
+    return f"{panel.title} by {curves[0].counts}" if len(parts) > 1 else panel.title
 
 
 def _is_drawn(curves: list[Curve], charts: Charts) -> bool:
@@ -77,7 +95,7 @@ def _few_points(panels: list[tuple[Panel, list[Curve]]]) -> Table:
 
 
 def _as_logged(curve: Curve) -> str:
-    places = [human.duration(x) if curve.over_time else f"step {human.number(x)}" for x in curve.x]
+    places = [human.duration(x) if curve.over_time else f"{curve.counts} {human.number(x)}" for x in curve.x]
     if curve.number == 1:
         return f"{human.number(curve.y[0])}, once, at {places[0]}"
     if len(set(curve.y)) == 1:
@@ -85,9 +103,7 @@ def _as_logged(curve: Curve) -> str:
     return ", ".join(f"{human.number(y)} at {place}" for y, place in zip(curve.y, places, strict=True))
 
 
-def _by_category(
-    title: str, shown: list[tuple[str, str, list[Curve]]], charts: Charts, x_label: str
-) -> list[PageBlock]:
+def _by_category(title: str, shown: list[tuple[str, str, list[Curve]]], charts: Charts) -> list[PageBlock]:
     """Return a folded block for each group of keys: of each the title of its chart, a hint, and its lines."""
     groups: dict[str, list[tuple[str, str, list[Curve]]]] = {category: [] for category in (*CATEGORIES, OTHER)}
     for chart in shown[:_SMALL_CHARTS]:
@@ -95,7 +111,7 @@ def _by_category(
     blocks = [
         PageBlock(
             f"{title}: {category} ({len(group)})",
-            charts=[charts.curves(name, hint, curves, height=150, x_label=x_label) for name, hint, curves in group],
+            charts=[charts.curves(name, hint, curves, height=150) for name, hint, curves in group],
             folded=True,
         )
         for category, group in groups.items()
@@ -119,7 +135,7 @@ def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock
         else:
             said = ", ".join(f"{curve.name.removeprefix(name)} {_as_logged(curve)}".lstrip() for curve in curves)
             few.append(f"{name} {said}" + (f" ({hint})" if hint else ""))
-    blocks = _by_category(title, drawn, charts, _TIME)
+    blocks = _by_category(title, drawn, charts)
     if few:
         blocks.append(PageBlock(f"{title}: one or two points ({len(few)})", "; ".join(few), folded=True))
     if gauges.names_left_out:
@@ -127,14 +143,14 @@ def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock
     return blocks
 
 
-def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts, x_label: str) -> list[PageBlock]:
+def _others(title: str, parts: tuple[list[Curve], list[Curve]], charts: Charts) -> list[PageBlock]:
     curves, constant = parts
     once = [curve for curve in constant if curve.number == 1]
     throughout = [curve for curve in constant if curve.number > 1]
     blocks = []
     few = [curve for curve in curves if len(curve.x) < _FEWEST]
     curves = [curve for curve in curves if len(curve.x) >= _FEWEST]
-    blocks += _by_category(title, [(curve.name, "", [curve]) for curve in curves], charts, x_label)
+    blocks += _by_category(title, [(curve.name, "", [curve]) for curve in curves], charts)
     for words, same in (("one value throughout", throughout), ("one point only", once)):
         if same:
             said = ", ".join(f"{curve.name} {human.number(curve.y[0])}" for curve in same)
