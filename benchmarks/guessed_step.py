@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from figures import bootstrap, finish
 from torch.utils.data import DataLoader, TensorDataset
 
 import otel_rl
+from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class _Batches:
     """An iterator of a data loader that has its batch at hand."""
 
     def __init__(self) -> None:
-        self._dataset = self
+        self._dataset, self._num_yielded = self, 1
         self._batch = [torch.zeros(4, 16)]
 
     def __next__(self) -> Any:
@@ -121,7 +123,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "samples.json"
         command = [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, __file__]
-        subprocess.run([*command, PROGRAM, output, "--rounds", str(options.rounds)], cwd=folder, check=True)
+        # An error of ours would be swallowed, and the figure that of its handling.
+        environment = os.environ | {RAISE_ENVIRONMENT_VARIABLE: "1"}
+        arguments = [*command, PROGRAM, output, "--rounds", str(options.rounds)]
+        subprocess.run(arguments, cwd=folder, env=environment, check=True)
         samples = json.loads(output.read_text())
     rounds = list(zip(samples["with"], samples["without"], strict=True))
     added = bootstrap(rounds, lambda drawn: min(one for one, _ in drawn) - min(other for _, other in drawn))
