@@ -6,7 +6,8 @@ A program under ``opentelemetry-instrument``, with all that follows steps. ``war
 backward pass and an optimizer, one after the other with nothing in between; a sample is the mean of a block of steps.
 ``small model``: blocks of real steps (data loader, forward, backward, AdamW) with the instrumentor of ``torch`` and
 without it, in turning order; there the processor's caches are cold for our code, and the figure is the difference of
-the fastest blocks. Before each block the I/O threads record what waits; what they record is in no figure.
+the fastest blocks. ``bytecodes``: those of our code in ``warm``, nearly the same however busy the machine is. Before
+each block the I/O threads record what waits; what they record is in no figure.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from bytecodes import executed
 from figures import bootstrap, finish
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -99,7 +101,7 @@ def program(rounds: int, output: Path) -> None:
     instrumentor, train, hooks = TorchTrainingInstrumentor(), _training(), _hooks()
     train(WARM_UP)
     hooks(WARM_UP)
-    samples: dict[str, list[float]] = {"warm": [], "with": [], "without": []}
+    samples: dict[str, list[float]] = {"warm": [], "with": [], "without": [], "bytecodes": []}
     for number in range(rounds):
         samples["warm"].append(_timed(hooks, WARM_STEPS))
         for way in ("with", "without") if number % 2 else ("without", "with"):
@@ -108,6 +110,7 @@ def program(rounds: int, output: Path) -> None:
             if way == "with":
                 instrumentor.instrument(skip_dep_check=True)
             samples[way].append(_timed(train, STEPS))
+    samples["bytecodes"].append(executed(hooks, WARM_STEPS)["own code"] / WARM_STEPS)
     output.write_text(json.dumps(samples))
 
 
@@ -133,6 +136,7 @@ def main() -> int:
     figures = {
         # The fastest block: other work on the machine only adds to one.
         "us of CPU per step, warm": {**bootstrap(samples["warm"], min), "limit": 50},
+        "bytecodes per step": {"value": samples["bytecodes"][0]},
         "us of CPU added to a step of a small model": added,
         "us of CPU of that step alone": bootstrap(samples["without"], min),
     }
