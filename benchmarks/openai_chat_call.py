@@ -36,15 +36,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bytecodes import executed
 from chat_workload import FEW, MANY, Workload
 from figures import finish, ratio_of_medians
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
 
     #: Shape -> variant -> one value per round.
@@ -171,42 +172,13 @@ def figures_of(sink: str, samples: Samples) -> dict[str, Any]:
 # -- bytecodes ---------------------------------------------------------------------------------------------------------
 
 
-def _owner(file: str) -> str:
-    if f"{os.sep}otel_rl{os.sep}" in file:
-        return "own code"
-    return "OpenTelemetry" if f"{os.sep}opentelemetry{os.sep}" in file else "client"
-
-
-def _executed(run: Callable[[int], None], number: int) -> Counter[str]:
-    """Bytecodes of `number` calls by whose code they are."""
-    counts: Counter[str] = Counter()
-
-    def count(frame: Any, event: str, _: Any) -> Any:
-        if event == "call":
-            frame.f_trace_opcodes = True
-        elif event == "opcode":
-            counts[frame.f_code.co_filename] += 1
-        return count
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        run(number)
-    finally:
-        sys.settrace(before)
-    owners: Counter[str] = Counter()
-    for file, executed in counts.items():
-        owners[_owner(file)] += executed
-    return owners
-
-
 def bytecodes(workload: Workload, shape: str, calls: int = 64) -> dict[str, Counter[str]]:
     """Bytecodes that each instrumentor adds to `calls` calls: the same however busy the machine is."""
     counts = {}
     for variant, instrumentor in _instrumentors().items():
         with _instrumented(instrumentor):
             workload.shapes[shape](calls)  # warms up
-            counts[variant] = _executed(workload.shapes[shape], calls)
+            counts[variant] = executed(workload.shapes[shape], calls)
     for counted in (counts["otel_rl"], counts["official"]):
         counted.subtract(counts["none"])
     return counts

@@ -136,7 +136,7 @@ class CollectiveReporter:
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was added during ``step`` on its span."""
-        if _may_have_none(step) and step not in self._open:
+        if _may_have_none(step) and (not self._open or step not in self._open):
             return
         self._share_slowest()
         opened = self._open.pop(step, self._at_start)

@@ -6,10 +6,10 @@ logged once per site, counted, and swallowed, so that a defect of ours can never
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # typeshed has it not
 import functools
 import logging
 import os
-import signal
 from _thread import get_ident
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ logger = logging.getLogger("otel_rl")
 #: Set by our own tests: an internal error then surfaces instead of being swallowed.
 RAISE_ENVIRONMENT_VARIABLE = "OTEL_RL_RAISE_INTERNAL_ERRORS"
 
+#: What stands for the default, for ignoring, and for handlers that are not of Python.
+_UNCALLED = (int, type(None))
 _errors: dict[str, int] = {}
 _logged: set[str] = set()
 
@@ -59,12 +61,19 @@ def count_error(site: str, error: BaseException) -> None:
 
 def raised_by_signal_handler(error: BaseException) -> bool:
     """Return whether a signal handler of the program raised ``error`` inside our code, as ``signal.alarm`` may."""
-    frames: set[CodeType] = set()
+    codes = [_code_of(handler) for handler in map(_signal.getsignal, _signals()) if type(handler) not in _UNCALLED]
     traceback = error.__traceback__
     while traceback is not None:
-        frames.add(traceback.tb_frame.f_code)
+        if traceback.tb_frame.f_code in codes:
+            return True
         traceback = traceback.tb_next
-    return any(_code_of(signal.getsignal(number)) in frames for number in signal.valid_signals())
+    return False
+
+
+@functools.cache
+def _signals() -> tuple[int, ...]:
+    # Not by `signal`, which makes members of enumerations: dear where an error comes with each step.
+    return tuple(_signal.valid_signals())
 
 
 def _code_of(handler: Any) -> CodeType | None:

@@ -114,10 +114,10 @@ class FlightRecorder:
                 self._making = allocate_lock()
         return self.ring
 
-    def begin_again(self, handle: Handle | None) -> Handle | None:
+    def begin_again(self, handle: Handle | None, step: int | None = None) -> Handle | None:
         """Begin the operation of ``handle`` another time; None where there is no such handle in the present ring."""
         ring = self.ring
-        return handle if handle is not None and ring is not None and ring.begin_again(handle) else None
+        return handle if handle is not None and ring is not None and ring.begin_again(handle, step) else None
 
     def _make(self) -> None:
         with guard("flight_recorder.create"):

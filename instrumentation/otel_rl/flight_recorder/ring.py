@@ -197,27 +197,36 @@ class Ring:
         if kind in _COLLECTIVES:
             what = self.collective(name, group) + sequence + (layout.IS_WAIT if kind == layout.WAIT else 0)
             return Handle(self, None, self.places.begin(what, collective_places.clock()))
-        if kind == layout.STEP:
-            argument = _whole(argument)
-            layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, argument, clock())
         part = self._steps if kind in layout.OF_STEPS else self._calls
         handle = Handle(self, part)
         code = self._names.known.get(name)
         if code is None:
             code = self._names.code(name)
         handle.codes = kind | code << layout.NAME_SHIFT | (loop & layout.LOOP_MASK) << layout.LOOP_SHIFT
-        handle.argument = argument
+        if kind == layout.STEP:
+            self._begin_step(handle, argument)
+        else:
+            handle.argument = argument
         self._list(handle, part)
         return handle
 
-    def begin_again(self, handle: Handle) -> bool:
-        """Record that an operation that is over begins another time; False where it is open, or of another ring."""
+    def begin_again(self, handle: Handle, step: int | None = None) -> bool:
+        """Record that an operation that is over begins another time; False where it is open, or of another ring.
+
+        ``step`` is the number of a step, which the operation then is.
+        """
         part = handle.part
         if handle.ring is not self or part is None or not handle.is_over:
             return False
         handle.number = 0
+        if step is not None:
+            self._begin_step(handle, step)
         self._list(handle, part)
         return True
+
+    def _begin_step(self, handle: Handle, step: int) -> None:
+        handle.argument = number = _whole(step)
+        layout.LAST_STEP.pack_into(self.buffer, layout.LAST_STEP_AT, number, clock())
 
     def _list(self, handle: Handle, part: _Part) -> None:
         """Write the operation among those that are open."""
@@ -341,6 +350,8 @@ def _cut(text: str, size: int) -> bytes:
 
 def _whole(number: float) -> int:
     """Return a step's number as 64 bits: programs number steps as they like, 1.5 or larger."""
+    if type(number) is int and -_LARGEST <= number <= _LARGEST:
+        return number
     try:
         return min(max(int(number), -_LARGEST), _LARGEST)
     except (ValueError, OverflowError, TypeError):

@@ -11,6 +11,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import own_cpu
 from otel_rl.core.import_hooks import hooks
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ TRACE_RULES = "torch._dynamo.trace_rules"
 EVAL_FRAME = "torch._C._dynamo.eval_frame"
 
 
-class _Process:
-    """Runs a function; once Dynamo is there, by Dynamo's own wrapper that turns it off meanwhile."""
+class _Dynamo:
+    """Whether Dynamo is at work in this thread (None: not), and its own wrapper that turns it off meanwhile."""
 
-    run: Callable[..., Any]
+    is_at_work: Callable[[], Any]
+    disabled: Callable[..., Any]
 
 
 @functools.cache
@@ -41,7 +43,22 @@ def outside_dynamo(call: Callable[..., Any], *args: Any) -> Any:
 
     The skip list covers our own frames only: Dynamo would look at those of the SDK below them.
     """
-    return _Process.run(call, *args)
+    # Turning it off takes microseconds, and it mostly is not at work.
+    return call(*args) if _Dynamo.is_at_work() is None else _Dynamo.disabled(call, *args)
+
+
+def timed_outside_dynamo(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return :func:`own_cpu.timed` and :func:`outside_dynamo` in one: each call between two functions costs."""
+    here = own_cpu.place(name)
+    sampled = here.sampling(function)
+
+    def run(*args: Any) -> Any:
+        # Two threads may lose a count: it is an estimate.
+        here.calls = calls = here.calls + 1
+        call = function if calls < here.due else sampled
+        return call(*args) if _Dynamo.is_at_work() is None else _Dynamo.disabled(call, *args)
+
+    return run
 
 
 def _add_our_folder(module: ModuleType) -> None:
@@ -52,23 +69,15 @@ def _add_our_folder(module: ModuleType) -> None:
 
 def _wrap_runner(module: ModuleType) -> None:
     # Made once and here: making it inside a compiled function would be frames for Dynamo.
-    disabled = module.disable(_call)
-    # Of C, and not public; the same from torch 2.4 to 2.13.
-    is_at_work = getattr(sys.modules.get(EVAL_FRAME), "get_eval_frame_callback", None)
-    _Process.run = disabled if is_at_work is None else _where_needed(disabled, is_at_work)
-
-
-def _where_needed(disabled: Callable[..., Any], is_at_work: Callable[[], Any]) -> Callable[..., Any]:
-    """Return what turns Dynamo off while it is at work: that takes microseconds, and it mostly is not."""
-
-    def run(call: Callable[..., Any], *args: Any) -> Any:
-        return call(*args) if is_at_work() is None else disabled(call, *args)
-
-    return run
+    _Dynamo.disabled = module.disable(_call)
+    # Of C, and not public; the same from torch 2.4 to 2.13. Without it Dynamo is taken to be at work always.
+    _Dynamo.is_at_work = getattr(sys.modules.get(EVAL_FRAME), "get_eval_frame_callback", bool)
 
 
 def _call(call: Callable[..., Any], *args: Any) -> Any:
     return call(*args)
 
 
-_Process.run = staticmethod(_call)
+# Before it has been imported: what is called returns None.
+_Dynamo.is_at_work = type(None)
+_Dynamo.disabled = staticmethod(_call)

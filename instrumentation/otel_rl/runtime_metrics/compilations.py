@@ -58,12 +58,13 @@ class Compilations:
             self._report_missing()
             return []
         records = read()
+        if not records or records[-1] is self._last:
+            return []
         # PyTorch keeps the latest ones only: where the last one seen is gone, all are new.
         known = next((place for place in range(len(records) - 1, -1, -1) if records[place] is self._last), -1)
         # What is tuned while the program runs has a record too, without a compilation.
         new = [_compilation(record) for record in records[known + 1 :] if not getattr(record, "is_runtime", False)]
-        if records:
-            self._last = records[-1]
+        self._last = records[-1]
         self.number += len(new)
         self.recompilations += sum(compilation.is_recompilation for compilation in new)
         self.seconds += sum(compilation.seconds for compilation in new)

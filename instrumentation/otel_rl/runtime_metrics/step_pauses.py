@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 from opentelemetry.context import Context, create_key, set_value
 
 from otel_rl.runtime_metrics.compilations import Compilation, compilations
@@ -17,9 +15,7 @@ from otel_rl.training import steps
 scope = Scope("pressure")
 #: Not the present context, in which the next step may have begun; nor an empty one, for which the SDK takes that.
 _OUTSIDE = set_value(create_key("otel_rl.outside"), True, Context())
-#: Seconds of collections and of compilations when each open step began.
-_began: WeakKeyDictionary[steps.Step, tuple[float, float]] = WeakKeyDictionary()
-#: The same when the last step ended; empty before that.
+#: Seconds of collections and of compilations when the last step ended; empty before that.
 _at_last_end: list[tuple[float, float]] = []
 
 
@@ -28,7 +24,6 @@ def start(step: steps.Step | None = None) -> None:
     pauses.watch()
     steps.openers.add(_opened)
     steps.contributors.add(_closing)
-    lifecycle.after_fork_in_child(_began.clear)
     lifecycle.after_fork_in_child(_at_last_end.clear)
     if step is not None:
         _opened(step)
@@ -37,22 +32,23 @@ def start(step: steps.Step | None = None) -> None:
 def _opened(step: steps.Step) -> None:
     if step.follows and _at_last_end:
         # All since then is its own, though it may be opened later.
-        _began[step] = _at_last_end[0]
+        step.paused_before = _at_last_end[0]
         return
     record_recompilations()
-    _began[step] = pauses.total, compilations.seconds
+    step.paused_before = pauses.total, compilations.seconds
 
 
 def _closing(step: steps.Step) -> None:
     record_recompilations(step)
     ended = pauses.total, compilations.seconds
-    collected, compiled = _began.pop(step, ended)
+    began = step.paused_before or ended
     _at_last_end[:] = [ended]
-    if step.takes_values:
-        values = {attributes.RL_LOOP_GC_TIME: pauses.total - collected} if pauses.are_timed else {}
-        if compilations.seconds > compiled:
-            values[attributes.RL_LOOP_COMPILE_TIME] = compilations.seconds - compiled
-        step.describe(values)
+    if not step.takes_values:
+        return
+    if pauses.are_timed:
+        step.describe({attributes.RL_LOOP_GC_TIME: ended[0] - began[0]})
+    if ended[1] > began[1]:
+        step.describe({attributes.RL_LOOP_COMPILE_TIME: ended[1] - began[1]})
 
 
 def record_recompilations(step: steps.Step | None = None) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: So many durations of one kind are recorded before their step ends: a step may be long, and the process killed.
 DURATIONS_KEPT = 1024
+#: A context without anything.
+NOTHING = Context()
 
 
 class PhaseDurations:
@@ -24,9 +26,10 @@ class PhaseDurations:
     A base class: a part of a phase calls it on the hot path, and a second object would cost a second look-up.
     """
 
+    #: Of the step: the points lead to it.
+    context = NOTHING
+
     def __init__(self) -> None:
-        #: Of the step: the points lead to it.
-        self.context = Context()
         #: Metric name -> metric, scope that saw it, seconds of all phases of this kind.
         self._totals: dict[str, tuple[MetricDefinition, Scope, float]] = {}
         #: Span type, scope that saw it -> seconds of each phase.

@@ -8,6 +8,7 @@ the I/O thread that records its end.
 from __future__ import annotations
 
 from _thread import allocate_lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import INVALID_SPAN
@@ -18,7 +19,7 @@ from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.training import guessed_records, step_sampling, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from opentelemetry.trace import Span
 
@@ -28,29 +29,38 @@ if TYPE_CHECKING:
     from otel_rl.training.guessed_records import Seen
 
 _RECORD = guard("guessed_steps.record")
-#: What :meth:`otel_rl.training.steps.Step.begin_spans` sets.
-_OF_SPANS = ("root", "rank_span", "context", "trace_id")
+
+
+class _OfSpans:
+    """An attribute of a step that :meth:`otel_rl.training.steps.Step.begin_spans` sets, when it is read first."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, step: GuessedStep, _: type) -> Any:
+        return step.of_spans(self._name)
 
 
 class GuessedStep(steps.Step):
     """A step without spans until one of the attributes that need them is read."""
 
     loop: UnmarkedLoop
+    root: Any = _OfSpans()
+    rank_span: Any = _OfSpans()
+    context: Any = _OfSpans()
+    trace_id: Any = _OfSpans()
+    #: What was seen of it, see :mod:`otel_rl.training.guessed_records`.
+    seen: Seen | None = None
+    #: What its span gets; most steps get nothing.
+    _values: Mapping[str, Any] = MappingProxyType({})
+    _notes: Sequence[tuple[str, Mapping[str, Any], int]] = ()
 
     def __init__(self, iteration: int, scope: Scope, loop: steps.Loop, begins: Moment) -> None:
         super().__init__(iteration, scope, loop, begins)
-        self._values: dict[str, Any] = {}
-        self._notes: list[tuple[str, Mapping[str, Any], int]] = []
-        #: What was seen of it, see :mod:`otel_rl.training.guessed_records`.
-        self.seen: Seen | None = None
         self._beginning = allocate_lock()
-        for name in _OF_SPANS:
-            delattr(self, name)
 
-    def __getattr__(self, name: str) -> Any:
-        """Begin the spans where one of the attributes is read for the first time."""
-        if name not in _OF_SPANS:
-            raise AttributeError(name)
+    def of_spans(self, name: str) -> Any:
+        """Begin the spans, unless another thread has, and return one of the attributes that this sets."""
         with self._beginning:
             if name not in vars(self):
                 self.root = self.rank_span = INVALID_SPAN
@@ -67,11 +77,12 @@ class GuessedStep(steps.Step):
 
     def describe(self, values: Mapping[str, Any]) -> None:
         """Keep ``values`` for the span of this rank."""
-        self._values.update(values)
+        # In one go: another thread may be the first too.
+        vars(self).setdefault("_values", {}).update(values)
 
     def note(self, event: str, values: Mapping[str, Any], timestamp: int) -> None:
         """Keep an event for the span of this rank."""
-        self._notes.append((event, values, timestamp))
+        vars(self).setdefault("_notes", []).append((event, values, timestamp))
 
     def _open_root(self, identity: process_identity.ProcessIdentity, start_time: int) -> Span | None:
         if self.thinned == step_sampling.SHORT_STEP:

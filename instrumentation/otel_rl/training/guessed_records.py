@@ -36,8 +36,8 @@ class LoaderSums:
 
     __slots__ = ("samples", "tokens")
 
-    def __init__(self) -> None:
-        self.samples = self.tokens = 0
+    def __init__(self, samples: int | None = 0, tokens: int = 0) -> None:
+        self.samples, self.tokens = samples or 0, tokens
 
     def add(self, samples: int | None, tokens: int) -> None:
         """Add a batch; of one without a shape nothing is known."""

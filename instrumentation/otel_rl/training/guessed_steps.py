@@ -134,7 +134,7 @@ class GuessedSteps:
 
     # -- data loaders ----------------------------------------------------------------------------------------------
 
-    def batch_arrived(self, loader: int, since: Moment, batch: Any, *, learns: bool, is_first: bool) -> None:
+    def batch_arrived(self, loader: int, since: Moment, batch: Any, learns: bool, is_first: bool) -> None:
         """Note that a loader, asked ``since``, has given ``batch``.
 
         ``learns`` says whether gradients are kept, ``is_first`` whether the loader has begun with it.
@@ -142,7 +142,7 @@ class GuessedSteps:
         if self._thread not in (0, get_ident()):
             # Of a thread that fetches ahead: nobody has waited for it yet.
             if learns:
-                self._count(loader, *self._readings.batch_size(batch))
+                self._count(loader, LoaderSums(*self._readings.batch_size(batch)))
             return
         if not learns:
             if self._evaluating is None and self._leader.is_known:
@@ -203,23 +203,24 @@ class GuessedSteps:
         """Count the batches that were held: a backward pass follows them."""
         for loader, held in self._held.items():
             self._take_waits(held)
-            self._count(loader, held.sums.samples, held.sums.tokens)
+            self._count(loader, held.sums)
         self._held.clear()
 
     def _take_waits(self, held: Held) -> None:
-        for wait in held.waits:
-            self._add(*wait)
+        if len(self._parts) + len(held.waits) <= MAXIMUM_PARTS:
+            self._parts += held.waits
+        else:
+            for wait in held.waits:
+                self._add(*wait)
         if held.more:
             self._add_seconds(spans.RL_DATA_WAIT.type, held.more)
-        held.forget_waits()
 
-    def _count(self, loader: int, samples: int | None, tokens: int) -> None:
+    def _count(self, loader: int, given: LoaderSums) -> None:
         sums = self._loaders.get(loader)
-        if sums is None:
-            if len(self._loaders) >= _MAXIMUM_LOADERS:
-                return
-            sums = self._loaders[loader] = LoaderSums()
-        sums.add(samples, tokens)
+        if sums is not None:
+            sums.add(given.samples, given.tokens)
+        elif len(self._loaders) < _MAXIMUM_LOADERS:
+            self._loaders[loader] = given
 
     # -- backward passes -------------------------------------------------------------------------------------------
 
@@ -332,6 +333,7 @@ class GuessedSteps:
         # Asked for before the parameters moved: their time is this step's, and they themselves are the next one's.
         for held in self._held.values():
             self._take_waits(held)
+            held.forget_waits()
         step = self._loop.step
         if isinstance(step, GuessedStep):
             for type_of_span, seconds in self._more.items():
@@ -357,6 +359,8 @@ class _Leader:
         self._size = -1
         self._steps = 0
         self._of_others = 0
+        #: True from the first step on.
+        self.is_known = False
         #: The latest one to lead belongs to the step that its predecessor has ended.
         self.is_same_step = False
 
@@ -364,11 +368,6 @@ class _Leader:
     def optimizer(self) -> Any:
         """The one that leads; None before one does."""
         return self._optimizer() if self._optimizer is not None else None
-
-    @property
-    def is_known(self) -> bool:
-        """True from the first step on."""
-        return self._steps > 0
 
     def moves(self, optimizer: Any, backwards: int) -> bool:
         """Return whether ``optimizer``, which has made a step after ``backwards`` passes, leads and ends a step."""
@@ -388,6 +387,7 @@ class _Leader:
         if self.is_same_step:
             return False
         self._steps += 1
+        self.is_known = True
         return True
 
     def _gives_way(self, leader: Any, optimizer: Any, size: int) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _scope = Scope("checkpoints")
 #: Most checkpoints that are looked for at the end, the latest ones.
 MOST = 32
-#: Most seconds of that: a file system may answer slowly.
+#: Most seconds of that, and of adding up the files of a folder: a file system may answer slowly.
 _LONGEST_CHECK = 0.05
 #: Most files of a folder whose sizes are added up.
 _MOST_FILES = 4096
@@ -56,21 +56,35 @@ def is_remote(path: str) -> bool:
 
 
 def size_of(path: str) -> int | None:
-    """Return the size in bytes of a file, or of the files in a folder; None where it cannot be read."""
+    """Return the size in bytes of a file, or of the files in a folder; None where it cannot be read in time.
+
+    At once, on the program's thread: what it has saved may have another name a moment later, or be gone.
+    """
     if is_remote(path):
         return None
     try:
         if not os.path.isdir(path):  # noqa: PTH112 - no object per file
             return os.stat(path).st_size  # noqa: PTH116
-        size = files = 0
-        for folder, _, inside in os.walk(path):
-            for file in inside:
+        return _size_in(path, time.monotonic() + _LONGEST_CHECK)
+    except OSError:
+        return None
+
+
+def _size_in(folder: str, until: float) -> int | None:
+    size = files = 0
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if time.monotonic() > until:
+                    return None
+                if entry.is_dir():
+                    folders += () if entry.is_symlink() else (entry.path,)
+                    continue
                 files += 1
                 if files > _MOST_FILES:
                     return size
-                size += os.stat(os.path.join(folder, file)).st_size  # noqa: PTH116, PTH118
-    except OSError:
-        return None
+                size += entry.stat().st_size
     return size
 
 

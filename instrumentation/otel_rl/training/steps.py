@@ -15,7 +15,9 @@ from __future__ import annotations
 import sys
 from collections import deque
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, ref
 
@@ -35,7 +37,7 @@ from otel_rl.telemetry import attribute_values, deferral, drops, ids, lifecycle,
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope, enabled
 from otel_rl.training import step_sampling
-from otel_rl.training.durations import PhaseDurations
+from otel_rl.training.durations import NOTHING, PhaseDurations
 from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
@@ -57,12 +59,46 @@ contributors: StepSubscribers[Callable[[Step], None]] = StepSubscribers()
 #: Called with a step, its length in seconds and its end in ns since the epoch when the step and its phases have been
 #: recorded, mostly on an I/O thread.
 listeners: StepSubscribers[Callable[[Step, float, int], None]] = StepSubscribers()
+_BEGIN, _FINISH = guard("steps.begin"), guard("steps.finish")
 _OPENER = guard("steps.opener")
 _CONTRIBUTOR = guard("steps.contributor")
 
 
+def _tell(callbacks: Iterable[Callable[[Step], None]], step: Step, site: guard) -> None:
+    # One of them may add others, which begin with the next step.
+    for callback in tuple(callbacks):
+        try:
+            callback(step)
+        except Exception as ours:  # noqa: BLE001, PERF203 - counted
+            site.handle(ours)
+
+
 class Step(PhaseDurations):
     """One open iteration on this rank."""
+
+    # What most steps do not change is of the class: one is made on the program's thread.
+    root: Span = INVALID_SPAN
+    rank_span: Span = INVALID_SPAN
+    trace_id = 0
+    is_open = True
+    #: False where the process ends in it.
+    is_completed = True
+    #: Its end in ns since the epoch.
+    end_time: int | None = None
+    #: Why its step and phase spans are left out unless they fail, such as that it is not this rank's turn.
+    thinned = ""
+    #: Seconds of the wait for its batch that belong to neither this step nor the one before.
+    waited = 0.0
+    #: What its calls of inference engines add up to, by the names of attributes; known when it has ended.
+    engine: Mapping[str, int] = MappingProxyType({})
+    #: Seconds of garbage collections and of compilations in this process when it began, see ``step_pauses``.
+    paused_before: tuple[float, float] | None = None
+    _parent = NOTHING
+    _token: Token[Context] | None = None
+    #: Calls that record parts of its phases, until an I/O thread makes them; whether that is already scheduled.
+    _recordings: deque[Callable[[], None]] | None = None
+    _posted = False
+    _flight: Handle | None = None
 
     def __init__(self, iteration: int, scope: Scope, loop: Loop, begins: Moment) -> None:
         super().__init__()
@@ -73,31 +109,10 @@ class Step(PhaseDurations):
         self.started = begins.counter
         #: It begins where the step before it has ended, though it may be opened later.
         self.follows = begins is loop.ended
-        #: Seconds of the wait for its batch that belong to neither this step nor the one before.
-        self.waited = 0.0
-        self.root: Span = INVALID_SPAN
-        self.rank_span: Span = INVALID_SPAN
-        self.trace_id = 0
-        self.is_open = True
-        #: False where the process ends in it.
-        self.is_completed = True
-        #: Its end in ns since the epoch.
-        self.end_time: int | None = None
-        #: Why its step and phase spans are left out unless they fail, such as that it is not this rank's turn.
-        self.thinned = ""
-        self._parent = Context()
         self._start_time = begins.wall
-        self._token: Token[Context] | None = None
         self._spans: dict[str, int] = {}
-        #: Calls that record parts of its phases, until an I/O thread makes them.
-        self._recordings: deque[Callable[[], None]] = deque()
-        #: Whether an I/O-thread call of them is already scheduled.
-        self._posted = False
-        self._flight: Handle | None = None
         #: By the scope that gave them, the values of its own that the program gave this step, see ``scalars``.
         self.values: dict[Scope, dict[str, float]] = {}
-        #: What its calls of inference engines add up to, by the names of attributes; known when it has ended.
-        self.engine: Mapping[str, int] = {}
         self._forks = lifecycle.forks
 
     @property
@@ -135,7 +150,11 @@ class Step(PhaseDurations):
 
     def post(self, recording: Callable[[], None]) -> None:
         """Have an I/O thread call ``recording``; recordings of this step that wait together are one post."""
-        self._recordings.append(recording)
+        recordings = self._recordings
+        if recordings is None:
+            # In one go: another thread may do the same.
+            recordings = vars(self).setdefault("_recordings", deque())
+        recordings.append(recording)
         if not self._posted or not self.is_open:
             self._posted = True
             if not deferral.post(Signal.TRACES, self._record_posts):
@@ -151,14 +170,19 @@ class Step(PhaseDurations):
         self.begin_spans(waiting_since)
         if self.loop.is_current:
             self._token = attach(self.context)
-        self._flight = flight.begin(layout.STEP, self.loop.name or "", self.iteration, loop=self.loop.number)
-        # One of them may add others, which begin with the next step.
-        for opener in tuple(openers.callbacks):
-            with _OPENER:
-                opener(self)
+        self._begin_flight()
+        _tell(openers.callbacks, self, _OPENER)
         if waiting_since is not None:
             self.waited = self.started - waiting_since.counter
             deferral.post(Signal.TRACES, lambda: self._record_wait(waiting_since))
+
+    def _begin_flight(self) -> None:
+        loop = self.loop
+        # In one go: two threads may share a loop.
+        before = vars(loop).pop("flight", None)
+        self._flight = flight.begin_again(before, self.iteration) or flight.begin(
+            layout.STEP, loop.name or "", self.iteration, loop=loop.number
+        )
 
     def begin_spans(self, waiting_since: Moment | None) -> None:
         """Start the spans of the step, and make the context that what belongs to it has."""
@@ -190,9 +214,7 @@ class Step(PhaseDurations):
 
     def discard(self) -> None:
         """End it as if it had not begun: nothing of it is recorded."""
-        for contributor in contributors.callbacks:
-            with _CONTRIBUTOR:
-                contributor(self)
+        _tell(contributors.callbacks, self, _CONTRIBUTOR)
         self.abandon()
 
     def _open_root(self, identity: process_identity.ProcessIdentity, start_time: int) -> Span | None:
@@ -254,19 +276,18 @@ class Step(PhaseDurations):
         """Let contributors add to the rank's span, record the durations, end the spans, ``at`` a moment or now."""
         if self.thinned and error is not None:
             self.rank_span = self._start_rank_span()
-        for contributor in contributors.callbacks:
-            with _CONTRIBUTOR:
-                contributor(self)
+        _tell(contributors.callbacks, self, _CONTRIBUTOR)
         self.is_open = False
         record, self._flight = self._flight, None
         if record is not None:
             flight.end(record, error is not None or not self.is_completed)
+            self.loop.flight = record
         ended = at or deferral.now()
         self.end_time = ended.wall
         if self._token is not None:
             detach(self._token)
         kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
-        deferral.post(Signal.TRACES, lambda: self._record(ended.counter - self.started, kind, ended.wall))
+        deferral.post(Signal.TRACES, partial(self._record, ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
         self._record_posts()
@@ -304,6 +325,8 @@ class Loop:
     is_current = True
     #: It ends as soon as a trainer or the program itself speaks of steps, and its open step is taken back.
     gives_way = False
+    #: Of the flight recorder, from the last step, which has ended: the next one begins it again.
+    flight: Handle | None = None
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -331,37 +354,43 @@ class Loop:
 
         The wait for the batch, from ``waiting_since`` on, belongs to neither of the two steps.
         """
+        try:
+            return self._begin(iteration, scope, at, waiting_since)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _BEGIN.handle(ours)
+            return None
+
+    def _begin(self, iteration: int, scope: Scope, at: Moment | None, waiting_since: Moment | None) -> Step | None:
         global _last_begun, _last_iteration
-        with guard("steps.begin"):
-            if not self.gives_way:
-                stop_guessing()
+        if not self.gives_way:
+            stop_guessing()
+        if self.step is not None:
             self.finish(at=waiting_since or at)
-            if iteration <= self.last:
-                self.restarts += 1
-            elif self.last < 0 and self.source != LoopSource.GUESSED:
-                self.number = next(_numbers) if self.name is None else 0
-            self.last = _last_iteration = iteration
-            _failures.clear()
-            _last_begun = ref(self)
-            _begun.add(self)
-            if not enabled():
-                return None
-            step = self.step_class(iteration, scope, self, at or deferral.now())
-            try:
-                step.open(waiting_since)
-            except BaseException:
-                step.abandon()
-                raise
-            self.step = step
-            if self not in _open:
-                _open.append(self)
-            lifecycle.before_shutdown(finish)
-            if self.is_current:
-                deferral.post(
-                    Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
-                )
-            return step
-        return None
+        if iteration <= self.last:
+            self.restarts += 1
+        elif self.last < 0 and self.source != LoopSource.GUESSED:
+            self.number = next(_numbers) if self.name is None else 0
+        self.last = _last_iteration = iteration
+        _failures.clear()
+        _last_begun = ref(self)
+        _begun.add(self)
+        if not enabled():
+            return None
+        step = self.step_class(iteration, scope, self, at or deferral.now())
+        try:
+            step.open(waiting_since)
+        except BaseException:
+            step.abandon()
+            raise
+        self.step = step
+        if self not in _open:
+            _open.append(self)
+        lifecycle.before_shutdown(finish)
+        if self.is_current:
+            deferral.post(
+                Signal.METRICS, lambda: scope.record(metrics.RL_LOOP_CURRENT, iteration, context=step.context)
+            )
+        return step
 
     def finish(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the open step, if there is one; ``at`` says when it ended, unless now."""
@@ -373,8 +402,10 @@ class Loop:
                 _open.remove(self)
             if not step.is_own:
                 return
-            with guard("steps.finish"):
+            try:
                 step.close(error, at)
+            except Exception as ours:  # noqa: BLE001 - counted
+                _FINISH.handle(ours)
 
     def discard(self) -> None:
         """Take back the open step of a loop that counts from 1, if there is one: it was no step."""

@@ -199,6 +199,18 @@ def test_only_the_latest_checkpoints_are_looked_for(saves, monkeypatch):
     assert sorted(event.body["rl.checkpoint.number"]) == list(range(4, saved_checkpoints.MOST + 4))
 
 
+def test_a_folder_has_the_size_of_its_files_unless_the_file_system_takes_too_long(tmp_path, monkeypatch):
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "one").write_bytes(b"1")
+    (inner / "three").write_bytes(b"123")
+    (tmp_path / "link").symlink_to(inner)
+    assert saved_checkpoints.size_of(str(tmp_path)) == 4
+    monkeypatch.setattr(saved_checkpoints, "_LONGEST_CHECK", -1)
+    assert saved_checkpoints.size_of(str(tmp_path)) is None
+    assert saved_checkpoints.size_of(str(tmp_path / "one")) == 1
+
+
 def test_other_ranks_list_no_checkpoint(saves, state, tmp_path, monkeypatch):
     monkeypatch.setattr(saved_checkpoints, "is_listed_here", lambda: False)
     torch.save(state, tmp_path / "model.pt")

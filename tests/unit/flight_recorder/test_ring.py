@@ -115,6 +115,16 @@ def test_an_operation_that_begins_again_is_another_one(ring):
     assert (found.open, [one.what for one in found.records]) == ([], [layout.DONE, layout.FAILED])
 
 
+def test_a_step_that_begins_again_is_the_next_one(ring):
+    handle = ring.begin(layout.STEP, "", 6, loop=2)
+    ring.end(handle)
+    assert ring.begin_again(handle, 7)
+    found = read(ring.path)
+    ((opened,), (ended,)) = found.open, found.records
+    assert (opened.kind, opened.argument, opened.loop, found.last_step[0]) == (layout.STEP, 7, 2, 7)
+    assert (ended.kind, ended.argument) == (layout.STEP, 6)
+
+
 def test_an_operation_that_is_open_does_not_begin_again(ring):
     handle = ring.begin(layout.PHASE, "backward")
     assert not ring.begin_again(handle)

@@ -7,7 +7,9 @@ import functools
 import logging
 import random
 import signal
+import sys
 import threading
+from collections import Counter
 
 import pytest
 from opentelemetry import baggage, trace
@@ -90,6 +92,19 @@ def test_what_a_signal_handler_raises_inside_our_code_reaches_the_program(monkey
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert "test.signals" not in error_counts()
+
+
+def test_an_error_that_comes_again_and_again_runs_little_code_of_ours(monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
+    _in_except_clause("test.often")
+    calls = Counter()
+    sys.setprofile(lambda _, event, __: calls.update([event]))
+    try:
+        _in_except_clause("test.often")
+    finally:
+        sys.setprofile(None)
+    # One per signal, of C, and hundreds of Python's where members of enumerations are made of what it gives.
+    assert calls["call"] < 32
 
 
 def test_a_log_handler_of_the_program_that_raises_does_not_bring_our_error_to_it(monkeypatch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections import Counter
 from itertools import count
 from types import SimpleNamespace
 from weakref import WeakSet
@@ -24,6 +26,8 @@ from otel_rl.training.trainer_loop import TrainerLoop
 
 _scope = Scope("test")
 TRAIN, TEST = 1, 2
+#: Of ours, in a step with one batch.
+MOST_CALLS = 54
 
 
 class Optimizer:
@@ -100,6 +104,29 @@ def test_a_step_is_one_of_the_optimizer_after_a_backward_pass_however_many(recor
         loop.step(optimizer)
         loop.step(optimizer)  # as `super().step()`, or a wrapper that calls it once per group
     assert iterations(recordings) == [1, 2, 3]
+
+
+def test_a_step_runs_little_code_on_the_thread_of_the_program(recordings, loop, idle_io_thread, monkeypatch):
+    monkeypatch.setattr(steps.openers, "callbacks", [lambda _: None] * 4)
+    monkeypatch.setattr(steps.contributors, "callbacks", [lambda _: None] * 4)
+    optimizer, calls = Optimizer(1), Counter()
+
+    def one_step():
+        loop.guesses.batch_arrived(TRAIN, deferral.now(), (8, 0), learns=True, is_first=False)
+        loop.guesses.backward_begins(0.5)
+        loop.guesses.backward_ended()
+        loop.guesses.optimizer_begins(optimizer, False)
+        loop.guesses.optimizer_ended(optimizer)
+
+    for _ in range(3):
+        one_step()
+    sys.setprofile(lambda frame, event, _: calls.update([event] if "otel_rl" in frame.f_code.co_filename else []))
+    try:
+        one_step()
+    finally:
+        sys.setprofile(None)
+    # Functions called; it is the same however busy the machine is.
+    assert calls["call"] <= MOST_CALLS
 
 
 def test_a_step_says_that_it_is_guessed_on_root_and_rank_span(recordings, loop):

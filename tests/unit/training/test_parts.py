@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections import deque
 
 import pytest
 from opentelemetry import trace
@@ -120,7 +121,7 @@ def test_two_threads_that_post_at_once_lose_no_span(idle_io_thread, monkeypatch)
     loop.begin_step(1, _scope)
     step, posted = loop.step, []
 
-    class Recordings(type(step._recordings)):
+    class Recordings(deque):
         """Another thread's recording arrives between the two lines of a post."""
 
         def append(self, recording):

@@ -18,6 +18,9 @@ def read() -> dict[int, int]:
     missing nothing is found, and nothing is said about collectives that are not seen.
     """
     module: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    groups = getattr(getattr(module, "_world", None), "pg_map", None) or {}
+    groups = getattr(getattr(module, "_world", None), "pg_map", None)
+    if not groups:
+        # Most processes have none, and it is asked at each step.
+        return {}
     numbers = ((id(group), sequence_numbers.latest_number(group)) for group in list(groups)[:_MOST_GROUPS])
     return {group: number for group, number in numbers if number is not None}

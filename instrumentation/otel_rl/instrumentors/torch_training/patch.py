@@ -6,9 +6,8 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
-from otel_rl.instrumentors.dynamo import outside_dynamo
+from otel_rl.instrumentors.dynamo import timed_outside_dynamo
 from otel_rl.instrumentors.torch_training import readings
 from otel_rl.telemetry import Scope, deferral
 from otel_rl.training import guessed_steps, steps
@@ -27,11 +26,11 @@ torch: Any = sys.modules.get("torch")
 scope = Scope("torch_training")
 guesses = GuessedSteps(scope, readings)
 _SITE = guard("torch_training")
-_begin_step = own_cpu.timed("torch_training.optimizer_begins", guesses.optimizer_begins)
-_end_step = own_cpu.timed("torch_training.optimizer_ended", guesses.optimizer_ended)
-_begin_backward = own_cpu.timed("torch_training.backward_begins", guesses.backward_begins)
-_end_backward = own_cpu.timed("torch_training.backward_ended", guesses.backward_ended)
-_take_batch = own_cpu.timed("torch_training.batch_arrived", guesses.batch_arrived)
+_begin_step = timed_outside_dynamo("torch_training.optimizer_begins", guesses.optimizer_begins)
+_end_step = timed_outside_dynamo("torch_training.optimizer_ended", guesses.optimizer_ended)
+_begin_backward = timed_outside_dynamo("torch_training.backward_begins", guesses.backward_begins)
+_end_backward = timed_outside_dynamo("torch_training.backward_ended", guesses.backward_ended)
+_take_batch = timed_outside_dynamo("torch_training.batch_arrived", guesses.batch_arrived)
 
 
 def patch_optimizer(module: ModuleType, patches: Patches) -> None:
@@ -65,7 +64,7 @@ def _optimizer_begins(optimizer: Any, args: Any, kwargs: Any) -> None:
         try:
             # The first argument is the optimizer.
             closure = args[1] if len(args) > 1 else kwargs.get("closure")
-            outside_dynamo(_begin_step, optimizer, callable(closure))
+            _begin_step(optimizer, callable(closure))
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
 
@@ -73,7 +72,7 @@ def _optimizer_begins(optimizer: Any, args: Any, kwargs: Any) -> None:
 def _optimizer_ended(optimizer: Any, *_: Any) -> None:
     if steps.may_guess:
         try:
-            outside_dynamo(_end_step, optimizer)
+            _end_step(optimizer)
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
 
@@ -84,7 +83,7 @@ def _following_backward(original: Function) -> Function:
         is_followed = False
         if steps.may_guess:
             try:
-                is_followed = outside_dynamo(_begin_backward, args[0] if args else kwargs.get("tensors"))
+                is_followed = _begin_backward(args[0] if args else kwargs.get("tensors"))
             except Exception as ours:  # noqa: BLE001 - counted
                 _SITE.handle(ours)
         if not is_followed:
@@ -93,10 +92,10 @@ def _following_backward(original: Function) -> Function:
             result = original(*args, **kwargs)
         except BaseException as error:
             with _SITE:
-                outside_dynamo(_end_backward, error)
+                _end_backward(error)
             raise
         try:
-            outside_dynamo(_end_backward)
+            _end_backward()
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
         return result
@@ -118,7 +117,7 @@ def _following_next(original: Function) -> Function:
             raise
         try:
             is_first = self._num_yielded == 1
-            _take_batch(id(self._dataset), since, batch, learns=torch.is_grad_enabled(), is_first=is_first)
+            _take_batch(id(self._dataset), since, batch, torch.is_grad_enabled(), is_first)
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
         return batch

@@ -28,7 +28,7 @@ def learning_rate(optimizer: Any) -> float | None:
     """Return that of the first group, unless it is in the memory of a device."""
     groups = optimizer.param_groups
     rate = groups[0].get("lr") if groups else None
-    return float(rate) if isinstance(rate, float | int) else value(rate)
+    return float(rate) if isinstance(rate, (float, int)) else value(rate)
 
 
 def value(tensor: Any) -> float | None:
@@ -36,7 +36,7 @@ def value(tensor: Any) -> float | None:
 
     None for others: reading it would wait for a device, or communicate.
     """
-    if type(tensor) is not torch.Tensor or tensor.device.type != "cpu" or tensor.numel() != 1:
+    if type(tensor) is not torch.Tensor or not tensor.is_cpu or tensor.numel() != 1:
         return None
     try:
         return float(tensor.item())
@@ -47,12 +47,11 @@ def value(tensor: Any) -> float | None:
 
 def batch_size(batch: Any) -> tuple[int | None, int]:
     """Return samples and tokens of a batch: a tensor, a mapping of tensors or a sequence that begins with one."""
-    tokens = 0
-    if isinstance(batch, Mapping):
+    if isinstance(batch, (list, tuple)):
+        batch = batch[0] if batch else None
+    elif not isinstance(batch, torch.Tensor) and isinstance(batch, Mapping):
         ids = batch.get(_TOKENS)
         if isinstance(ids, torch.Tensor) and ids.dim() == _SEQUENCES and not ids.is_floating_point():
-            tokens = ids.numel()
-        batch = ids if tokens else next((one for one in batch.values() if isinstance(one, torch.Tensor)), None)
-    elif isinstance(batch, list | tuple) and batch:
-        batch = batch[0]
-    return (batch.shape[0] if isinstance(batch, torch.Tensor) and batch.dim() else None), tokens
+            return ids.shape[0], ids.numel()
+        batch = next((one for one in batch.values() if isinstance(one, torch.Tensor)), None)
+    return (batch.shape[0] if isinstance(batch, torch.Tensor) and batch.dim() else None), 0
