@@ -16,7 +16,9 @@ def test_losses_are_the_same_and_each_optimizer_step_is_a_step(run, kind: str) -
     watched = run("plain_loop.py", str(BATCHES), kind, watched=True)
     after = json.loads(watched.out)
 
-    assert after["losses"] == before["losses"]
+    # Two plain runs of compiled kernels differ in the sixth digit.
+    exact = pytest.approx(before["losses"], rel=1e-5) if kind == "compiled" else before["losses"]
+    assert after["losses"] == exact
     assert after["steps"] == before["steps"]
     assert watched.numbers() == list(range(1, after["steps"] + 1))
 

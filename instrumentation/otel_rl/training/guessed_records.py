@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.process import process_identity
@@ -10,6 +11,7 @@ from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
+from otel_rl.training import step_sampling
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
@@ -60,14 +62,19 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch."""
     for part in seen.parts:
         _record_part(scope, step, *part)
-    # A library that tells its steps has the keys that trainers have.
-    prefix = PREFIX if step.loop.source == LoopSource.GUESSED else ""
-    values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
-    if process_identity.current().leads:
+    leads = process_identity.current().leads
+    if leads:
         scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
+    is_guessed = step.loop.source == LoopSource.GUESSED
+    if is_guessed and step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0):
+        return
+    # A library that tells its steps has the keys that trainers have.
+    prefix = PREFIX if is_guessed else ""
+    if leads:
+        values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
         sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=end_time)
         return
     # The exact values of the leading rank are the run's; throughput is each rank's own.

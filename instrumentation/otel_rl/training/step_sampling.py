@@ -28,8 +28,8 @@ RANK_TURN, SHORT_STEP = "rank_turn", "short_step"
 #: Spans that are left out for these reasons are no loss.
 REASONS = frozenset({RANK_TURN, SHORT_STEP})
 
-#: A guessed step has some six spans, which take about a millisecond of our threads. So one step has them in so many
-#: seconds where steps are shorter; the first ones have them all.
+#: Spans and values of a guessed step take about a millisecond of our threads, for which the program may have to wait.
+#: So one step has them in so many seconds where steps are shorter; the first ones have them all.
 SECONDS_PER_STEP_WITH_SPANS = 0.1
 FIRST_STEPS = 64
 #: Weight of the latest step in the mean of their lengths.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections import Counter
@@ -143,16 +144,24 @@ def _short_steps(loop, number, optimizer=None, seconds=0.005):
         loop.step(optimizer, seconds=seconds)
 
 
-def test_of_many_short_steps_some_have_spans_and_all_are_measured_and_logged(recordings, loop):
+def test_of_many_short_steps_some_have_spans_and_values_and_all_are_measured(recordings, loop):
     drops.reset()
     _short_steps(loop, 200)
     assert iterations(recordings) == [*range(1, FIRST_STEPS + 1), *range(80, 201, 16)]
     assert len(of_kind(recordings, "rl.loop")) == len(iterations(recordings))
     measured = recordings.metrics()
     assert measured["rl.loop.duration"][0].count == measured["rl.train.steps"][0].value == 200
-    assert len(recordings.events("rl.step")) == 200
+    assert [one.attributes["rl.loop.iteration"] for one in recordings.events("rl.step")] == iterations(recordings)
     # A root, a rank's step and two parts of each.
     assert drops.snapshot()["traces", "short_step"] == (200 - len(iterations(recordings))) * 3
+
+
+def test_a_loss_that_is_no_number_is_in_the_record_of_a_short_step_too(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    loop.backward(seconds=0.005, loss=math.nan)
+    loop.step(optimizer, seconds=0.005)
+    assert recordings.events("rl.step")[-1].attributes["rl.loop.iteration"] == 71
 
 
 def test_a_short_step_in_which_something_was_recorded_has_its_spans(recordings, loop):
