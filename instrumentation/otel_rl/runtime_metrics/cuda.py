@@ -1,4 +1,4 @@
-"""The CUDA allocator of PyTorch and pinned memory, where the program has begun to use CUDA. Not run on a GPU yet."""
+"""The CUDA allocator of PyTorch and pinned memory, where the program has begun to use CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPUs of the node by NVML, where ``nvidia-ml-py`` (module ``pynvml``) is installed. Not run on a GPU yet."""
+"""The GPUs of the node by NVML, where ``nvidia-ml-py`` (module ``pynvml``) is installed."""
 
 from __future__ import annotations
 
