@@ -12,6 +12,7 @@ from unit.report.synthetic_run import SECOND, process
 from otel_rl.report import write_report
 from otel_rl.report.core import human
 from otel_rl.report.subjects.trajectories.aggregate import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.report.subjects.trajectories.pass_at_k import estimate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,27 @@ def test_rewards_of_turns_weights_and_success_are_told(tmp_path):
     assert found["succeeded"] == 1
     assert "1 of 2 succeeded" in page
     assert f"0.5 {human.UNKNOWN} 1" in page
+
+
+def test_problems_solved_by_one_of_several_samples_are_told_apart_for_training_and_evaluation(tmp_path):
+    body = {
+        **_columns(
+            success=[True, False, False, False, False, False, None, True, True, True],
+            evaluation=[None] * 8 + [True] * 2,
+        ),
+        # Of the second group three of four say it; the third has one sample, and the last is an evaluation.
+        "rl.group.id": ["a", "a", "a", "b", "b", "b", "b", "c", "d", "d"],
+    }
+    found, page = _report(tmp_path, [({"rl.loop.iteration": 1}, body)])
+    assert found["pass_at_k"] == {"groups": 2, "k": 3, "at_1": pytest.approx(1 / 6), "at_k": 0.5}
+    assert found["evaluation_pass_at_k"] == {"groups": 1, "k": 2, "at_1": 1.0, "at_k": 1.0}
+    assert "pass@1 17 %, pass@3 50 %, by 2 groups of 3 or more samples" in page
+    assert "In evaluations: pass@1 100 %, pass@2 100 %, by 1 group" in page
+
+
+@pytest.mark.parametrize(("k", "chance"), [(1, 0.25), (2, 0.5), (3, 0.75), (4, 1.0)])
+def test_the_chance_of_a_success_among_k_samples_has_no_bias(k, chance):
+    assert estimate([(4, 1)], k) == pytest.approx(chance)
 
 
 def test_a_trajectory_leads_to_the_spans_of_its_trace(tmp_path):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core.statistics import EveryNth, Largest, Spread
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.groups import Groups
+from otel_rl.report.subjects.trajectories.pass_at_k import PassAtK
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -56,6 +57,8 @@ class Trajectories:
     rewards: float = 0.0
     rewarded: int = 0
     groups: Groups = field(default_factory=Groups)
+    trained_problems: PassAtK = field(default_factory=PassAtK)
+    evaluated_problems: PassAtK = field(default_factory=PassAtK)
     #: Seconds by outcome: the statuses, and whether a sample was trained on.
     durations: dict[str, Spread] = field(default_factory=dict)
     #: Spans of those that are listed, by trace.
@@ -90,6 +93,8 @@ class Trajectories:
         success = row.get(names.RL_ROLLOUT_SUCCESS)
         self.tried += isinstance(success, bool)
         self.succeeded += success is True
+        is_evaluation = row.get(names.RL_ROLLOUT_EVALUATION) is True
+        (self.evaluated_problems if is_evaluation else self.trained_problems).add(row, attempt)
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
         self._add_reward(row)
         self.groups.add(row, attempt)
@@ -152,6 +157,8 @@ def as_json(trajectories: Trajectories) -> dict[str, Any]:
         "discarded_because": dict(trajectories.by_reason),
         "trained": trajectories.trained if trajectories.judged else None,
         "succeeded": trajectories.succeeded if trajectories.tried else None,
+        "pass_at_k": _solved(trajectories.trained_problems),
+        "evaluation_pass_at_k": _solved(trajectories.evaluated_problems),
         "suspect": trajectories.suspect,
         "groups": trajectories.groups.compared,
         "dead_groups": trajectories.groups.dead,
@@ -160,6 +167,10 @@ def as_json(trajectories: Trajectories) -> dict[str, Any]:
         "without_row": trajectories.left_out,
         "rows": [row.as_json() for row in trajectories.chosen().values()],
     }
+
+
+def _solved(problems: PassAtK) -> dict[str, float] | None:
+    return None if problems.solved is None else problems.solved._asdict()
 
 
 def _of_groups(trajectories: Trajectories) -> dict[str, Any]:

@@ -103,6 +103,7 @@ def sentences(trajectories: Trajectories) -> list[str]:
         said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
     if trajectories.tried:
         said.append(_success(trajectories))
+        said += _solved(trajectories)
     said += _survivors(trajectories)
     groups = trajectories.groups
     if groups.compared:
@@ -127,6 +128,17 @@ def _success(trajectories: Trajectories) -> str:
     if trajectories.succeeded == trajectories.tried:
         return f"Success was recorded for {tried} of {ended}, and no failure: of the others it is not known."
     return f"Success or failure was recorded for {tried} of {ended}: {human.number(trajectories.succeeded)} succeeded."
+
+
+def _solved(trajectories: Trajectories) -> list[str]:
+    """Return how many problems were solved, in training and in evaluations."""
+    parts = (("", trajectories.trained_problems.solved), ("In evaluations: ", trajectories.evaluated_problems.solved))
+    return [
+        f"{where}pass@1 {human.percent(solved.at_1)}, pass@{solved.k} {human.percent(solved.at_k)}, by "
+        f"{human.amount(solved.groups, 'group')} of {solved.k} or more samples that say whether they succeeded."
+        for where, solved in parts
+        if solved is not None
+    ]
 
 
 def _suspicion(trajectories: Trajectories) -> str:
