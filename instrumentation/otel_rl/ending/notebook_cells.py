@@ -1,8 +1,9 @@
-"""Cells of a notebook that raise: IPython prints the exception, and its kernel goes on."""
+"""Cells of a notebook: one that raises, after which the kernel goes on, and the pauses between them."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
@@ -35,7 +36,8 @@ def follow(module: ModuleType) -> None:
 
 
 def _listen(shell: Any) -> None:
-    """Be told of each cell that ends, and how tracebacks name it: its file does not exist."""
+    """Be told of each cell that begins and ends, and how tracebacks name it: its file does not exist."""
+    shell.events.register("pre_run_cell", _cell_begins)
     shell.events.register("post_run_cell", _cell_ended)
     # Since IPython 8.
     format_code_name = getattr(shell.compile, "format_code_name", None)
@@ -47,6 +49,13 @@ def _listen(shell: Any) -> None:
         return None if named is None else " ".join(named)
 
     exception_text.name_of_code = name
+
+
+def _cell_begins(_: Any) -> None:
+    with guard("notebook_cells.begins"):
+        guessing = sys.modules.get("otel_rl.training.guessed_steps")
+        if guessing is not None and guessing.running is not None:
+            guessing.running.goes_on()
 
 
 def _cell_ended(result: Any) -> None:

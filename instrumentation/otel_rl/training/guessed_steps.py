@@ -181,6 +181,11 @@ class GuessedSteps:
             for held in self._held.values():
                 held.forget_waits()
 
+    def goes_on(self) -> None:
+        """Note that the program goes on after a pause that is part of no step, as between two cells of a notebook."""
+        if self._loop.step is None and self._begins is not None and not self._backwards:
+            self._begin_at(deferral.now())
+
     def _evaluated_since(self, loader: int) -> Moment | None:
         """Return since when the program has evaluated by ``loader``, which has ended; None where it has not."""
         evaluation, held = self._evaluating, self._held.get(loader)

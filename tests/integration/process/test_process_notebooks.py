@@ -52,6 +52,28 @@ def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(
     assert finding["symptoms"] == []
 
 
+LOOP = """
+import time, torch
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def train():
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_the_pause_between_two_cells_is_part_of_no_guessed_step(programs: Programs) -> None:
+    last = "train()\nopen('moment', 'w').write(str(moment))"
+    done = execute(programs, "loop.ipynb", LOOP, "train()\nmoment = time.time_ns()", last)
+    assert done.code == 0, done.err
+
+    moment = int((programs.directory / "moment").read_text())
+    first, second = sorted(
+        int(span["startTimeUnixNano"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"
+    )
+    assert first < moment < second
+
+
 def test_a_cell_that_fails_in_a_notebook_that_goes_on_is_a_warning(programs: Programs) -> None:
     done = execute(
         programs,

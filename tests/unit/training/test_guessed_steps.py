@@ -377,6 +377,18 @@ def test_data_read_before_the_training_is_no_part_of_the_first_step(recordings, 
     assert of_kind(recordings, "rl.rank.step") == [(103, 1)]
 
 
+def test_a_pause_between_two_cells_of_a_notebook_is_part_of_no_step(recordings, loop, clock):
+    optimizer = Optimizer(1)
+    loop.backward()
+    loop.step(optimizer)
+    clock.passes(1000)
+    loop.guesses.goes_on()
+    loop.backward()
+    loop.guesses.goes_on()
+    loop.step(optimizer)
+    assert of_kind(recordings, "rl.rank.step") == [(2, 1), (2, 2)]
+
+
 def test_a_loader_read_to_its_end_without_gradients_is_an_evaluation_between_two_steps(recordings, loop, clock):
     optimizer = Optimizer(1)
     loop.backward()
