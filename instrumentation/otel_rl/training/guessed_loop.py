@@ -7,13 +7,13 @@ the I/O thread that records its end.
 
 from __future__ import annotations
 
-from _thread import allocate_lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.core.guard import guard
+from otel_rl.core.threads import allocate_lock
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.training import guessed_records, step_sampling, steps
@@ -90,10 +90,11 @@ class GuessedStep(steps.Step):
         return super()._open_root(identity, start_time)
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
-        # One in which something has been recorded has begun its spans.
-        is_chosen = self.loop.short_steps.takes(self.iteration, seconds)
-        if "context" not in vars(self) and error is None and not is_chosen:
-            self.thinned = self.thinned or step_sampling.SHORT_STEP
+        is_chosen = self.loop.chooses(self.iteration, seconds) or error is not None
+        with self._beginning:
+            # One in which something has been recorded has begun its spans.
+            if not is_chosen and "context" not in vars(self):
+                self.thinned = self.thinned or step_sampling.SHORT_STEP
         self.rank_span.set_attributes(self._values)
         for note in self._notes:
             self.rank_span.add_event(*note)
@@ -111,15 +112,23 @@ class UnmarkedLoop(steps.Loop):
     gives_way = True
     step_class = GuessedStep
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.short_steps = step_sampling.ShortSteps()
+    def chooses(self, iteration: int, seconds: float) -> bool:
+        """Return whether the step ``iteration``, which took ``seconds``, has spans and values."""
+        return True
 
 
 class GuessedLoop(UnmarkedLoop):
     """The guessed steps of a process."""
 
     source = LoopSource.GUESSED
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._short_steps = step_sampling.ShortSteps()
+
+    def chooses(self, iteration: int, seconds: float) -> bool:
+        """Return it: many short steps would cost the program much."""
+        return self._short_steps.takes(iteration, seconds)
 
     @property
     def key(self) -> tuple[object, ...]:

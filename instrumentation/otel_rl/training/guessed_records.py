@@ -68,11 +68,10 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     leads = process_identity.current().leads
     if leads:
         scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
-    is_guessed = step.loop.source == LoopSource.GUESSED
-    if is_guessed and step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0):
+    if step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0):
         return
     # A library that tells its steps has the keys that trainers have.
-    prefix = PREFIX if is_guessed else ""
+    prefix = PREFIX if step.loop.source == LoopSource.GUESSED else ""
     if leads:
         values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
         sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=end_time)

@@ -31,6 +31,8 @@ MINIMUM_STEPS = 10
 MINIMUM_SECONDS = 30.0
 #: Seconds between two readings of guessed steps: nobody has asked for these, and reading is a good part of their cost.
 APART = 0.02
+#: Of short steps those of multiples of a power of two have spans, which a reading must meet (``step_sampling``).
+_READ_ALWAYS = 8
 _SECONDS_PER_NS = 1e-9
 
 
@@ -96,7 +98,8 @@ class StepCosts:
         self._unread += 1
         last = self._last
         self.is_guessed = step.loop.source == LoopSource.GUESSED
-        if last is not None and self.is_guessed and time.perf_counter() < last.wall + APART:
+        is_between = self.is_guessed and step.iteration % _READ_ALWAYS
+        if last is not None and is_between and time.perf_counter() < last.wall + APART:
             # Its span gets nothing: the next reading is of several steps.
             return
         self._measure(step)

@@ -49,7 +49,8 @@ class ShortSteps:
         with other intervals one has spans of all steps that the other has.
         """
         self._mean = seconds if self._mean is None else self._mean + (seconds - self._mean) * _LATEST
-        if iteration <= FIRST_STEPS or self._mean >= SECONDS_PER_STEP_WITH_SPANS:
+        # One that takes long among short ones is what people look for.
+        if iteration <= FIRST_STEPS or max(seconds, self._mean) >= SECONDS_PER_STEP_WITH_SPANS:
             return True
         times_shorter = SECONDS_PER_STEP_WITH_SPANS / max(self._mean, 1e-6)
         interval: int = 1 << math.ceil(math.log2(times_shorter))

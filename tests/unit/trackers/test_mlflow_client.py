@@ -327,6 +327,21 @@ class TestRun:
         found = pairs(mlflow.run("theirs")["data"]["params"])
         assert found == {"lr": "1", "otel_rl/beta": "0.04", "beta": "4e-2"}
 
+    def test_parameters_of_a_run_that_the_program_opens_later_are_left_to_it_too(self, mlflow, client, monkeypatch):
+        client.run._named = mlflow.new_run("theirs")
+        client.scalars.export([logged(1, loss=1.0)])
+        monkeypatch.setattr(program_run, "is_tracking", lambda: True)
+        client.run.configured("transformers", {"report_to": "['mlflow']"})
+        client.scalars.export([logged(2, loss=1.0)])
+        assert pairs(mlflow.run("theirs")["data"]["params"]) == {"otel_rl/report_to": "['mlflow']"}
+
+    def test_parameters_that_the_server_takes_none_of_are_counted(self, mlflow, client):
+        before = drops.snapshot().get(("logs", "parameters_refused"), 0)
+        client.run.configured("wandb", {"lr": 0.1, "seed": 3})
+        mlflow.faults.append(Fault("log-batch", 400, b'{"error_code": "INVALID_PARAMETER_VALUE"}', times=1))
+        client.scalars.export([logged(1, loss=1.0)])
+        assert drops.snapshot()["logs", "parameters_refused"] == before + 2
+
 
 class TestPoints:
     def test_numbers_alone_are_values(self):

@@ -152,7 +152,7 @@ def test_of_many_short_steps_some_have_spans_and_values_and_all_are_measured(rec
     measured = recordings.metrics()
     assert measured["rl.loop.duration"][0].count == measured["rl.train.steps"][0].value == 200
     assert [one.attributes["rl.loop.iteration"] for one in recordings.events("rl.step")] == iterations(recordings)
-    # A root, a rank's step and two parts of each.
+    # A rank's step and two parts of each.
     assert drops.snapshot()["traces", "short_step"] == (200 - len(iterations(recordings))) * 3
 
 
@@ -171,6 +171,16 @@ def test_a_short_step_in_which_something_was_recorded_has_its_spans(recordings, 
     assert loop.guesses._loop.step.span_context.is_valid
     loop.step(optimizer, seconds=0.005)
     assert iterations(recordings)[-1] == 71
+
+
+def test_a_long_step_among_short_ones_has_its_spans(recordings, loop):
+    optimizer = Optimizer(1)
+    _short_steps(loop, 70, optimizer)
+    _short_steps(loop, 1, optimizer, seconds=0.1)
+    _short_steps(loop, 2, optimizer)
+    found = iterations(recordings)
+    assert 71 in found
+    assert 73 not in found
 
 
 def test_steps_that_are_long_again_have_spans_all_of_them(recordings, loop):

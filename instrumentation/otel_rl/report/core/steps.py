@@ -275,6 +275,21 @@ class Steps:
         return firsts, table, width
 
 
+def counted(steps: Steps, totals: MetricTotals) -> int:
+    """Return how many steps the run made: of short ones that are guessed some have spans."""
+    number = round(totals.sum(metrics.RL_TRAIN_STEPS))
+    # A trainer may count others than those of its loop.
+    return max(steps.loops, number) if steps.guessed else steps.loops or number
+
+
+def whole_seconds(steps: Steps, totals: MetricTotals) -> float:
+    """Return the sum of the lengths of all steps on all ranks, in s, with those that have no spans."""
+    traced = steps.lengths.cell.total
+    if not steps.guessed:
+        return traced
+    return max(traced, combined(list(totals.of(metrics.RL_LOOP_DURATION))).cell.total)
+
+
 def from_histograms(totals: MetricTotals) -> dict[str, Spread]:
     """Return durations of steps and phases from their histograms, for a run whose traces were not kept."""
     spreads = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}

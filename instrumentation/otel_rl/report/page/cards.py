@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import human
 from otel_rl.report.core.statistics import Spread
+from otel_rl.report.core.steps import whole_seconds
 from otel_rl.report.page import sparkline
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.training import program_kinds
@@ -79,7 +80,7 @@ def tokens(collected: Collected, run_seconds: float | None) -> Tile:
     counted, samples = totals.sum(metrics.RL_TRAIN_TOKENS), totals.sum(metrics.RL_SAMPLE_SAMPLES)
     # Of the steps where there are any: a program's start would make a fast trainer look slow.
     # One rank counts the tokens of all, so the time is that of one rank.
-    seconds = steps.lengths.cell.total / max(len(steps.ranks), 1) or run_seconds
+    seconds = whole_seconds(steps, totals) / max(len(steps.ranks), 1) or run_seconds
     if not counted or not seconds:
         return _logged_tokens(collected)
     speed = f"{human.number(round(counted / seconds, 1))} per s of all ranks"

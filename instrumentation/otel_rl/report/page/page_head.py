@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
+from otel_rl.report.core.steps import counted
 from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
@@ -17,7 +18,6 @@ from otel_rl.report.subjects.run_time import finding as run_time
 from otel_rl.report.subjects.run_time.program import Program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLauncherValues
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     entries: list[Tile | tuple[str, str, str]] = [
         ("Length", human.duration(_length(collected, summary)), human.moment(summary.start))
     ]
-    counted = round(collected.totals.sum(metrics.RL_TRAIN_STEPS))
-    # Of short steps some have spans. A trainer may count others than those of its loop.
-    count = max(steps.loops, counted) if steps.guessed else steps.loops or counted
+    count = counted(steps, collected.totals)
     if count:
         length = steps.lengths
         shown = f"median {human.duration(length.quantile(0.5))}, p95 {human.duration(length.quantile(0.95))}"

@@ -61,8 +61,8 @@ class MlflowFollower:
             self._queue.emit(item)
 
     def step_recorded(self, step: steps.Step, *_: Any) -> None:
-        """Note the latest step and its trace."""
-        if process_identity.current().leads:
+        """Note the latest step that has a trace."""
+        if process_identity.current().leads and step.trace_id:
             self._run.tags = {
                 parameters.STEP_TAG: str(step.iteration),
                 parameters.TRACE_TAG: f"{step.trace_id:032x}",

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import time
-from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import clock
+from otel_rl.core.threads import allocate_lock
 from otel_rl.pipeline.otlp_answer import ACCEPTED, OtlpAnswer
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRunEndStatusValues as Status
-from otel_rl.telemetry import lifecycle, run_span
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops, lifecycle, run_span
 from otel_rl.trackers.keys import PREFIX
 from otel_rl.trackers.mlflow import lookups, parameters, program_run, server
 from otel_rl.trackers.mlflow.api import EXISTS, MlflowApi, MlflowReply, outage, refusal
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a refusal stands before the server is asked again.
 REFUSED_FOR = 60.0
+#: Why parameters are counted as dropped: the server takes none or all of a request.
+REFUSED_PARAMETERS = "parameters_refused"
 #: Seconds that a thread waits for another one that asks for the same.
 _PATIENCE = 1.0
 _STATUS = {Status.COMPLETED: "FINISHED", Status.FAILED: "FAILED", Status.STOPPED: "KILLED"}
@@ -196,6 +199,8 @@ class MlflowRun:
         self._is_described = True
         if not process_identity.current().leads:
             return
+        # The program may have begun to log to it since we have joined it.
+        self.is_shared = self.is_shared or (not self.is_ours and program_run.is_tracking())
         new = self._new_parameters()
         tags = parameters.as_list(parameters.tags())
         for start in range(0, max(len(new), 1), parameters.MOST):
@@ -205,6 +210,8 @@ class MlflowRun:
             if reply.answer.is_outage:
                 self._is_described = False
                 return
+            if not reply.answer.is_acceptance:
+                drops.count(Signal.LOGS, REFUSED_PARAMETERS, len(part))
             self.parameters |= part.keys()
             tags = []
 

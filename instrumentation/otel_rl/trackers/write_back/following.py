@@ -7,11 +7,11 @@ recorded. Only where the program closes its tracker, the values that wait are wr
 from __future__ import annotations
 
 import atexit
-from _thread import allocate_lock
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import instrumentor_status
+from otel_rl.core.threads import allocate_lock
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle

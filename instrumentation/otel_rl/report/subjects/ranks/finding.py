@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
-from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.core.steps import UNCOVERED, counted
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.rewards.aggregate import Rewards
@@ -202,7 +202,9 @@ class _TracedSteps:
 
 
 def _steps(collected: Collected) -> float:
-    return max((totals.steps.count for totals in collected.steps.ranks.values()), default=0)
+    """Return the steps of the rank with most of them."""
+    traced = max((totals.steps.count for totals in collected.steps.ranks.values()), default=0)
+    return max(traced, counted(collected.steps, collected.totals)) if collected.steps.guessed else traced
 
 
 # -- from the records ----------------------------------------------------------------------------------------------

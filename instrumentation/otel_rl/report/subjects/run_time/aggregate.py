@@ -131,7 +131,11 @@ class RunTime:
         process = max(leading, key=lambda process: (self._processes[process].steps, self._processes[process].created))
         time = self._processes[process]
         if time.steps < thresholds.COMPLETE * _counted_steps(collected, process):
-            return []
+            if not (collected.steps.guessed and time.steps):
+                return []
+            # Of short ones some have spans, and those between follow each other without a gap.
+            stretches = time.intervals[_STEP].stretches
+            time.intervals[_STEP].add(stretches[0][0], stretches[-1][1])
         start, end = time.created, max(time.ended, process.last, process.number("ended_unix_nano") or 0)
         return _divided(time, start, end) if end > start else []
 

@@ -10,6 +10,7 @@ from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.statistics import Cell
+from otel_rl.report.core.steps import whole_seconds
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 from otel_rl.report.subjects.rewards.aggregate import Rewards
@@ -46,7 +47,7 @@ def _slow_siblings(collected: Collected) -> list[Finding]:
 
 
 def _groups(collected: Collected) -> list[_Siblings]:
-    calls, spent_in_steps = collected[Calls], collected.steps.lengths.cell.total
+    calls, spent_in_steps = collected[Calls], whole_seconds(collected.steps, collected.totals)
     in_rollouts = calls.rollouts.statistics.durations.cell.total
     spent, of = (in_rollouts, "the rollouts' time") if in_rollouts else (spent_in_steps, "the steps' time")
     lines = calls.over_time.seconds.lines()

@@ -133,7 +133,9 @@ def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock
         if any(len(curve.x) >= _FEWEST for curve in curves):
             drawn.append((f"{name} {only}".rstrip(), hint, curves))
         else:
-            said = ", ".join(f"{curve.name.removeprefix(name)} {_as_logged(curve)}".lstrip() for curve in curves)
+            said = ", ".join(
+                f"{'' if curve.name == name else curve.name} {_as_logged(curve)}".lstrip() for curve in curves
+            )
             few.append(f"{name} {said}" + (f" ({hint})" if hint else ""))
     blocks = _by_category(title, drawn, charts)
     if few:
