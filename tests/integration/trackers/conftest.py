@@ -10,7 +10,7 @@ import pytest
 from otel_rl.core import settings
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
-from otel_rl.training import labels, scalars, steps
+from otel_rl.training import configuration, labels, scalars, steps
 
 OURS = {one.name: one for one in entry_points(group="opentelemetry_instrumentor") if one.name.startswith("otel_rl_")}
 
@@ -49,6 +49,7 @@ def logged(recorded, monkeypatch):
     labels.reset()
     settings.reset()
     drops.reset()
+    configuration._forget()
     # A program's rank is settled by its first export, which the recorder of the tests does not make.
     monkeypatch.setattr(process_identity, "settled", lambda: True)
     yield Logged(recorded)

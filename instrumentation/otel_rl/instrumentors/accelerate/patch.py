@@ -62,7 +62,8 @@ def _log_begins(
 def _placed(given: int | None) -> int | None:
     """Return the step of a log call: the one that somebody tells, else the one that was given, else the guessed one."""
     position = steps.where()
-    known, loop = position.iteration, position.loop
+    known = position.iteration
+    loop = position.loop if position.step is None else position.step.loop
     # Programs may number their log calls by epochs. Guessed steps count from 1, also after a resume.
     is_guessed = loop is not None and loop.source == LoopSource.GUESSED
     return given if known is None or (is_guessed and given is not None) else known
