@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
 from otel_rl.instrumentors.safetensors import SafetensorsInstrumentor
 from otel_rl.instrumentors.torch_checkpoint import TorchCheckpointInstrumentor
@@ -18,12 +17,14 @@ from otel_rl.training import checkpoints, saved_checkpoints
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+torch = pytest.importorskip("torch")
+
 #: Bytes of the tensor that the tests save.
 SIZE = 1 << 20
 
 
 @pytest.fixture
-def state() -> dict[str, torch.Tensor]:
+def state():
     return {"weight": torch.arange(SIZE // 4, dtype=torch.float32)}
 
 
