@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
     from otel_rl.pipeline.io_thread import IoThread
+
+
+def pytest_collection_finish() -> None:
+    """Leave what has been imported out of collections: many tests ask for one, which took most of their time."""
+    gc.collect()
+    gc.freeze()
 
 
 class Recorded:

@@ -28,12 +28,15 @@ def kind(request):
     top = kind.requirements[0].split()[0].replace("-", "_")
     if importlib.util.find_spec(top) is None:
         pytest.skip(f"{top} is not installed here")
+    imported = []
     for module in kind.modules:
         try:
-            importlib.import_module(module)
+            imported.append(importlib.import_module(module))
         except ImportError:
             # Of another version, or of a companion that is not installed.
             continue
+    if not imported:
+        pytest.skip(f"{top} is installed here without what its modules need")
     return kind
 
 
