@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from transformers import TrainerCallback
 
 
-def train(steps: int, callback: TrainerCallback) -> None:
-    """Sample 128 completions of 96 tokens and train on them in 8 micro-batches, ``steps`` times."""
+def train(steps: int, callback: TrainerCallback, *, report_to: str = "none", tokens: int = 96, passes: int = 8) -> None:
+    """Sample 128 completions of ``tokens`` and train on them in so many ``passes``, ``steps`` times."""
     with tempfile.TemporaryDirectory() as directory:
         trainer = GRPOTrainer(
             model=str(build(Path(directory) / "model")),
@@ -25,15 +25,15 @@ def train(steps: int, callback: TrainerCallback) -> None:
             args=GRPOConfig(
                 output_dir=directory,
                 max_steps=steps,
-                per_device_train_batch_size=16,
-                gradient_accumulation_steps=8,
+                per_device_train_batch_size=128 // passes,
+                gradient_accumulation_steps=passes,
                 num_generations=8,
-                max_completion_length=96,
-                generation_kwargs={"min_new_tokens": 96},
+                max_completion_length=tokens,
+                generation_kwargs={"min_new_tokens": tokens},
                 beta=0.04,
                 logging_steps=1,
                 save_strategy="no",
-                report_to="none",
+                report_to=report_to,
                 use_cpu=True,
                 bf16=False,
                 disable_tqdm=True,

@@ -33,6 +33,7 @@ BENCHMARKS = (
     "concurrent_rollouts",
     "grpo_step_cpu",
     "grpo_step",
+    "beside_trackers",
 )
 
 
