@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
+from otel_rl.training.key_categories import TRAINER_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,6 @@ FALL_WINDOW, FALL_MINIMUM_BEFORE = 40, 3
 CHANGE_WEIGHT, LARGEST_CHANGE = 1 / 16, 4.0
 #: Rank of what this package has measured.
 OWN_RANK = -1
-#: Transformers puts it before the keys that it hands to trackers.
-TRAINER_PREFIX = "train/"
 #: The input that has one curve for each of its keys.
 FUNCTIONS = "reward_function"
 #: Inputs that a log call does not give, whatever its keys, where it has one of these keys too.

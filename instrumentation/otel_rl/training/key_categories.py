@@ -51,7 +51,8 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "evaluation": ("eval", "val", "validation", "test", "passrate", "val-core", "val-aux", "pass@"),
 }
-_PREFIX = "train/"
+#: Transformers puts it before the keys that it hands to trackers.
+TRAINER_PREFIX: Final = "train/"
 _BY_PREFIX = sorted(
     ((prefix, category) for category, prefixes in CATEGORIES.items() for prefix in prefixes),
     key=lambda pair: len(pair[0]),
@@ -61,7 +62,7 @@ _BY_PREFIX = sorted(
 
 def category_of(key: str) -> str:
     """Return the group of ``key``; also found behind ``train/``."""
-    for name in (key, key.removeprefix(_PREFIX)):
+    for name in (key, key.removeprefix(TRAINER_PREFIX)):
         for prefix, category in _BY_PREFIX:
             if name.startswith(prefix):
                 return category

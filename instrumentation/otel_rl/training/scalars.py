@@ -34,6 +34,7 @@ from otel_rl.telemetry.attribute_values import number, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import labels, steps
+from otel_rl.training.key_categories import TRAINER_PREFIX
 from otel_rl.training.log_calls import LogCall, OwnValue, SingleValues, Source
 from otel_rl.training.logged_values import MAXIMUM_VALUES, Scalar, exact, in_range, plain, taken, without_content
 from otel_rl.training.metric_keys import CANONICAL
@@ -54,9 +55,6 @@ __all__ = ["ScalarSink", "Source", "is_calling", "not_captured", "sink"]
 MAXIMUM_KEYS = 4096
 #: A source that has not logged a key for this many steps gives it up.
 KEPT_FOR_STEPS = 100
-#: Left out of a key where two sources log the same value: transformers adds it for some trackers.
-_PREFIX = "train/"
-
 
 #: Marks a context in which no log call is recorded.
 _NOT_CAPTURED = object()
@@ -214,7 +212,7 @@ class ScalarSink:
 
     def _repeats(self, key: str, value: Scalar, call: LogCall) -> bool:
         """Return whether another library has logged the same value at this step, with or without a prefix."""
-        name, step = key.removeprefix(_PREFIX), call.iteration or 0
+        name, step = key.removeprefix(TRAINER_PREFIX), call.iteration or 0
         before = self._recorded.get(name)
         if before is not None and before[0] == step and before[1] is not call.scope and before[2] == value:
             return True
@@ -383,7 +381,7 @@ def _measure(scope: Scope, key: str, value: float, context: Context | None = Non
         drops.count(Signal.METRICS, "non_finite")
         return
     scope.record(metrics.RL_TRAINER_METRIC, value, {attributes.RL_TRAINER_METRIC_KEY: key}, context)
-    canonical = CANONICAL.get(key) or CANONICAL.get(key.removeprefix(_PREFIX))
+    canonical = CANONICAL.get(key) or CANONICAL.get(key.removeprefix(TRAINER_PREFIX))
     if canonical is not None:
         scope.record(canonical, value, context=context)
 
