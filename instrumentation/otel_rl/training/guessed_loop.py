@@ -127,7 +127,7 @@ class GuessedLoop(UnmarkedLoop):
         self._short_steps = step_sampling.ShortSteps()
 
     def chooses(self, iteration: int, seconds: float) -> bool:
-        """Return it: many short steps would cost the program much."""
+        """Choose some of many short steps: recording all of them would slow the program down."""
         return self._short_steps.takes(iteration, seconds)
 
     @property

@@ -31,7 +31,7 @@ MINIMUM_STEPS = 10
 MINIMUM_SECONDS = 30.0
 #: Seconds between two readings of guessed steps: nobody has asked for these, and reading is a good part of their cost.
 APART = 0.02
-#: Of short steps those of multiples of a power of two have spans, which a reading must meet (``step_sampling``).
+#: Multiples of this are always read: among them are the short steps that have spans (``step_sampling``).
 _READ_ALWAYS = 8
 _SECONDS_PER_NS = 1e-9
 

@@ -45,8 +45,8 @@ class ShortSteps:
     def takes(self, iteration: int, seconds: float) -> bool:
         """Return whether the step ``iteration``, which took ``seconds``, has spans.
 
-        Ranks choose by means of their own, which are much alike. The intervals are powers of two, so that of two ranks
-        with other intervals one has spans of all steps that the other has.
+        Each rank chooses by the mean of its own steps. Intervals are powers of two, so a rank with a shorter interval
+        has spans of every step that another one has.
         """
         self._mean = seconds if self._mean is None else self._mean + (seconds - self._mean) * _LATEST
         # One that takes long among short ones is what people look for.
