@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -152,7 +153,9 @@ def _among(directory: Path, run: str | None) -> RunRings:
 
 def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
     """Return how parents saw processes end, of the run in ``folder`` and of others on this node."""
-    owners = {os.geteuid(), folder.stat().st_uid}
+    owners = {os.geteuid()}
+    with suppress(FileNotFoundError):  # deleted while its run is followed
+        owners.add(folder.stat().st_uid)
     return _exits([*folder.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
 
 

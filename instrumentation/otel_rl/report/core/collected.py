@@ -148,7 +148,11 @@ class Collected:
         """
         for record in self.reader.records(advance):
             self.add(record)
-        self._close()
+        return self.close()
+
+    def close(self) -> Collected:
+        """Read what a page needs beside the records that were added, and return itself; no record can be added then."""
+        self._close_aggregates()
         self._read_traces()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self
@@ -174,7 +178,7 @@ class Collected:
         for add_log in self._add_log:
             add_log(log)
 
-    def _close(self) -> None:
+    def _close_aggregates(self) -> None:
         for log in self._pending_trajectories.close():
             self._add_log_record(log)
         for log_call in self._reward_curves.close():

@@ -9,6 +9,7 @@ Records stream one by one, so memory does not grow with the input. Lines that ca
 and in :attr:`Reader.problems`.
 
 Modules, each importing only those below it:
+    following: the same while it is written.
     locate: the runs and files that a folder holds.
     copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
@@ -79,7 +80,7 @@ class Reader:
         """
         for streams in written_together(self.source.files):
             # A failed span is in another file than the span around it, which must not come first.
-            yield from merge(*(self._stream(files, advance) for files in streams), key=_moment)
+            yield from merge(*(self._stream(files, advance) for files in streams), key=moment)
         if self.source.files and len(self.problems.errors) == len(self.source.files):
             raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
 
@@ -137,7 +138,8 @@ class Reader:
             file.process.unreadable.add(problems)
 
 
-def _moment(record: Record) -> tuple[int, int]:
+def moment(record: Record) -> tuple[int, int]:
+    """Return what orders the records of files that are written together."""
     # Of two spans that end together, the one that began later is inside the other.
     return (record.end, -record.start) if isinstance(record, Span) else (record.time, 0)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from otel_rl.store.reader.copies import find_copies
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import run_ids, size
-from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
+from otel_rl.store.reader.processes import MANIFEST, Process, bring_up_to_date, from_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,8 +133,57 @@ def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]
     for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
         streams: dict[tuple[Path, bool], list[SignalFile]] = {}
         for file in group:
-            streams.setdefault((file.path.parent, _ERRORS in file.path.name), []).append(file)
+            streams.setdefault(stream_of(file), []).append(file)
         yield list(streams.values())
+
+
+def stream_of(file: SignalFile) -> tuple[Path, bool]:
+    """Return what the files of one stream share: their folder, and whether they hold what failed."""
+    return file.path.parent, _ERRORS in file.path.name
+
+
+def look_again(source: RunSource) -> None:
+    """Add processes and files that have come since, and bring up to date what processes say of themselves.
+
+    Of collectors' output only the folders that were found are looked at. Files that are gone stay listed.
+    """
+    if not source.processes:
+        known = {file.path for file in source.files}
+        for folder in dict.fromkeys(path.parent for path in known):
+            source.files += [file for file in _signal_files(folder) if file.path not in known]
+        return
+    known_processes = {process.key: process for process in source.processes}
+    folders = [source.path] if _is_process(source.path) else _folders(source.path)
+    for folder in folders:
+        process = known_processes.get(folder.name)
+        if process is None:
+            if _is_process(folder):
+                _add_process(source, from_folder(folder), folder)
+        elif _has_changed(process, folder):
+            bring_up_to_date(process, folder)
+            known = {file.path for file in source.files if file.process is process}
+            _add_files(source, process, [file for file in _signal_files(folder) if file.path not in known])
+
+
+def _has_changed(process: Process, folder: Path) -> bool:
+    """Return whether files came or were replaced, or an exit status is awaited, which is written into an empty file."""
+    try:
+        changed = folder.stat().st_mtime_ns
+    except OSError:
+        return False
+    was, process.folder_changed = process.folder_changed, changed
+    return changed != was or (process.was_ending and process.exit_status is None)
+
+
+def _add_process(source: RunSource, process: Process, folder: Path) -> None:
+    source.processes.append(process)
+    _add_files(source, process, _signal_files(folder))
+
+
+def _add_files(source: RunSource, process: Process, files: list[SignalFile]) -> None:
+    for file in files:
+        file.process = process
+        source.files.append(file)
 
 
 def _rotation_order(path: Path) -> tuple[bool, str]:
@@ -163,11 +212,7 @@ def _outputs(path: Path) -> list[Path]:
 def _store_run(path: Path, folders: list[Path], run: str | None) -> RunSource:
     source = RunSource(path, run_id=None, files=[])
     for folder in folders:
-        process = from_folder(folder)
-        source.processes.append(process)
-        for file in _signal_files(folder):
-            file.process = process
-            source.files.append(file)
+        _add_process(source, from_folder(folder), folder)
     source.run_id = next(
         (run_id for p in source.processes if isinstance(run_id := (p.manifest or {}).get("run_id"), str) and run_id),
         None,

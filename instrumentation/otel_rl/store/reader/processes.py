@@ -54,6 +54,8 @@ class Process:
     first: int = 0
     last: int = 0
     unreadable: Unreadable = field(default_factory=Unreadable)
+    #: When files came into its folder, as far as the reader has looked; in ns, of the file system.
+    folder_changed: int = 0
 
     def identity(self, attribute: str) -> Any:
         """Return a resource attribute of this process: its resource's, else its manifest's; ``None`` if unknown."""
@@ -126,19 +128,24 @@ def _attempt(text: str) -> tuple[int, ...]:
 def from_folder(folder: Path) -> Process:
     """Return the process whose files lie in ``folder``, with its manifest if that can be read."""
     process = Process(key=folder.name)
+    bring_up_to_date(process, folder)
+    return process
+
+
+def bring_up_to_date(process: Process, folder: Path) -> None:
+    """Read the manifest and the exit status in ``folder`` again; a manifest that is gone stays as it was."""
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        process.manifest_error = "no manifest was written"
+        process.manifest_error = "no manifest was written" if process.manifest is None else ""
     except (OSError, ValueError) as error:
         process.manifest_error = f"its manifest cannot be read ({type(error).__name__})"
     else:
         if isinstance(content, dict):
-            process.manifest = content
+            process.manifest, process.manifest_error = content, ""
             _read_exit_status(process, folder)
         else:
             process.manifest_error = "its manifest is not a JSON object"
-    return process
 
 
 def _read_exit_status(process: Process, folder: Path) -> None:

@@ -55,7 +55,8 @@ def checks(collected: Collected) -> list[Check]:
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
             by_title[verdict.title] = verdict
     program = workload.of(collected)
-    return [_check(verdict, program, collected[Scalars].keys) for verdict in by_title.values()]
+    # In an order of their own: that of the records differs while a run is followed.
+    return [_check(by_title[title], program, collected[Scalars].keys) for title in sorted(by_title)]
 
 
 def _check(verdict: Verdict, program: Workload, logged: set[str]) -> Check:
