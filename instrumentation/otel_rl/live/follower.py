@@ -13,13 +13,16 @@ The engine is that of ``otel-rl report``, and so is what it finds.
 from __future__ import annotations
 
 import gc
+import io
 import os
+import pickle
 import signal
 import time
 import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report import subjects
+from otel_rl.report.core.change_points import EarlierLooks
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import overview
 from otel_rl.store.reader.following import FollowingReader
@@ -62,6 +65,7 @@ class _Reading:
     def __init__(self, source: RunSource, newest: int | None) -> None:
         self.reader = FollowingReader(source, newest)
         self.collected = Collected(self.reader, subjects.load())
+        self.collected.earlier_looks = EarlierLooks()
         self.is_current = False
 
     def read_on(self, until: float) -> None:
@@ -124,17 +128,23 @@ class Follower:
         reader = self._whole.reader
         return Progress(reader.read, 0 if self._whole.is_current else max(reader.left, 1))
 
-    def begin_rendering(self, build: Build) -> Rendering:
-        """Begin to make a page of what was read by now, in a child; see :class:`Rendering`."""
+    def begin_rendering(self, build: Build, *, anew: bool = False) -> Rendering:
+        """Begin to make a page of what was read by now, in a child; see :class:`Rendering`.
+
+        What was found lately in the series is not looked for again, but with ``anew``: for the page of a run that has
+        ended.
+        """
+        if anew:
+            self._shown.collected.earlier_looks = EarlierLooks()
         return Rendering(self._shown, build)
 
-    def render(self, build: Build) -> bytes:
-        """Return what ``build`` makes of all that was read by now.
+    def render(self, build: Build, *, anew: bool = False) -> bytes:
+        """Return what ``build`` makes of all that was read by now; see :meth:`begin_rendering`.
 
         Raises:
             RenderingError: it failed.
         """
-        return self.begin_rendering(build).result()
+        return self.begin_rendering(build, anew=anew).result()
 
 
 class Rendering:
@@ -145,6 +155,7 @@ class Rendering:
     """
 
     def __init__(self, reading: _Reading, build: Build) -> None:
+        self._reading = reading
         self.descriptor, writing = os.pipe()
         self._content: list[bytes] = []
         #: Seconds of CPU of the child, once it has ended.
@@ -175,7 +186,9 @@ class Rendering:
         if code := os.waitstatus_to_exitcode(status):
             reason = content.decode(errors="replace") if code > 0 else f"its process was ended by signal {-code}"
             raise RenderingError(reason or f"its process ended with status {code}")
-        return content
+        stream = io.BytesIO(content)
+        self._reading.collected.earlier_looks = pickle.load(stream)  # noqa: S301 - of our own child
+        return stream.read()
 
     def cancel(self) -> None:
         """Give it up."""
@@ -196,6 +209,7 @@ def _render_and_exit(reading: _Reading, build: Build, writing: int) -> None:
         signal.alarm(_DEADLINE)
         content = _rendered(reading, build)
         with os.fdopen(writing, "wb") as stream:
+            pickle.dump(reading.collected.earlier_looks, stream)
             stream.write(content)
         code = 0
     except BaseException as error:  # noqa: BLE001 - nothing of the parent's may run here

@@ -19,7 +19,7 @@ from unit.report.synthetic_run import GrpoRun, write_agent_run
 from otel_rl.live import follower as follower_module
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.report import subjects
-from otel_rl.report.core import output
+from otel_rl.report.core import change_points, output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
@@ -86,7 +86,7 @@ def test_a_run_that_was_followed_gives_the_page_of_its_report(write, disorder, t
         _read_all(follower)
         # A snapshot leaves no trace in what is read later.
         assert json.loads(follower.render(lambda _, found: json.dumps(output.as_json(found)).encode()))
-    followed, report = json.loads(follower.render(_everything)), _report(recorded)
+    followed, report = json.loads(follower.render(_everything, anew=True)), _report(recorded)
     assert followed.pop("page").splitlines() == report.pop("page").splitlines()
     assert followed == report
 
@@ -114,6 +114,19 @@ def test_how_much_is_left_to_read_falls_to_zero(run):
     assert len(seen) > 1
     assert [one.left for one in seen] == sorted((one.left for one in seen), reverse=True)
     assert follower.poll(0) == seen[-1]
+
+
+def test_what_was_looked_for_in_a_series_lately_is_kept_from_one_page_to_the_next(run, monkeypatch):
+    def looks(collected: Collected, _: Overview) -> bytes:
+        return str(len(collected.earlier_looks._looks)).encode()
+
+    follower = Follower(run)
+    _read_all(follower)
+    assert int(follower.render(looks)) > 0
+    monkeypatch.setattr(change_points, "rise", None)  # looking again would fail
+    assert int(follower.render(looks)) > 0
+    with pytest.raises(RenderingError):
+        follower.render(looks, anew=True)
 
 
 def test_a_page_that_cannot_be_made_says_why_and_the_next_one_is_made(run):

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from otel_rl.report.core.change_points import rise
+from otel_rl.report.core import change_points
+from otel_rl.report.core.change_points import EarlierLooks, rise
 
 
 def _noisy(level: float, number: int, seed: int = 0, noise: float = 0.1) -> list[float]:
@@ -96,3 +97,18 @@ def test_equal_values_on_both_sides_of_a_step_are_a_rise() -> None:
     found = rise([0.1] * 20 + [0.2] * 20)
     assert found is not None
     assert (found.first, found.before, found.after) == (20, 0.1, 0.2)
+
+
+def test_a_series_that_grows_is_looked_at_again_only_after_a_while(monkeypatch):
+    looks, seen = EarlierLooks(), []
+
+    def look():
+        seen.append(1)
+        return change_points.Rise(10, 19, 1.0, 2.0)
+
+    assert looks.rise("step", 20, look).last == 19
+    assert looks.rise("step", 25, look).last == 24, "what went on at the last look goes on"
+    assert len(seen) == 1
+    monkeypatch.setattr(change_points, "FRESH", -1.0)
+    assert looks.rise("step", 25, look).last == 19
+    assert len(seen) == 2

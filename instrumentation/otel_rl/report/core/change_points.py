@@ -12,14 +12,15 @@ large enough to matter is decided afterwards, on medians; on means for shares, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.intp]]
@@ -40,6 +41,8 @@ _DEEPEST = 6
 _SHORT = 1e-3
 #: A part is a stage of a rise where it has come this much of the way.
 _ON_THE_WAY = 0.2
+#: Seconds for which a series that is followed is not looked at again.
+FRESH = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,35 @@ class Rise:
     last: int
     before: float
     after: float
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierLook:
+    """What was found in a series of so many points; ``moment`` in s of the monotonic clock."""
+
+    moment: float
+    points: int
+    found: Rise | None
+
+
+class EarlierLooks:
+    """What was found in series that grow: to look again at each new point would cost most of what following a run does.
+
+    A series is looked at again after :data:`FRESH` seconds.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[Hashable, _EarlierLook] = {}
+
+    def rise(self, key: Hashable, points: int, look: Callable[[], Rise | None]) -> Rise | None:
+        """Return what ``look`` finds, or has found lately in the series with this key; what went on goes on."""
+        now, earlier = time.monotonic(), self._looks.get(key)
+        if earlier is None or points < earlier.points or now > earlier.moment + FRESH:
+            earlier = self._looks[key] = _EarlierLook(now, points, look())
+        found = earlier.found
+        if found is not None and found.last == earlier.points - 1:
+            return replace(found, last=points - 1)
+        return found
 
 
 def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ratio: bool = True) -> Rise | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.report.core.blocks import PageBlock, Section
+    from otel_rl.report.core.change_points import EarlierLooks
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.finding import Check
     from otel_rl.report.core.steps import Steps
@@ -92,6 +93,8 @@ class Collected:
         self.reader = reader
         self.subjects = tuple(subjects)
         self._torch_dumps = torch_dumps
+        #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
+        self.earlier_looks: EarlierLooks | None = None
         #: Of a view: the steps that it is on.
         self.only: Steps | None = None
         self.loops = Loops()

@@ -98,7 +98,7 @@ class _GrowingFile:
         return _BEGINNING if self.file.signal == "logs" else 0
 
 
-class _Stream:
+class _GrowingStream:
     """The files of one process and signal, or of one collector, one after the other; what failed is another stream."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class FollowingReader(Reader):
         self._newest = newest
         self._files: dict[tuple[int, int], _GrowingFile] = {}
         #: Process, or "" for collectors, and signal -> the streams that are written together.
-        self._groups: dict[tuple[str, str], dict[object, _Stream]] = {}
+        self._groups: dict[tuple[str, str], dict[object, _GrowingStream]] = {}
         #: True where the run's folder is not there any more.
         self.is_gone = False
         #: Bytes that were read.
@@ -202,10 +202,10 @@ class FollowingReader(Reader):
             self._skip(self._newest)
             self._newest = None
 
-    def _group(self, file: SignalFile) -> _Stream:
+    def _group(self, file: SignalFile) -> _GrowingStream:
         owner = "" if file.process is None else file.process.key
         streams = self._groups.setdefault((owner, file.signal), {})
-        return streams.setdefault(stream_of(file), _Stream())
+        return streams.setdefault(stream_of(file), _GrowingStream())
 
     def _skip(self, newest: int) -> None:
         """Begin so many bytes before the end of each stream."""
@@ -218,7 +218,7 @@ class FollowingReader(Reader):
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _merged(self, streams: dict[object, _Stream], settled: int | None) -> Iterator[Record]:
+    def _merged(self, streams: dict[object, _GrowingStream], settled: int | None) -> Iterator[Record]:
         """Yield records of streams that belong together, the earliest first, while none can come before it."""
         while True:
             heads = [stream for stream in streams.values() if self._fill(stream)]
@@ -230,14 +230,14 @@ class FollowingReader(Reader):
                 return
             yield first.records.popleft()
 
-    def _fill(self, stream: _Stream) -> bool:
+    def _fill(self, stream: _GrowingStream) -> bool:
         """Read on where no record waits; return whether one does."""
         for file in stream.files:
             while not stream.records and self._read_on(stream, file):
                 pass
         return bool(stream.records)
 
-    def _read_on(self, stream: _Stream, file: _GrowingFile) -> bool:
+    def _read_on(self, stream: _GrowingStream, file: _GrowingFile) -> bool:
         """Read some lines of a file; return whether there were any."""
         problems = Unreadable()
         try:

@@ -24,6 +24,7 @@ from otel_rl.semconv.attributes import RlPhaseValues as Phase
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from otel_rl.report.core.change_points import EarlierLooks
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.over_time import Line
 
@@ -172,7 +173,14 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
         yield from _of_place(group, context)
 
 
-def _rise(series: StepSeries) -> change_points.Rise | None:
+def _rise(series: StepSeries, looks: EarlierLooks | None) -> change_points.Rise | None:
+    if looks is None:
+        return _look(series)
+    key = (series.kind, series.name, series.place, series.rank, series.line.width)
+    return looks.rise(key, len(series.values), lambda: _look(series))
+
+
+def _look(series: StepSeries) -> change_points.Rise | None:
     if series.kind.is_rate:
         return change_points.rise(series.values, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
     whole = series.kind in (SeriesKind.STEP, SeriesKind.WORK, SeriesKind.ROLLOUT)
@@ -183,7 +191,8 @@ def _rise(series: StepSeries) -> change_points.Rise | None:
 def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
     """Yield one change for all ranks on which the same thing rose at about the same step."""
     examined = [series for series in group if not context.is_tiny(series)]
-    rises = [(series, rise) for series in examined if (rise := _rise(series)) is not None]
+    looks = context.collected.earlier_looks
+    rises = [(series, rise) for series in examined if (rise := _rise(series, looks)) is not None]
     rises.sort(key=lambda risen: risen[0].line.x[risen[1].first])
     while rises:
         onset, by_step = rises[0][0].line.x[rises[0][1].first], rises[0][0].line.by_step
