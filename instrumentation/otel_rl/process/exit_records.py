@@ -22,9 +22,11 @@ from otel_rl.process import launch
 from otel_rl.process.lifetime import Lifetime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 SUFFIX = ".exits"
+#: Names of such files.
+PATTERN = f"otel-rl-*{SUFFIX}"
 _MODE = 0o600
 #: Most bytes that are read of a file.
 _MOST = 1 << 20
@@ -114,6 +116,19 @@ def make(lifetime: Lifetime, status: int, rank: int | None, reported_by: str, oo
     """Describe an end that this process has just seen."""
     host, run = socket.gethostname(), _run_id(os.environ)
     return Exit(run, lifetime, status, rank, reported_by, os.getpid(), host, time.time_ns(), oom_kills)
+
+
+def read_all(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:
+    """Return how parents saw processes end; a file of somebody else is left out, and one that is gone."""
+    return {ended.lifetime: ended for path in sorted(paths) if _is_of(path, owners) for ended in read(path)}
+
+
+def _is_of(path: Path, owners: Collection[int]) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid in owners
 
 
 def read(path: Path) -> Iterator[Exit]:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _ANY = f"*{layout.SUFFIX}"
 #: So many ends are listed for a run without rings, and so many places of PyTorch's dumps are looked at.
 _SHOWN = 8
-_EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 
 
 @dataclass
@@ -147,7 +146,7 @@ def _among(directory: Path, run: str | None) -> RunRings:
     without = sum(not ring.run_id for ring in wanted)
     if without:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
-    exits = _exits(directory.glob(_EXITS), {os.geteuid(), directory.stat().st_uid})
+    exits = exit_records.read_all(directory.glob(exit_records.PATTERN), {os.geteuid(), directory.stat().st_uid})
     return RunRings(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
 
 
@@ -156,13 +155,8 @@ def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
     owners = {os.geteuid()}
     with suppress(FileNotFoundError):  # deleted while its run is followed
         owners.add(folder.stat().st_uid)
-    return _exits([*folder.glob(_EXITS), *ring_directory.glob(_EXITS)], owners)
-
-
-def _exits(paths: Iterable[Path], owners: Collection[int]) -> dict[Lifetime, Exit]:
-    """How parents saw processes end; a file of somebody else is left out."""
-    own = (path for path in sorted(paths) if path.is_file() and path.stat().st_uid in owners)
-    return {ended.lifetime: ended for path in own for ended in exit_records.read(path)}
+    paths = [*folder.glob(exit_records.PATTERN), *ring_directory.glob(exit_records.PATTERN)]
+    return exit_records.read_all(paths, owners)
 
 
 def _read(

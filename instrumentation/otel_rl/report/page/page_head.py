@@ -10,8 +10,7 @@ from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
 from otel_rl.report.subjects.configuration.aggregate import Configuration
-from otel_rl.report.subjects.endings import process_end, result
-from otel_rl.report.subjects.endings.process_end import EndState
+from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.report.subjects.run_time import finding as run_time
@@ -19,6 +18,8 @@ from otel_rl.report.subjects.run_time.program import Program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues
+from otel_rl.store.reader import run_records
+from otel_rl.store.reader.end_states import GRAVEST_FIRST
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -58,10 +59,10 @@ def as_json(collected: Collected) -> dict[str, Any]:
     return {
         "id": summary.run_id,
         "attempt": summary.attempt or None,
-        "end": next((state.value for state in _GRAVEST_FIRST if state in states), None),
-        "result": result.as_json(collected[RunResult].values(collected)),
+        "end": next((state.value for state in GRAVEST_FIRST if state in states), None),
+        "result": [run_records.as_json(value) for value in collected[RunResult].values(collected)],
         "configuration": {
-            source: {name: result.json_value(value) for name, value in settings.items()}
+            source: {name: run_records.json_value(value) for name, value in settings.items()}
             for source, settings in collected[Configuration].by_source(collected).items()
         },
     }
@@ -77,25 +78,13 @@ def _end(collected: Collected) -> str:
     """Return how the processes ended: ``running``, ``failed (1 of 2 processes)``; the gravest first."""
     states = [end.state for end in process_end.ends(collected)]
     parts = []
-    for state in _GRAVEST_FIRST:
+    for state in GRAVEST_FIRST:
         number = states.count(state)
         if number:
             parts.append(
                 state.value if number == len(states) else f"{state.value} ({number} of {len(states)} processes)"
             )
     return ", ".join(parts)
-
-
-_GRAVEST_FIRST = (
-    EndState.FAILED,
-    EndState.KILLED,
-    EndState.GONE,
-    EndState.NOT_KNOWN,
-    EndState.STOPPED,
-    EndState.RUNNING,
-    EndState.IN_ORDER,
-    EndState.NOT_RECORDED,
-)
 
 
 def _launcher(processes: list[Process]) -> str | None:

@@ -18,11 +18,11 @@ from otel_rl.store.reader.processes import MANIFEST, Process, bring_up_to_date, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
-_STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
+SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
+STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
 _ERRORS = "-errors-"
 _NAMES_SHOWN = 5
-_FOR_REPLAY = "collector-replay"
+FOR_REPLAY = "collector-replay"
 """The folder that `otel-rl collector run --with replay` reads: what that has sent may be in other files as well."""
 
 EXPECTED = (
@@ -68,12 +68,12 @@ def find_run(path: Path, run: str | None = None) -> RunSource:
     Raises:
         UnusableInput: nothing readable there, or no such run.
     """
-    _check(path)
-    source, for_replay = _run_in(path, run), path / _FOR_REPLAY
+    check_folder(path)
+    source, for_replay = _run_in(path, run), path / FOR_REPLAY
     if source is None and _signal_files(for_replay):
         return find_run(for_replay, run)
     if source is None:
-        raise UnusableInput(_nothing(path))
+        raise UnusableInput(nothing_in(path))
     if _signal_files(for_replay):
         source.remarks.append(f"{for_replay} is for replay and not read; to read it, give it as the folder")
     return source
@@ -95,7 +95,12 @@ def _run_in(path: Path, run: str | None) -> RunSource | None:
     return _collector_output(path, outputs, run) if outputs else None
 
 
-def _check(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Refuse what is no folder that can be read.
+
+    Raises:
+        UnusableInput: it is none.
+    """
     if not path.exists():
         raise UnusableInput(f"{path}: no such folder; {EXPECTED}")
     if not path.is_dir():
@@ -104,7 +109,8 @@ def _check(path: Path) -> None:
         raise UnusableInput(f"{path}: no permission to read it; ask its owner or copy it as that user")
 
 
-def _nothing(path: Path) -> str:
+def nothing_in(path: Path) -> str:
+    """Return what is said of a folder without telemetry."""
     if not any(path.iterdir()):
         return f"{path} is empty; {EXPECTED}"
     if (data := path / "otel-rl").is_dir():
@@ -114,7 +120,7 @@ def _nothing(path: Path) -> str:
 
 def _folders(path: Path) -> list[Path]:
     try:
-        return sorted(child for child in path.iterdir() if child.is_dir() and child.name != _FOR_REPLAY)
+        return sorted(child for child in path.iterdir() if child.is_dir() and child.name != FOR_REPLAY)
     except OSError:
         return []
 
@@ -122,7 +128,7 @@ def _folders(path: Path) -> list[Path]:
 def _signal_files(path: Path) -> list[SignalFile]:
     files = []
     for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=_rotation_order):
-        match = _SIGNAL_FILE.fullmatch(child.name)
+        match = SIGNAL_FILE.fullmatch(child.name)
         if match and child.is_file():
             files.append(SignalFile(child, match[1]))
     return files
@@ -193,7 +199,7 @@ def _rotation_order(path: Path) -> tuple[bool, str]:
 
 def _is_process(path: Path) -> bool:
     try:
-        return any(child.name == MANIFEST or _STORE_FILE.fullmatch(child.name) for child in path.iterdir())
+        return any(child.name == MANIFEST or STORE_FILE.fullmatch(child.name) for child in path.iterdir())
     except OSError:
         return False
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import re
+from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,11 @@ _COLUMNS = (
     names.RL_RUN_RESULT_BEST,
     names.RL_RUN_RESULT_BEST_STEP,
 )
+
+
+#: Keys by which trainers log the reward, and the loss; whether more is better is said by the value itself.
+_REWARD = re.compile(r"(?<![a-z])(rewards?|returns?|ep_rew_mean)(?![a-z])", re.IGNORECASE)
+_LOSS = re.compile(r"(?<![a-z])loss(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,30 @@ def result_of(log: Log) -> list[LoggedValue]:
         for key, last, last_step, best, best_step in rows
         if isinstance(key, str)
     ]
+
+
+def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
+    """Return the reward among the values that have a best one; the one with the shortest key."""
+    judged = (value for value in values if value.best is not None and _REWARD.search(value.key))
+    return min(judged, key=lambda value: len(value.key), default=None)
+
+
+def loss_of(values: list[LoggedValue]) -> LoggedValue | None:
+    """Return the loss; the one with the shortest key."""
+    losses = (value for value in values if value.last is not None and _LOSS.search(value.key))
+    return min(losses, key=lambda value: len(value.key), default=None)
+
+
+def as_json(value: LoggedValue) -> dict[str, Any]:
+    """Return the value for programs."""
+    return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
+
+
+def json_value(value: Any) -> Any:
+    """Return the value as JSON may have it: a number that is not finite is a text, as OTLP has it."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def configuration_of(log: Log) -> tuple[str, dict[str, Any]] | None:

@@ -11,14 +11,15 @@ from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.loops import written
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end, words
-from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.store.reader import uncaught_exceptions
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.summary import Summary
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
-    from otel_rl.report.subjects.errors.aggregate import UncaughtException
+    from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
 #: Section of the page on how the run ended.
 SECTION = "ending"
@@ -29,8 +30,6 @@ _THREAD_BEFORE = 300.0
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
 _EARLIER, _CELL = "earlier_attempt", "cell_failed"
-#: Of a process that has not ended yet, as far as is known.
-_OPEN = (EndState.RUNNING, EndState.NOT_KNOWN)
 #: Why a rank may not report although its job is well.
 _WHY_MISSING = (
     "Likely it was started by something that otel-rl does not know as a launcher: OTEL_RL_CHILDREN=all records such"
@@ -66,7 +65,7 @@ def checks(collected: Collected) -> list[Check]:
     if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
     states = [end.state for end in process_end.ends(collected)]
-    known = len(states) - sum(map(states.count, _OPEN))
+    known = sum(not state.is_open for state in states)
     if states and not known:
         return [Check(what, CheckState.TOO_LITTLE, "the job is running, or its end is not known", codes)]
     return [Check.of(what, known, 1, "process", codes, human.amount(known, "process", "processes"))]
@@ -168,7 +167,10 @@ def _thread_words(exception: UncaughtException, ends: list[ProcessEnd]) -> tuple
     at = f", in step {exception.iteration}" if exception.iteration is not None and exception.in_step else ""
     is_running = any(end.state is EndState.RUNNING for end in ends if end.process.key == process.key)
     after = "the process runs on" if is_running else f"the process went on for {went_on}"
-    return f"thread {exception.thread} of {exception.who}", f"died of {words.what(exception)}{at}; {after}"
+    return (
+        f"thread {exception.thread} of {exception.who}",
+        f"died of {uncaught_exceptions.what(exception)}{at}; {after}",
+    )
 
 
 def _thread_died(exception: UncaughtException, ends: list[ProcessEnd]) -> Finding:
@@ -191,7 +193,7 @@ def _cells_failed(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]
         last, after = failed[-1], "the kernel runs on" if kernel in running else "the notebook went on"
         several = f"{len(failed)} cells failed, the last of them cell {last.cell}"
         which = several if len(failed) > 1 else f"cell {last.cell} failed"
-        text = f"{last.who}: {which}: {words.what(last)}; {after}."
+        text = f"{last.who}: {which}: {uncaught_exceptions.what(last)}; {after}."
         onset = last.iteration if last.in_step else None
         steps = words.next_steps(last)
         found.append(

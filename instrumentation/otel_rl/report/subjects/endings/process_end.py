@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from otel_rl.process import lifetime
@@ -14,6 +13,8 @@ from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.endings.aggregate import RunEnds
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader import end_states, uncaught_exceptions
+from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
@@ -23,34 +24,13 @@ if TYPE_CHECKING:
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.endings.aggregate import RunEnd
-    from otel_rl.report.subjects.errors.aggregate import UncaughtException
     from otel_rl.store.reader import Process
+    from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
 SILENT = 600.0
 #: Steps that a usual length takes; steps and seconds without progress from which a running process is said to stall.
 _ENOUGH_STEPS, _STALLED_STEPS, _STALLED = 5, 5, 2.0
-_SIGTERM, _SIGINT = "SIGTERM", "SIGINT"
-
-
-class EndState(Enum):
-    """How a process ended."""
-
-    RUNNING = "running"
-    #: With status 0, or without any sign of failure.
-    IN_ORDER = "in order"
-    #: By Ctrl-C, or by SIGTERM after which it could deliver.
-    STOPPED = "stopped"
-    #: By an exception, or with another status than 0.
-    FAILED = "failed"
-    #: By a signal, as its parent saw.
-    KILLED = "killed"
-    #: Without an end, and it does not run.
-    GONE = "gone"
-    #: Without an end, and whether it runs cannot be seen from here.
-    NOT_KNOWN = "not known"
-    #: It is none of those that record their begin and end.
-    NOT_RECORDED = "not recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +50,13 @@ class ProcessEnd:
     @property
     def is_bad(self) -> bool:
         """True where it failed, was killed, or is gone."""
-        return self.state in (EndState.FAILED, EndState.KILLED, EndState.GONE)
+        return self.state.is_bad
 
     @property
     def is_vanished(self) -> bool:
         """True where only the last record says when it ended."""
-        ended = (EndState.FAILED, EndState.KILLED, EndState.GONE, EndState.NOT_KNOWN)
-        return self.state in ended and not self.is_recorded and self.exception is None
+        has_ended = self.is_bad or self.state is EndState.NOT_KNOWN
+        return has_ended and not self.is_recorded and self.exception is None
 
 
 def ends(collected: Collected) -> list[ProcessEnd]:
@@ -145,7 +125,11 @@ class _Ends:
         # Only a known trainer has steps that nobody marks.
         is_trainer = self._trains or process.identity(names.RL_SYSTEM_NAME) is not None
         state = EndState.STOPPED if exception.is_interrupt else EndState.FAILED
-        said = words.interrupted(exception) if exception.is_interrupt else words.failed(exception, is_trainer)
+        said = (
+            uncaught_exceptions.interrupted(exception)
+            if exception.is_interrupt
+            else uncaught_exceptions.failed(exception, is_trainer)
+        )
         return ProcessEnd(
             process, state, said, exception.time, exception, seen, exception.iteration, is_recorded=is_recorded
         )
@@ -171,59 +155,26 @@ def _key_of_ring(state: RankState) -> tuple[int | None, int | None]:
 def _of_recorded(process: Process, end: RunEnd | None, seen: Exit | None, ring: RankState | None) -> ProcessEnd:
     """Describe the end of a process that has recorded it, by what it said, by its status, and by its parent."""
     moment = end.time if end is not None else process.number("ended_unix_nano") or process.last
-    step = words.step(ring)
     iteration = ring.step if ring is not None else None
-    status = process.exit_status if process.exit_status is not None else end.status if end is not None else None
-    if seen is not None and seen.status > 0:
-        status = seen.status
-    reason = (process.manifest or {}).get("exit_reason")
-
-    def ended(state: EndState, said: str) -> ProcessEnd:
-        return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration, is_recorded=True)
-
-    signal = end.signal if end is not None else ""
-    if signal:
-        return ended(EndState.STOPPED, f"was stopped by {signal}{step}")
-    if seen is not None and seen.status < 0:
-        stopped = EndState.STOPPED if seen.signal in (_SIGTERM, _SIGINT) else EndState.KILLED
-        return ended(stopped, f"was {seen.words}{step}")
-    if reason or status:
-        said = f"exited with status {status}" if status else f"failed: {reason}"
-        return ended(EndState.FAILED, f"{said}{step}")
-    if status == 0:
-        return ended(EndState.IN_ORDER, "ended in order (status 0)")
-    if process.was_ending:
-        unknown = "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
-        return ended(EndState.IN_ORDER, unknown)
-    return ended(EndState.IN_ORDER, "ended in order; its exit status is not known")
+    signal, status = (end.signal, end.status) if end is not None else ("", None)
+    state, said = end_states.recorded(process, signal, status, seen, words.step(ring))
+    return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration, is_recorded=True)
 
 
 def _without_end(process: Process, ring: RankState | None, seen: Exit | None, usual_step: float | None) -> ProcessEnd:
     """Describe a process that has recorded no end: it was killed, or runs; ``usual_step`` in seconds."""
     last = max(process.last, process.number("started_unix_nano") or 0, ring.ring.last_sign if ring is not None else 0)
     step, iteration = words.step(ring), ring.step if ring is not None else None
-
-    def found(state: EndState, said: str, moment: int = last) -> ProcessEnd:
-        return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration)
-
-    if seen is not None:
-        if seen.status >= 0:
-            how = "left no record of its end" if seen.status == 0 else "without a record of its end, as os._exit does"
-            state = EndState.IN_ORDER if seen.status == 0 else EndState.FAILED
-            return found(state, f"{seen.words}, {how}{step}")
-        # SIGTERM comes from somebody who ends a job; others come out of nothing, and the last sign says when.
-        moment = seen.at_unix_nano if seen.signal == _SIGTERM else last
-        return found(EndState.KILLED, f"was {seen.words}{step}{words.why_killed(seen)}", moment)
-    is_alive = _is_alive(process, ring)
+    state, said = end_states.unrecorded(seen, _is_alive(process, ring), step)
     ago = human.duration(max(time.time_ns() - last, 0) / 1e9) if last else human.UNKNOWN
-    if is_alive:
+    if state is EndState.RUNNING:
         silent = ""
         if ring is not None and ring.state == RUNNING:
             silent = _without_progress(ring, usual_step) + ring.cause.removeprefix("running")
-        return found(EndState.RUNNING, f"is running{step}, last sign {ago} ago{silent}")
-    if is_alive is None:
-        return found(EndState.NOT_KNOWN, f"has no end recorded; last sign {human.moment(last)}, {ago} ago{step}")
-    return found(EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}")
+        said += f", last sign {ago} ago{silent}"
+    elif state is EndState.NOT_KNOWN:
+        said += f"; last sign {human.moment(last)}, {ago} ago{step}"
+    return ProcessEnd(process, state, said, end_states.moment(seen, last), exit=seen, iteration=iteration)
 
 
 def _without_progress(ring: RankState, usual_step: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.subjects.training.aggregate import Scalars
@@ -71,24 +71,3 @@ def _words(value: LoggedValue, counts: str) -> str:
 
 def _number(value: float | None) -> str:
     return str(value) if value is None or not math.isfinite(value) else human.short_number(value)
-
-
-def as_json(values: list[LoggedValue]) -> list[dict[str, Any]]:
-    """Return the values for programs."""
-    return [
-        {
-            "key": value.key,
-            "last": json_value(value.last),
-            "last_step": value.last_step,
-            "best": json_value(value.best),
-            "best_step": value.best_step,
-        }
-        for value in values
-    ]
-
-
-def json_value(value: Any) -> Any:
-    """Return the value as JSON may have it: a number that is not finite is a text, as OTLP has it."""
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

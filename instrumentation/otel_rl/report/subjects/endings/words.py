@@ -6,12 +6,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem.ranks import RankState
-    from otel_rl.report.subjects.errors.aggregate import UncaughtException
-
-#: Characters of a message in a sentence.
-_MESSAGE = 240
+    from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
 
 class KnownFailure(NamedTuple):
@@ -20,12 +16,6 @@ class KnownFailure(NamedTuple):
     pattern: re.Pattern[str]
     name: str
     next_step: str
-
-
-#: Escape sequences of a terminal: nbclient quotes the traceback of a cell in colours.
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-#: What nbclient and papermill raise where a cell fails: the last line of the traceback that they quote names it.
-_OF_CELL = ("CellExecutionError", "PapermillExecutionError")
 
 
 def _known(pattern: str, name: str, next_step: str) -> KnownFailure:
@@ -90,50 +80,6 @@ KNOWN_FAILURES = (
 )
 
 
-def failed(exception: UncaughtException, is_training: bool) -> str:
-    """Return ``failed: KeyError: 'reward' (train.py:12, in score), during step 4, phase train``."""
-    where = "" if exception.cell is None else f" in cell {exception.cell}, its last"
-    return f"failed{where}: {what(exception)}{_when(exception, is_training)}"
-
-
-def interrupted(exception: UncaughtException) -> str:
-    """Return what is said of Ctrl-C."""
-    return f"was interrupted by Ctrl-C (SIGINT){_when(exception, is_training=False)}"
-
-
-def what(exception: UncaughtException) -> str:
-    """Return the root cause with its place, and what became of it."""
-    has_cause = bool(exception.cause_kind)
-    kind = exception.cause_kind if has_cause else exception.kind
-    root = _said(kind, exception.cause_message if has_cause else exception.message)
-    place = f" ({exception.location}{_function(exception)})" if exception.location else ""
-    importing = exception.function.removesuffix(".<module>")
-    during = f" while {importing} was imported" if importing != exception.function else ""
-    became = f", which became {_said(exception.kind, exception.message)}" if has_cause else ""
-    return f"{root}{place}{during}{became}"
-
-
-def _function(exception: UncaughtException) -> str:
-    return f", in {exception.function}" if exception.function and "<module>" not in exception.function else ""
-
-
-def _said(kind: str, message: str) -> str:
-    """Return the exception in one line of bounded length."""
-    text = _COLOURS.sub("", message).strip()
-    line = " ".join((text.rpartition("\n")[2] if kind.endswith(_OF_CELL) else text).split())
-    line = line if len(line) <= _MESSAGE else f"{line[:_MESSAGE].rstrip()}…"
-    return f"{kind}: {line}" if line else kind
-
-
-def _when(exception: UncaughtException, is_training: bool) -> str:
-    phase = f", phase {exception.phase}" if exception.phase else ""
-    if exception.iteration is None:
-        return f"{phase or ', before the first step'}" if is_training else phase
-    if exception.in_step is None:
-        return f"; the last step begun was {exception.iteration}"
-    return f", {'during' if exception.in_step else 'after'} step {exception.iteration}{phase}"
-
-
 def step(ring: RankState | None) -> str:
     """Return ``, during step 4, train``: where its flight recorder saw it last; empty where it has none."""
     if ring is None or ring.step is None or ring.is_old_copy:
@@ -167,13 +113,6 @@ def known_failure(exception: UncaughtException) -> KnownFailure | None:
     if exception.cause_kind:
         texts.insert(0, f"{exception.cause_kind}: {exception.cause_message}")
     return next((known for text in texts for known in KNOWN_FAILURES if known.pattern.search(text)), None)
-
-
-def why_killed(seen: Exit) -> str:
-    """Return what is known of the reason for a signal."""
-    if seen.signal == "SIGKILL" and seen.oom_kills:
-        return "; the kernel ends processes so where the memory of their control group is exhausted"
-    return ""
 
 
 def next_steps_of_signal(signal: str | None, oom_kills: int | None) -> list[str]:

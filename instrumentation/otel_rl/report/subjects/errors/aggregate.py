@@ -10,7 +10,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
-from otel_rl.telemetry import exception_text
+from otel_rl.store.reader.uncaught_exceptions import UncaughtException, exception_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +34,6 @@ _BEFORE, _AFTER = 60.0, 5.0
 #: Steps and phases, of which one ends once.
 _OWN = "rl."
 _EXIT = "SystemExit"
-_INTERRUPT = "KeyboardInterrupt"
-#: How tasks fail when their program is interrupted.
-_CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exceptions.CancelledError"})
 
 
 @dataclass(slots=True)
@@ -54,51 +51,6 @@ class ErrorGroup:
     ranks: frozenset[int | None]
     #: How many of them are failed spans; the others are log records.
     spans: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UncaughtException:
-    """An uncaught exception that ended a process, a thread or a notebook's cell; ``time`` in ns since the epoch."""
-
-    kind: str
-    message: str
-    stacktrace: str
-    process: Process
-    iteration: int | None
-    time: int
-    #: Type and message of the root cause, empty where it is the exception itself.
-    cause_kind: str = ""
-    cause_message: str = ""
-    #: Where the root cause was raised: ``trl/extras/profiling.py:28``, and the function.
-    location: str = ""
-    function: str = ""
-    #: The installed package whose code that is; empty for the program's own.
-    library: str = ""
-    #: Line of the program's own files, where the root cause was raised elsewhere.
-    program_location: str = ""
-    #: The thread that it ended; empty for the main thread.
-    thread: str = ""
-    #: Number of the notebook's cell that it ended; None outside of notebooks.
-    cell: int | None = None
-    #: Whether the iteration was not completed; None: not known.
-    in_step: bool | None = None
-    phase: str = ""
-
-    @property
-    def who(self) -> str:
-        """Label of the process."""
-        return self.process.label
-
-    @property
-    def is_interrupt(self) -> bool:
-        """True for Ctrl-C."""
-        return self.kind == _INTERRUPT and not self.thread
-
-    @property
-    def kinds(self) -> set[str]:
-        """Types by which spans may have failed through it."""
-        cancelled = _CANCELLED if self.is_interrupt else ()
-        return {self.kind, self.cause_kind, *cancelled} - {""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +129,7 @@ class Problems:
     def add_log(self, log: Log) -> None:
         """Take in a log record: an uncaught exception, or any record of severity ERROR and above."""
         if log.event == events.RL_PROCESS_EXCEPTION.name:
-            self._add_exception(_exception(log))
+            self._add_exception(exception_of(log))
         elif log.severity >= ERROR_SEVERITY:
             kind = str(log.attributes.get(names.EXCEPTION_TYPE) or log.severity_text or "error")
             message = str(log.attributes.get(names.EXCEPTION_MESSAGE) or log.body or log.event)
@@ -285,36 +237,6 @@ def _went_through(exception: UncaughtException, failure: _Failure) -> bool:
     """Return whether the uncaught exception ended the span, or the log record reports it."""
     seconds = (exception.time - failure.end) / 1e9
     return failure.kind in exception.kinds and -_AFTER <= seconds <= _BEFORE
-
-
-def _exception(log: Log) -> UncaughtException:
-    def text(name: str) -> str:
-        value = log.attributes.get(name)
-        return "" if value is None else str(value)
-
-    in_step, file, line = (
-        log.attributes.get(names.RL_EXCEPTION_IN_STEP),
-        text(names.CODE_FILE_PATH),
-        text(names.CODE_LINE_NUMBER),
-    )
-    return UncaughtException(
-        kind=text(names.EXCEPTION_TYPE) or "exception",
-        message=text(names.EXCEPTION_MESSAGE),
-        stacktrace=text(names.EXCEPTION_STACKTRACE),
-        process=log.process,
-        iteration=_iteration(log.attributes),
-        time=log.time,
-        cause_kind=text(names.RL_CAUSE_EXCEPTION_TYPE),
-        cause_message=text(names.RL_CAUSE_EXCEPTION_MESSAGE),
-        location=exception_text.position(file, line) if file else "",
-        function=text(names.CODE_FUNCTION_NAME),
-        library=text(names.RL_EXCEPTION_LIBRARY),
-        program_location=text(names.RL_EXCEPTION_PROGRAM_LOCATION),
-        thread=text(names.THREAD_NAME),
-        cell=int_or_none(log.attributes.get(names.RL_EXCEPTION_CELL)),
-        in_step=in_step if isinstance(in_step, bool) else None,
-        phase=text(names.RL_PHASE),
-    )
 
 
 def _iteration(values: dict[str, Any]) -> int | None:

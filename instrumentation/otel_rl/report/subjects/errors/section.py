@@ -12,6 +12,7 @@ from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.store.reader import uncaught_exceptions
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -31,7 +32,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
         at = f", step {exception.iteration}" if exception.iteration is not None else ""
         who = f"Thread {exception.thread} of {exception.who}" if exception.thread else exception.who
         who = who if exception.cell is None else f"Cell {exception.cell} of {who}"
-        title = f"{who}: {words.what(exception)}{at}"
+        title = f"{who}: {uncaught_exceptions.what(exception)}{at}"
         # The first one in time is that of the headline.
         section.blocks.append(
             PageBlock(title, " ".join(words.evidence(exception)), text=exception.stacktrace, folded=place > 0)

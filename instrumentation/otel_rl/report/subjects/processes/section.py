@@ -9,9 +9,9 @@ from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.ranks import collectives
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts

@@ -8,8 +8,8 @@ from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.endings.process_end import EndState
 from otel_rl.report.subjects.errors.aggregate import Problems, drops, internal_errors
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts

@@ -1,0 +1,122 @@
+"""How a process ended, or that it runs: the state, and the sentence that follows the name of the process."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.store.reader.processes import Process
+
+_SIGTERM, _SIGINT, _SIGKILL = "SIGTERM", "SIGINT", "SIGKILL"
+
+
+class EndState(Enum):
+    """How a process ended."""
+
+    RUNNING = "running"
+    #: With status 0, or without any sign of failure.
+    IN_ORDER = "in order"
+    #: By Ctrl-C, or by SIGTERM after which it could deliver.
+    STOPPED = "stopped"
+    #: By an exception, or with another status than 0.
+    FAILED = "failed"
+    #: By a signal, as its parent saw.
+    KILLED = "killed"
+    #: Without an end, and it does not run.
+    GONE = "gone"
+    #: Without an end, and whether it runs cannot be seen from here.
+    NOT_KNOWN = "not known"
+    #: It is none of those that record their begin and end.
+    NOT_RECORDED = "not recorded"
+
+    @property
+    def is_bad(self) -> bool:
+        """True where the process failed, was killed, or is gone."""
+        return self in (EndState.FAILED, EndState.KILLED, EndState.GONE)
+
+    @property
+    def is_open(self) -> bool:
+        """True where the process has not ended yet, as far as is known."""
+        return self in (EndState.RUNNING, EndState.NOT_KNOWN)
+
+
+#: The state of several processes is the first of these that one of them has.
+GRAVEST_FIRST = (
+    EndState.FAILED,
+    EndState.KILLED,
+    EndState.GONE,
+    EndState.NOT_KNOWN,
+    EndState.STOPPED,
+    EndState.RUNNING,
+    EndState.IN_ORDER,
+    EndState.NOT_RECORDED,
+)
+
+
+def recorded(
+    process: Process, signal: str, status: int | None, seen: Exit | None, step: str = ""
+) -> tuple[EndState, str]:
+    """Return how a process ended that has recorded it.
+
+    Args:
+        process: The process; its manifest and its exit status count.
+        signal: The signal that ended it, as it has said; ``""`` without one.
+        status: The status that it has said, ``None`` where it has not.
+        seen: How its parent saw it end.
+        step: Where it was, for the sentence: ``, during step 4``.
+    """
+    status = process.exit_status if process.exit_status is not None else status
+    if seen is not None and seen.status > 0:
+        status = seen.status
+    reason = (process.manifest or {}).get("exit_reason")
+    if signal:
+        return EndState.STOPPED, f"was stopped by {signal}{step}"
+    if seen is not None and seen.status < 0:
+        is_asked_for = seen.signal in (_SIGTERM, _SIGINT)
+        return EndState.STOPPED if is_asked_for else EndState.KILLED, f"was {seen.words}{step}"
+    if reason or status:
+        return EndState.FAILED, f"{f'exited with status {status}' if status else f'failed: {reason}'}{step}"
+    if status == 0:
+        return EndState.IN_ORDER, "ended in order (status 0)"
+    if process.was_ending:
+        unknown = "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
+        return EndState.IN_ORDER, unknown
+    return EndState.IN_ORDER, "ended in order; its exit status is not known"
+
+
+def unrecorded(seen: Exit | None, is_alive: bool | None, step: str = "") -> tuple[EndState, str]:
+    """Return how a process ended that has recorded no end, or that it runs.
+
+    Args:
+        seen: How its parent saw it end.
+        is_alive: Whether it runs; ``None`` where that cannot be seen from here.
+        step: Where it was, for the sentence: ``, during step 4``.
+    """
+    if seen is not None and seen.status == 0:
+        return EndState.IN_ORDER, f"{seen.words}, left no record of its end{step}"
+    if seen is not None and seen.status > 0:
+        return EndState.FAILED, f"{seen.words}, without a record of its end, as os._exit does{step}"
+    if seen is not None:
+        return EndState.KILLED, f"was {seen.words}{step}{_why_killed(seen)}"
+    if is_alive:
+        return EndState.RUNNING, f"is running{step}"
+    if is_alive is None:
+        return EndState.NOT_KNOWN, "has no end recorded"
+    return EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}"
+
+
+def _why_killed(seen: Exit) -> str:
+    """Return what is known of the reason for a signal."""
+    if seen.signal == _SIGKILL and seen.oom_kills:
+        return "; the kernel ends processes so where the memory of their control group is exhausted"
+    return ""
+
+
+def moment(seen: Exit | None, last: int) -> int:
+    """Return when a process without a recorded end has ended, in ns since the epoch; ``last`` is its last sign.
+
+    SIGTERM comes from somebody who ends a job; others come out of nothing, and the last sign says when.
+    """
+    return seen.at_unix_nano if seen is not None and seen.signal == _SIGTERM else last

@@ -1,0 +1,64 @@
+"""The metrics that a list of runs shows, from one export of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import metrics
+from otel_rl.store.reader.lines import parse
+from otel_rl.store.reader.otlp_values import items_of
+from otel_rl.store.reader.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from otel_rl.store.reader.records import Point
+
+NAMES = frozenset(
+    {
+        metrics.RL_LOOP_CURRENT.name,
+        metrics.RL_TRAIN_STEPS.name,
+        metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
+        metrics.RL_TRAIN_LOSS.name,
+        metrics.RL_HEALTH.name,
+    }
+)
+
+
+@dataclass(slots=True)
+class LastMetrics:
+    """What the last export of metrics says; None for what it does not."""
+
+    step: int | None = None
+    steps: int | None = None
+    reward: float | None = None
+    loss: float | None = None
+    #: Code of a health rule -> its state: 1 is a warning, 2 is critical.
+    health: dict[str, int] = field(default_factory=dict)
+
+    def add(self, point: Point) -> None:
+        """Take in a point of a metric of :data:`NAMES`; others are ignored."""
+        if point.metric == metrics.RL_HEALTH.name:
+            self.health[str(point.attributes.get(names.RL_HEALTH_CODE))] = _whole(point)
+        elif point.metric == metrics.RL_LOOP_CURRENT.name:
+            self.step = max(self.step or 0, _whole(point))
+        elif point.metric == metrics.RL_TRAIN_STEPS.name:
+            self.steps = (self.steps or 0) + _whole(point)
+        elif point.metric == metrics.RL_TRAIN_LOSS.name:
+            self.loss = point.value
+        elif point.metric == metrics.RL_ENVIRONMENT_REWARD_MEAN.name:
+            self.reward = point.value
+
+
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the request of a line, of metrics only those of :data:`NAMES`; None where it is none."""
+    request = parse(line, Unreadable())
+    for entry in items_of(request, "resourceMetrics"):
+        for scoped in items_of(entry, "scopeMetrics"):
+            scoped["metrics"] = [metric for metric in items_of(scoped, "metrics") if metric.get("name") in NAMES]
+    return request
+
+
+def _whole(point: Point) -> int:
+    return round(point.value) if math.isfinite(point.value) else 0

@@ -1,0 +1,174 @@
+"""What the folder of one process says without being read: its manifest, and the last records of its files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.process import lifetime
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.store.reader import end_states, last_metrics, uncaught_exceptions
+from otel_rl.store.reader.end_states import EndState
+from otel_rl.store.reader.locate import STORE_FILE
+from otel_rl.store.reader.otlp import records
+from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.reader.processes import MANIFEST, from_folder
+from otel_rl.store.reader.records import Log, Point
+from otel_rl.store.reader.run_records import result_of
+from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.store.reader.otlp_values import Attributes
+    from otel_rl.store.reader.processes import Process
+    from otel_rl.store.reader.records import Record
+    from otel_rl.store.reader.run_records import LoggedValue
+    from otel_rl.store.reader.uncaught_exceptions import UncaughtException
+
+#: Most bytes that are read of the end of a file.
+_MOST = 1 << 20
+_LOGS, _ERRORS, _METRICS = "logs", "logs-errors", "metrics"
+
+
+class FoundEnd(NamedTuple):
+    """How a process ended; ``words`` follow its name, ``time`` is ns since the epoch."""
+
+    state: EndState
+    words: str
+    time: int
+
+
+@dataclass
+class ProcessFolder:
+    """The folder of one process; ``files`` has the last file of each stream."""
+
+    path: Path
+    process: Process
+    files: dict[str, Path]
+
+    @property
+    def started(self) -> int:
+        """Its start in ns since the epoch; 0 where that is not known."""
+        return self.process.number("started_unix_nano") or 0
+
+    def value(self, key: str) -> Any:
+        """Return a value of its manifest; None without one."""
+        return (self.process.manifest or {}).get(key)
+
+    @cached_property
+    def last_sign(self) -> int:
+        """When it ended or made its last record, in ns since the epoch; 0 where nothing says so.
+
+        Times of files are those of a copy where the folder was copied, so they count only without records.
+        """
+        if ended := self.process.number("ended_unix_nano"):
+            return ended
+        latest = max(self.files.values(), key=_modified, default=None)
+        moment = last_moment(latest) if latest is not None else 0
+        return max(moment, self.started) or _modified(latest or self.path / MANIFEST)
+
+    @cached_property
+    def values(self) -> last_metrics.LastMetrics:
+        """The last values of what a list shows."""
+        found = last_metrics.LastMetrics()
+        for point in self._last(_METRICS, b""):
+            if isinstance(point, Point):
+                found.add(point)
+        return found
+
+    @property
+    def step(self) -> int | None:
+        """The last step that is recorded; log records are written more often than metrics."""
+        logs = None if self._has_end else self.files.get(_LOGS)
+        steps = (self.values.step, last_step(logs) if logs is not None else None)
+        return max((step for step in steps if step is not None), default=None)
+
+    @cached_property
+    def _recorded_end(self) -> Log | None:
+        of_stream = self._last(_LOGS, events.RL_RUN_END.name.encode())
+        return next((log for log in of_stream if isinstance(log, Log) and log.event == events.RL_RUN_END.name), None)
+
+    @property
+    def result(self) -> list[LoggedValue]:
+        """What it had logged at its end; empty before that."""
+        return result_of(self._recorded_end) if self._has_end and self._recorded_end is not None else []
+
+    @property
+    def _has_end(self) -> bool:
+        return self.process.number("ended_unix_nano") is not None or bool(self.process.clean_exit)
+
+    def end(self, seen: Exit | None) -> FoundEnd:
+        """Return how it ended, or that it runs, in the words of the report; ``seen`` is what its parent saw."""
+        own = self.process.lifetime
+        if not self._has_end:
+            state, said = end_states.unrecorded(seen, lifetime.is_alive(own) if own is not None else None)
+        elif self.process.clean_exit and self.process.exit_status == 0 and seen is None:
+            state, said = end_states.recorded(self.process, "", None, None)
+        else:
+            said_of = self._recorded_end.attributes if self._recorded_end is not None else {}
+            signal = str(said_of.get(names.RL_RUN_END_SIGNAL) or "")
+            status = int_or_none(said_of.get(names.PROCESS_EXIT_CODE))
+            state, said = end_states.recorded(self.process, signal, status, seen)
+        exception = self._exception() if state.is_bad else None
+        if exception is not None and exception.is_interrupt:
+            return FoundEnd(EndState.STOPPED, uncaught_exceptions.interrupted(exception), exception.time)
+        if exception is not None:
+            is_training = self.values.steps is not None
+            return FoundEnd(EndState.FAILED, uncaught_exceptions.failed(exception, is_training), exception.time)
+        return FoundEnd(state, said, self.last_sign if self._has_end else end_states.moment(seen, self.last_sign))
+
+    def _exception(self) -> UncaughtException | None:
+        """Return the exception that ended it: of a notebook the last cell's, where no other cell came after it."""
+        end = self._recorded_end.attributes if self._has_end and self._recorded_end is not None else {}
+        for log in self._last(_ERRORS, events.RL_PROCESS_EXCEPTION.name.encode(), _LOGS):
+            if isinstance(log, Log) and log.event == events.RL_PROCESS_EXCEPTION.name:
+                exception = uncaught_exceptions.exception_of(log)
+                is_last = exception.cell is None or end.get(names.ERROR_TYPE) == exception.kind
+                if is_last and not exception.thread:
+                    return exception
+        return None
+
+    def _of(self, resource: Attributes) -> Process:
+        self.process.resource.update(resource)
+        return self.process
+
+    def _last(self, stream: str, needle: bytes, other: str = "") -> Iterator[Record]:
+        """Yield the records of the last line of ``stream``, else of ``other``, that has ``needle``, the last first."""
+        for path in filter(None, (self.files.get(stream), self.files.get(other))):
+            try:
+                lines = (line for line in lines_from_end(path, _MOST) if needle in line)
+                request = next(filter(None, (last_metrics.parsed(line) for line in lines)), None)
+            except OSError:
+                continue
+            if request is not None:
+                yield from reversed(list(records(request, self._of)))
+
+
+def look_into(path: Path) -> ProcessFolder | None:
+    """Return what lies in ``path``; None where that is no folder of a process.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    listed = sorted(entry.name for entry in os.scandir(path))
+    files: dict[str, Path] = {}
+    for name in listed:
+        if STORE_FILE.fullmatch(name):
+            # Numbers have so many digits that they are in order.
+            files[name.rpartition("-")[0]] = path / name
+    if not files and MANIFEST not in listed:
+        return None
+    return ProcessFolder(path, from_folder(path), files)
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

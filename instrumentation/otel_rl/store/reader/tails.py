@@ -1,0 +1,82 @@
+"""The end of a file: its lines from the last one backwards, and what its last bytes say without being parsed."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.lines import MAX_LINE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+_CHUNK = 64 * 1024
+#: A time in ns since the epoch, and a step. In a text of the program quotes have a backslash before them, so neither
+#: can be made up.
+_STEP = re.compile(
+    rb'"key"\s*:\s*"%b"\s*,\s*"value"\s*:\s*\{\s*"intValue"\s*:\s*"?(\d{1,18})\b' % names.RL_LOOP_ITERATION.encode()
+)
+_MOMENT = re.compile(rb'imeUnixNano"\s*:\s*"?(\d{10,19})\b')
+
+
+def lines_from_end(path: Path, most: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of ``path`` with their line ends, the last one first; of the last ``most`` bytes only whole ones.
+
+    What is appended meanwhile is left out. Memory is that of the longest line.
+
+    Raises:
+        OSError: the file cannot be opened or read.
+    """
+    with path.open("rb") as stream:
+        end = stream.seek(0, 2)
+        begin = 0 if most is None else max(end - most, 0)
+        # Of a line whose begin has not been read, the last piece first.
+        pieces: list[bytes] = []
+        for chunk in _chunks_from_end(stream, begin, end):
+            head, found, rest = chunk.partition(b"\n")
+            if found:
+                yield from reversed(_lines(rest + b"".join(reversed(pieces))))
+                pieces = [head + found]
+            elif sum(map(len, pieces)) > MAX_LINE_BYTES:
+                return
+            else:
+                pieces.append(chunk)
+        if begin == 0:
+            yield from reversed(_lines(b"".join(reversed(pieces))))
+
+
+def _chunks_from_end(stream: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
+    while end > begin:
+        start = max(end - _CHUNK, begin)
+        stream.seek(start)
+        yield stream.read(end - start)
+        end = start
+
+
+def _lines(data: bytes) -> list[bytes]:
+    *lines, last = data.split(b"\n")
+    return [*(line + b"\n" for line in lines), *([last] if last else [])]
+
+
+def last_moment(path: Path) -> int:
+    """Return the latest time in the last bytes of ``path``, in ns since the epoch; 0 without one."""
+    return _highest(path, _MOMENT) or 0
+
+
+def last_step(path: Path) -> int | None:
+    """Return the highest step in the last bytes of ``path``; None without one."""
+    return _highest(path, _STEP)
+
+
+def _highest(path: Path, pattern: re.Pattern[bytes]) -> int | None:
+    """Return the highest number of ``pattern`` in the last bytes, of a line that is cut, too."""
+    try:
+        with path.open("rb") as stream:
+            end = stream.seek(0, 2)
+            stream.seek(max(end - _CHUNK, 0))
+            return max(map(int, pattern.findall(stream.read(_CHUNK))), default=None)
+    except OSError:
+        return None
