@@ -6,11 +6,14 @@ command can need an extra that is not installed.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
+    runs: ``otel-rl runs``.
+    logs: ``otel-rl logs``.
     trajectories: ``otel-rl trajectories``.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
     run_directory: the arguments that name the run to read.
+    terminal: text of programs, made harmless for a terminal.
     doctor: arguments of ``otel-rl doctor`` and its checks.
 
 Exit codes: 0 done, 1 problems found (``doctor``, ``replay``), 2 the command could not do its work, 141 nobody reads
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
+    "runs": "the runs of a folder, the newest first: state, last sign, step, reward, what they died of",
+    "logs": "the last log records and exceptions of a run, over all its processes",
     "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
     "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
     "replay": "send the files of a run to a collector or another OTLP destination, now or again after an outage",

@@ -1,4 +1,4 @@
-"""The folder that ``report``, ``trajectories`` and ``postmortem`` read, as their arguments give it."""
+"""The folder that commands read, as their arguments give it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ _NAMED = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments ``DIR`` and ``--run``."""
+    configure_folder(parser)
+    parser.add_argument(
+        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
+    )
+
+
+def configure_folder(parser: argparse.ArgumentParser) -> None:
+    """Declare the argument ``DIR``."""
     # Several are taken, so that they can be refused with what to do: a shell makes all runs of `otel-rl/*`.
     parser.add_argument(
         "directory",
@@ -26,9 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         help="what to read (default: $OTEL_RL_DATA_DIR, else ./otel-rl)",
-    )
-    parser.add_argument(
-        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
     )
 
 

@@ -8,6 +8,9 @@ Packages:
     subjects: one folder for each subject: its aggregate, its finding, its section.
     page: the page, as HTML.
 
+Modules:
+    run_summary: ``summary.json`` beside the page, for lists of runs.
+
 Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
 """
 
@@ -61,7 +64,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         UnusableInput: nothing to read there, or the page cannot be written; the message is for the user.
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
-    from otel_rl.report import subjects  # noqa: PLC0415 - heavy
+    from otel_rl.report import run_summary, subjects  # noqa: PLC0415 - heavy
     from otel_rl.report.core import engines, sentences  # noqa: PLC0415 - as above
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
@@ -76,7 +79,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         collected = Collected(Reader(source), subjects.load(), torch_dumps).read(advance)
     examined = overview.examine(collected)
     _write(target, page.render(collected, examined))
-    notes = []
+    notes = [note] if (note := run_summary.write(collected, examined)) else []
     if source.others:
         notes.append(
             f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"

@@ -10,10 +10,20 @@ and in :attr:`Reader.problems`.
 
 Modules, each importing only those below it:
     following: the same while it is written.
+    run_list: the runs of a folder, listed without being read.
+    run_rows: one line of such a list.
+    process_folders: what the folder of a process says without being read.
+    collector_tails: what the ends of a collector's files say of runs.
+    last_metrics: the metrics that a list shows, of one export.
+    run_summaries: ``summary.json``, which a report has left.
+    log_tail: the last log records of a run, and those that are appended.
+    tails: the end of a file.
     locate: the runs and files that a folder holds.
     copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
     former_names: requests of older versions, brought to today's names.
+    end_states: how a process ended, or that it runs.
+    uncaught_exceptions: what a process died of, in words.
     run_records: what a run says of its settings and of what it came to.
     otlp: the records of an export request.
     records: spans, metric points and log records.

@@ -1,4 +1,4 @@
-"""The metrics that a list of runs shows, from one export of them."""
+"""What a list of runs shows of one export: a few metrics, and the records of one event."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import metrics
+from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.lines import parse
 from otel_rl.store.reader.otlp_values import items_of
 from otel_rl.store.reader.unreadable import Unreadable
@@ -51,12 +51,15 @@ class LastMetrics:
             self.reward = point.value
 
 
-def parsed(line: bytes) -> dict[str, Any] | None:
-    """Return the request of a line, of metrics only those of :data:`NAMES`; None where it is none."""
+def parsed(line: bytes, event: str = events.RL_RUN_END.name) -> dict[str, Any] | None:
+    """Return the request of a line, with metrics of :data:`NAMES` and log records of ``event`` only."""
     request = parse(line, Unreadable())
     for entry in items_of(request, "resourceMetrics"):
         for scoped in items_of(entry, "scopeMetrics"):
             scoped["metrics"] = [metric for metric in items_of(scoped, "metrics") if metric.get("name") in NAMES]
+    for entry in items_of(request, "resourceLogs"):
+        for scoped in items_of(entry, "scopeLogs"):
+            scoped["logRecords"] = [log for log in items_of(scoped, "logRecords") if log.get("eventName") == event]
     return request
 
 

@@ -77,7 +77,7 @@ class ProcessFolder:
     def values(self) -> last_metrics.LastMetrics:
         """The last values of what a list shows."""
         found = last_metrics.LastMetrics()
-        for point in self._last(_METRICS, b""):
+        for point in self._last(_METRICS, ""):
             if isinstance(point, Point):
                 found.add(point)
         return found
@@ -91,8 +91,7 @@ class ProcessFolder:
 
     @cached_property
     def _recorded_end(self) -> Log | None:
-        of_stream = self._last(_LOGS, events.RL_RUN_END.name.encode())
-        return next((log for log in of_stream if isinstance(log, Log) and log.event == events.RL_RUN_END.name), None)
+        return next((log for log in self._last(_LOGS, events.RL_RUN_END.name) if isinstance(log, Log)), None)
 
     @property
     def result(self) -> list[LoggedValue]:
@@ -126,8 +125,8 @@ class ProcessFolder:
     def _exception(self) -> UncaughtException | None:
         """Return the exception that ended it: of a notebook the last cell's, where no other cell came after it."""
         end = self._recorded_end.attributes if self._has_end and self._recorded_end is not None else {}
-        for log in self._last(_ERRORS, events.RL_PROCESS_EXCEPTION.name.encode(), _LOGS):
-            if isinstance(log, Log) and log.event == events.RL_PROCESS_EXCEPTION.name:
+        for log in self._last(_ERRORS, events.RL_PROCESS_EXCEPTION.name, _LOGS):
+            if isinstance(log, Log):
                 exception = uncaught_exceptions.exception_of(log)
                 is_last = exception.cell is None or end.get(names.ERROR_TYPE) == exception.kind
                 if is_last and not exception.thread:
@@ -138,12 +137,16 @@ class ProcessFolder:
         self.process.resource.update(resource)
         return self.process
 
-    def _last(self, stream: str, needle: bytes, other: str = "") -> Iterator[Record]:
-        """Yield the records of the last line of ``stream``, else of ``other``, that has ``needle``, the last first."""
+    def _last(self, stream: str, event: str, other: str = "") -> Iterator[Record]:
+        """Yield the metrics, or records of ``event``, in the last line of ``stream`` that has them, the last first.
+
+        Where ``stream`` has none, those of ``other``.
+        """
+        needle = event.encode()
         for path in filter(None, (self.files.get(stream), self.files.get(other))):
             try:
                 lines = (line for line in lines_from_end(path, _MOST) if needle in line)
-                request = next(filter(None, (last_metrics.parsed(line) for line in lines)), None)
+                request = next(filter(None, (last_metrics.parsed(line, event) for line in lines)), None)
             except OSError:
                 continue
             if request is not None:

@@ -11,7 +11,6 @@ from otel_rl.store.reader.lines import MAX_LINE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import BinaryIO
 
 _CHUNK = 64 * 1024
 #: A time in ns since the epoch, and a step. In a text of the program quotes have a backslash before them, so neither
@@ -22,43 +21,60 @@ _STEP = re.compile(
 _MOMENT = re.compile(rb'imeUnixNano"\s*:\s*"?(\d{10,19})\b')
 
 
-def lines_from_end(path: Path, most: int | None = None) -> Iterator[bytes]:
+def lines_from_end(path: Path, most: int | None = None, end: int | None = None) -> Iterator[bytes]:
     """Yield the lines of ``path`` with their line ends, the last one first; of the last ``most`` bytes only whole ones.
+
+    With ``end`` that byte is taken for the end of the file.
 
     What is appended meanwhile is left out. Memory is that of the longest line.
 
     Raises:
         OSError: the file cannot be opened or read.
     """
-    with path.open("rb") as stream:
-        end = stream.seek(0, 2)
-        begin = 0 if most is None else max(end - most, 0)
-        # Of a line whose begin has not been read, the last piece first.
-        pieces: list[bytes] = []
-        for chunk in _chunks_from_end(stream, begin, end):
-            head, found, rest = chunk.partition(b"\n")
-            if found:
-                yield from reversed(_lines(rest + b"".join(reversed(pieces))))
-                pieces = [head + found]
-            elif sum(map(len, pieces)) > MAX_LINE_BYTES:
-                return
-            else:
-                pieces.append(chunk)
-        if begin == 0:
-            yield from reversed(_lines(b"".join(reversed(pieces))))
+    end = path.stat().st_size if end is None else end
+    begin = 0 if most is None else max(end - most, 0)
+    # Of a line whose begin has not been read, the last piece first.
+    pieces: list[bytes] = []
+    for chunk in _chunks_from_end(path, begin, end):
+        head, found, rest = chunk.partition(b"\n")
+        if found:
+            yield from reversed(_lines(rest + b"".join(reversed(pieces))))
+            pieces = [head + found]
+        elif sum(map(len, pieces)) > MAX_LINE_BYTES:
+            return
+        else:
+            pieces.append(chunk)
+    if begin == 0:
+        yield from reversed(_lines(b"".join(reversed(pieces))))
 
 
-def _chunks_from_end(stream: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
+def _chunks_from_end(path: Path, begin: int, end: int) -> Iterator[bytes]:
+    """Yield the pieces of the file, the last one first; it is not kept open, as thousands are read side by side."""
     while end > begin:
         start = max(end - _CHUNK, begin)
-        stream.seek(start)
-        yield stream.read(end - start)
+        with path.open("rb") as stream:
+            stream.seek(start)
+            chunk = stream.read(end - start)
+        yield chunk
         end = start
 
 
 def _lines(data: bytes) -> list[bytes]:
     *lines, last = data.split(b"\n")
     return [*(line + b"\n" for line in lines), *([last] if last else [])]
+
+
+def end_of_lines(path: Path) -> int:
+    """Return where the last whole line of ``path`` ends: behind it may be the begin of another one."""
+    try:
+        end = path.stat().st_size
+        for chunk in _chunks_from_end(path, 0, end):
+            if (place := chunk.rfind(b"\n")) >= 0:
+                return end - len(chunk) + place + 1
+            end -= len(chunk)
+    except OSError:
+        return 0
+    return 0
 
 
 def last_moment(path: Path) -> int:
