@@ -33,15 +33,23 @@ from otel_rl.core import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_DESCRIPTION = """\
+OpenTelemetry for LLM post-training. Record a run with ours before your command:
+  opentelemetry-instrument python train.py
+  opentelemetry-instrument torchrun --nproc-per-node=2 train.py
+It writes to ./otel-rl/<run> ($OTEL_RL_DATA_DIR), or sends to the collector that
+OTEL_EXPORTER_OTLP_ENDPOINT names. Commands read the newest run there; a folder,
+and --run, name another one."""
+
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
-    "runs": "the runs of a folder, the newest first: state, last sign, step, reward, what they died of",
-    "logs": "the last log records and exceptions of a run, over all its processes",
-    "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
-    "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
-    "replay": "send the files of a run to a collector or another OTLP destination, now or again after an outage",
-    "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",
-    "collector": "the OpenTelemetry Collector of otel-rl: its configuration as one file, start it, build it",
+    "runs": "list runs: state, last sign, step, reward, what they died of",
+    "logs": "the last log records and exceptions, over all processes",
+    "trajectories": "every sample of a run as a line of JSON",
+    "postmortem": "where each rank of a dead or hanging run is, and who waits",
+    "replay": "send the files of a run to a collector, now or after an outage",
+    "doctor": "what is instrumented, what is not and why, where it goes",
+    "collector": "our OpenTelemetry Collector: configure it, start it, build it",
 }
 """Command (also its module here) -> what it gives, in one line."""
 
@@ -57,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = import_module(f"otel_rl.cli.{wanted}") if wanted in COMMANDS else None
     parser = argparse.ArgumentParser(
         prog="otel-rl",
-        description="OpenTelemetry for LLM post-training. Record a run with: opentelemetry-instrument python train.py",
+        description=_DESCRIPTION,
+        epilog="otel-rl COMMAND --help says more.",
+        formatter_class=_formatter,
     )
     parser.add_argument("--version", action="version", version=f"otel-rl {__version__}")
     choices = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -80,6 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     return code
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Return one that gives each command a line of its own, in a terminal of 80 columns."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=18)
 
 
 def complain(command: str, line: str) -> int:

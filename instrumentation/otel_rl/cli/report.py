@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, terminal
 from otel_rl.core import settings
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         fix = f"pip install {missing}, or install otel-rl with its extra `report`"
         return complain("report", f"needs {missing}, which is not installed: {fix}")
     for note in report.notes:
-        print(f"otel-rl report: {note}", file=sys.stderr)
+        print(f"otel-rl report: {terminal.clean(note)}", file=sys.stderr)
     _print(report, as_json=arguments.json)
     if arguments.mlflow and (reason := _upload(report)):
         return complain("report", f"the page is written, and not in MLflow: {reason}")
@@ -123,7 +123,7 @@ def _print(report: Report, *, as_json: bool) -> None:
         return
     if not settings.current().quiet:
         for line in output.lines(report.overview):
-            print(line, file=sys.stderr)
+            print(terminal.clean(line), file=sys.stderr)
         # Terminals open it on a click.
         print(f"open {report.output.absolute().as_uri()}", file=sys.stderr)
     print(report.output)

@@ -49,7 +49,7 @@ def list_runs(folder: Path, newest: int | None = None) -> list[RunRow]:
         UnusableInput: it cannot be read, or holds no run.
     """
     check_folder(folder)
-    seen = _Ends()
+    seen = _NodeExits()
     if _is_run(folder):
         return _rows_of(folder, seen)[:newest]
     rows: list[RunRow] = []
@@ -80,7 +80,7 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
     return sorted(((_changed(entry), Path(entry.path)) for entry in entries), reverse=True)
 
 
-class _Ends:
+class _NodeExits:
     """How parents saw processes of this node end, read once for all runs."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Listing(NamedTuple):
     changed: int
 
 
-def _rows_of(path: Path, seen: _Ends) -> list[RunRow]:
+def _rows_of(path: Path, seen: _NodeExits) -> list[RunRow]:
     """Return the run in ``path``, the runs of a collector's output, or one that says why it cannot be read."""
     try:
         return list(_read(path, seen))
@@ -121,7 +121,7 @@ def _rows_of(path: Path, seen: _Ends) -> list[RunRow]:
         return [run_rows.refused(path, f"it cannot be read ({error.strerror or type(error).__name__})")]
 
 
-def _read(path: Path, seen: _Ends) -> Iterator[RunRow]:
+def _read(path: Path, seen: _NodeExits) -> Iterator[RunRow]:
     if (process := look_into(path)) is not None:
         yield run_rows.of_processes(path, [process], None, seen.of(path, []))
         return
@@ -151,7 +151,7 @@ def _listing(path: Path) -> _Listing:
     return _Listing(folders, [Path(entry.path) for entry in exits], signals, changed)
 
 
-def _is_whole(summary: RunSummary, listing: _Listing, seen: _Ends) -> bool:
+def _is_whole(summary: RunSummary, listing: _Listing, seen: _NodeExits) -> bool:
     """Return whether nothing has happened since the summary: all had ended, and nothing has been written."""
     number = sum(map(_is_named_so, listing.folders))
     run_id = str(summary.part("run").get("id") or "")

@@ -1,0 +1,407 @@
+"""The runs of a folder, listed from summaries, manifests and the ends of files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import recorded_runs
+from unit.report.synthetic_run import SECOND, GrpoRun, process
+
+from otel_rl.report import write_report
+from otel_rl.store.reader import process_folders, run_list
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.run_list import list_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.store.reader.run_rows import RunRow
+
+MANIFEST = "manifest.json"
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real runs that ended in different ways."""
+    folder = tmp_path_factory.mktemp("data") / "otel-rl"
+    recorded_runs.record(folder, "good", "good")
+    recorded_runs.record(folder, "failing", "failing")
+    for run, how in (("killed", signal.SIGKILL), ("terminated", signal.SIGTERM), ("interrupted", signal.SIGINT)):
+        running = recorded_runs.begin(folder, run, "waiting")
+        recorded_runs.wait_until_stepped(running)
+        running.send_signal(how)
+        running.communicate()
+    return folder
+
+
+@pytest.fixture
+def data(ended: Path, tmp_path: Path) -> Path:
+    """A copy of them that a test may change."""
+    return Path(shutil.copytree(ended, tmp_path / "otel-rl"))
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = recorded_runs.begin(tmp_path / "live", "live", "waiting")
+    recorded_runs.wait_until_stepped(process)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def _by_id(folder: Path) -> dict[str, RunRow]:
+    return {row.id: row for row in list_runs(folder)}
+
+
+def _without(row: RunRow, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.as_json().items() if name not in names}
+
+
+def _change_manifest(run: Path, **values: Any) -> None:
+    [path] = run.glob(f"*/{MANIFEST}")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_each_way_to_end_has_the_state_and_the_words_of_the_report(data: Path) -> None:
+    rows = _by_id(data)
+    states = {run: row.state for run, row in rows.items()}
+    assert states == {
+        "good": "in order", "failing": "failed", "killed": "gone", "terminated": "stopped", "interrupted": "stopped",
+    }  # fmt: skip
+    for run, row in rows.items():
+        report = write_report(data, None, run)
+        assert report.run["end"] == row.state
+        if row.failure:
+            # The report knows the step from the flight recorder, too.
+            assert report.overview.findings[0].text.startswith(row.failure)
+            assert (row.severity, row.code, row.finding) == ("critical", "ended", row.failure)
+        else:
+            assert row.failed == 0
+
+
+def test_a_run_without_a_summary_has_its_last_step_and_values_from_the_ends_of_its_files(data: Path) -> None:
+    row = _by_id(data)["good"]
+    assert (row.step, row.steps, row.processes, row.program) == (5, 5, 1, "python")
+    assert row.reward is not None
+    assert (row.reward.last, row.reward.best, row.reward.best_step) == (0.5, 0.5, 5)
+    assert row.loss is not None
+    assert row.loss.last == pytest.approx(0.2)
+    assert row.seconds is not None
+    assert row.ended - row.started == pytest.approx(row.seconds * SECOND)
+    killed = _by_id(data)["killed"]
+    assert killed.step == 5
+    assert killed.failed == killed.last_sign == killed.ended
+
+
+def test_a_run_whose_process_lives_is_running_until_it_is_killed(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "live"
+    [row] = list_runs(folder)
+    assert (row.state, row.step, row.ended, row.failure) == ("running", 5, 0, "")
+    assert 0 <= time.time_ns() - row.last_sign < 600 * SECOND
+    running.kill()
+    running.wait()
+    [row] = list_runs(folder)
+    assert row.state == "gone"
+
+
+def test_on_another_machine_a_run_without_an_end_is_not_known_and_has_its_last_sign(data: Path) -> None:
+    before = _by_id(data)["killed"]
+    [manifest] = (data / "killed").glob(f"*/{MANIFEST}")
+    boot, *others = json.loads(manifest.read_text())["lifetime"]
+    _change_manifest(data / "killed", lifetime=[f"other-{boot}", *others])
+    row = _by_id(data)["killed"]
+    assert (row.state, row.ended, row.failure) == ("not known", 0, "")
+    assert row.last_sign == before.last_sign
+
+
+def test_the_last_sign_is_that_of_the_records_and_not_of_a_copy(data: Path) -> None:
+    before = _by_id(data)["killed"].last_sign
+    for file in (data / "killed").rglob("*"):
+        os.utime(file, (0, 0))
+    assert _by_id(data)["killed"].last_sign == before
+
+
+def test_a_summary_says_the_same_as_the_files_and_the_report_leaves_one(data: Path) -> None:
+    before = _by_id(data)
+    for run in before:
+        write_report(data, None, run)
+    after = _by_id(data)
+    assert list(after) == list(before)
+    # Texts of the report end with a stop, and it knows arguments, and notices.
+    other = ("program", "failure", "finding", "severity", "code", "last_sign", "ended", "seconds", "failed")
+    for run, row in after.items():
+        # The end of a process says what was best; of one that was killed only the last values are in the last export.
+        values = ("reward", "loss") if run == "killed" else ()
+        assert _without(row, *other, *values) == _without(before[run], *other, *values)
+        assert row.reward is not None
+        assert (row.reward.last, row.reward.best) == (0.5, 0.5)
+        assert row.failed == pytest.approx(before[run].failed, abs=SECOND)
+
+
+def test_a_run_that_has_ended_is_listed_from_its_summary_alone(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run in ("good", "failing"):
+        write_report(data, None, run)
+    looked = []
+    monkeypatch.setattr(run_list, "look_into", lambda path: looked.append(path) or process_folders.look_into(path))
+    list_runs(data)
+    assert not [path for path in looked if path.parent.name in ("good", "failing") and path.name != path.parent.name]
+    assert [path for path in looked if path.parent.name == "killed"]
+
+
+def test_of_a_run_that_has_gone_on_since_its_summary_the_state_is_that_of_now(
+    running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "live"
+    write_report(folder, None)
+    summary = json.loads((folder / "live" / "summary.json").read_text())
+    assert (summary["end"]["state"], summary["end"]["is_final"]) == ("running", False)
+    running.kill()
+    running.wait()
+    [row] = list_runs(folder)
+    assert (row.state, row.code) == ("gone", "ended")
+
+
+def test_what_a_report_found_before_the_run_went_on_is_marked(data: Path) -> None:
+    write_report(data, None, "good")
+    path = data / "good" / "summary.json"
+    content = json.loads(path.read_text())
+    content["end"] |= {"is_final": False, "last_sign_unix_nano": content["end"]["last_sign_unix_nano"] - 3600 * SECOND}
+    content["steps"]["last"] = 2
+    content["findings"]["worst"] = {"severity": "warning", "code": "P9", "title": "Truncation"}
+    path.write_text(json.dumps(content))
+    row = _by_id(data)["good"]
+    assert (row.step, row.finding, row.is_outdated) == (5, "Truncation", True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"format": "otel-rl-summary/99", "end": {"state": "wrong"}}',
+        b"[" * 10**5,
+    ],
+    ids=["empty", "half", "list", "null", "no-text", "other-version", "deep"],
+)
+def test_a_summary_that_is_broken_or_of_another_version_is_ignored(data: Path, content: bytes) -> None:
+    before = _by_id(data)["good"]
+    (data / "good" / "summary.json").write_bytes(content)
+    assert _by_id(data)["good"] == before
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "text", -1, 2**80, {"id": []}], ids=repr)
+def test_a_summary_with_values_of_other_forms_is_a_row(data: Path, value: Any) -> None:
+    write_report(data, None, "good")
+    path = data / "good" / "summary.json"
+    content = json.loads(path.read_text())
+    for part in ("run", "end", "steps", "result", "findings"):
+        path.write_text(json.dumps({**content, part: value}))
+        assert json.loads(json.dumps(_by_id(data)["good"].as_json()))
+        for key in content[part]:
+            path.write_text(json.dumps({**content, part: {**content[part], key: value}}))
+            assert json.loads(json.dumps(list_runs(data / "good")[0].as_json()))
+
+
+def test_a_value_that_is_no_number_survives_as_json(tmp_path: Path) -> None:
+    writer = process(tmp_path / "data" / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    writer.ended = time.time_ns()
+    body = {"rl.run.result.key": ["reward"], "rl.run.result.last": [float("nan")], "rl.run.result.best": [0.5]}
+    writer.event("rl.run.end", 50.0, body)
+    writer.write()
+    for _ in ("from files", "from a summary"):
+        [row] = list_runs(tmp_path / "data")
+        reward = json.loads(json.dumps(row.as_json(), allow_nan=False))["reward"]
+        assert (reward["last"], reward["best"]) == ("NaN", 0.5)
+        write_report(tmp_path / "data", None)
+
+
+# -- folders that are not as they should be -------------------------------------------------------------------------
+
+
+def test_half_a_line_at_the_end_takes_nothing_from_the_lines_before_it(data: Path) -> None:
+    before = _by_id(data)["good"]
+    for file in (data / "good").glob("*/*.jsonl"):
+        with file.open("ab") as stream:
+            stream.write(b'{"resourceLogs":[{"resource":{"attri')
+    assert _by_id(data)["good"] == before
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"run_id": 5, "lifetime": [1], "rank": "x", "host": {}}'], ids=repr
+)
+def test_a_manifest_that_was_copied_in_half_is_a_row(data: Path, content: str) -> None:
+    [manifest] = (data / "good").glob(f"*/{MANIFEST}")
+    manifest.write_text(content)
+    row = next(row for row in list_runs(data) if row.path.name == "good")
+    assert row.state in ("not known", "in order")
+    assert row.remark or content.startswith('{"run_id"')
+
+
+def test_a_manifest_of_another_version_is_a_row_that_says_so(data: Path) -> None:
+    _change_manifest(data / "good", format="otel-rl/7")
+    row = _by_id(data)["good"]
+    assert row.remark == "written by another version (otel-rl/7, this one reads otel-rl/1)"
+    assert row.state == "in order"
+
+
+def test_a_folder_that_is_being_copied_or_deleted_is_a_row_that_says_so(data: Path) -> None:
+    for file in (data / "good").glob("*/*"):
+        file.unlink()
+    row = _by_id(data)["good"]
+    assert (row.state, row.remark) == (
+        "not known", "it holds no records: it is being copied or deleted, or nothing has been written yet",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", ["run", "process", "file"])
+def test_a_folder_that_vanishes_while_it_is_read_stops_no_list(
+    data: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def vanish(path: Path) -> Any:
+        if moment == "run" and path == data / "good":
+            shutil.rmtree(path)
+        if moment == "process" and path.parent == data / "good":
+            shutil.rmtree(path)
+        found = process_folders.look_into(path)
+        if moment == "file" and path.parent == data / "good":
+            shutil.rmtree(path)
+        return found
+
+    monkeypatch.setattr(run_list, "look_into", vanish)
+    monkeypatch.setattr(run_list, "_is_run", lambda _: False)
+    rows = list_runs(data)
+    assert len(rows) == 5
+    row = next(row for row in rows if row.path.name == "good")
+    assert row.remark or moment == "file"
+
+
+def test_folders_of_other_things_are_no_runs(data: Path) -> None:
+    (data / "notes").mkdir()
+    (data / "notes" / "a.txt").write_text("mine")
+    (data / "empty").mkdir()
+    (data / "file.txt").write_text("mine")
+    assert len(list_runs(data)) == 5
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_a_run_that_may_not_be_read_is_a_row_that_says_so(data: Path) -> None:
+    (data / "good").chmod(0)
+    try:
+        assert _by_id(data)["good"].remark == "no permission to read it"
+    finally:
+        (data / "good").chmod(0o700)
+
+
+def test_a_folder_without_a_run_is_refused_as_the_report_does(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UnusableInput) as refused:
+            list_runs(folder)
+        with pytest.raises(UnusableInput) as by_report:
+            write_report(folder, None)
+        assert str(refused.value) == str(by_report.value)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_one_run_and_one_process_can_be_given(data: Path, depth: int) -> None:
+    folder = data / "good" if depth == 1 else next(path for path in (data / "good").iterdir() if path.is_dir())
+    [row] = list_runs(folder)
+    assert (row.id, row.state, row.path) == ("good", "in order", folder)
+
+
+def test_hostile_names_and_messages_are_kept_as_they_are_and_bounded(data: Path) -> None:
+    name = "\x1b[31m<script>alert(1)</script>\n" + "x" * 10_000
+    _change_manifest(data / "failing", run_id=name, command=name, host=name)
+    row = next(row for row in list_runs(data) if row.path.name == "failing")
+    assert row.id == row.program == row.hosts[0] == name[:500]
+    assert "<script>alert(1)</script>" in row.failure
+
+
+# -- attempts, collectors, order ------------------------------------------------------------------------------------
+
+
+def test_the_state_is_that_of_the_latest_attempt(tmp_path: Path) -> None:
+    run, start = tmp_path / "data" / "run", time.time_ns() - 100 * SECOND
+    for number, is_clean in enumerate((False, True)):
+        writer = process(run, 0, world_size=1, started=start + number * 40 * SECOND, rl__run__attempt=f"{number}.0.0")
+        writer.clean_exit, writer.ended = is_clean, start + (number * 40 + 30) * SECOND
+        writer.exit_reason = None if is_clean else "uncaught RuntimeError"
+        writer.write()
+    [row] = list_runs(tmp_path / "data")
+    assert (row.state, row.attempt, row.processes, row.failure) == ("in order", "1.0.0", 2, "")
+
+
+def test_of_several_ranks_the_gravest_end_counts_and_the_first_to_fail_is_named(tmp_path: Path) -> None:
+    GrpoRun(tmp_path / "data").write()
+    [row] = list_runs(tmp_path / "data")
+    assert (row.state, row.processes, row.world_size) == ("failed", 2, 2)
+    assert row.failure.startswith("rank 1 failed: torch.OutOfMemoryError: out of memory while saving")
+
+
+def test_runs_in_the_files_of_a_collector_are_listed_from_their_ends(data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "output" / "collector"
+    output.mkdir(parents=True)
+    for signal_name in ("traces", "metrics", "logs"):
+        parts = (data / run / "*" / f"{signal_name}*.jsonl" for run in ("good", "failing"))
+        lines = [path.read_bytes() for part in parts for path in sorted(tmp_path.glob(str(part.relative_to(tmp_path))))]
+        (output / f"{signal_name}.jsonl").write_bytes(b"".join(lines))
+    for folder in (output, output.parent):
+        rows = _by_id(folder)
+        assert {run: row.state for run, row in rows.items()} == {"good": "in order", "failing": "failed"}
+        assert rows["good"].step == 5
+        assert rows["good"].path == output
+        assert "files of a collector" in rows["good"].remark
+
+
+def _many(folder: Path, number: int) -> None:
+    start = time.time_ns() - 10 * number * SECOND
+    for index in range(number):
+        place = folder / f"run-{index:05d}" / f"host-rank0-{index:08x}"
+        place.mkdir(parents=True)
+        moments = {"started_unix_nano": start + index * SECOND, "ended_unix_nano": start + (index + 5) * SECOND}
+        content = {"format": "otel-rl/1", "run_id": f"run-{index:05d}", "rank": 0, "clean_exit": True, **moments}
+        (place / MANIFEST).write_text(json.dumps(content))
+        os.utime(place.parent, ns=(moments["started_unix_nano"],) * 2)
+
+
+def test_5000_runs_are_listed_in_the_order_of_their_starts_and_of_the_newest_no_other_is_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _many(tmp_path, 5000)
+    looked = []
+    monkeypatch.setattr(run_list, "look_into", lambda path: looked.append(path) or process_folders.look_into(path))
+    rows = list_runs(tmp_path, newest=20)
+    assert [row.id for row in rows] == [f"run-{index:05d}" for index in range(4999, 4979, -1)]
+    assert len({path for path in looked if path.parent != tmp_path}) < 40
+    assert [row.id for row in list_runs(tmp_path)] == [f"run-{index:05d}" for index in range(4999, -1, -1)]
+
+
+def test_a_report_that_was_made_anew_makes_no_run_newer(data: Path) -> None:
+    order = [row.id for row in list_runs(data)]
+    oldest = order[-1]
+    write_report(data, None, oldest)
+    assert list_runs(data)[-1].id == oldest
+    assert [row.id for row in list_runs(data, newest=1)] == order[:1]
+
+
+def test_a_list_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import otel_rl.store.reader.run_list\n"
+        "heavy = {'numpy', 'bokeh', 'jinja2', 'torch', 'opentelemetry.sdk', 'otel_rl.report'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
