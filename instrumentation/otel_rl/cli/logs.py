@@ -14,7 +14,6 @@ from otel_rl.store.reader.errors import UnusableInput
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from otel_rl.store.reader.locate import RunSource
     from otel_rl.store.reader.log_tail import LogTail
@@ -64,8 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.store.reader.log_tail import LogTail, Wanted  # noqa: PLC0415 - as above
 
     try:
-        folder = run_directory.choose_run_directory(arguments)
-        source = find_run(folder, arguments.run)
+        source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     except UnusableInput as error:
         return complain("logs", str(error))
     tail = LogTail(source, Wanted(arguments.rank, arguments.errors, arguments.events))
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     _say([*notes, *source.remarks, *_unread(tail)])
     if arguments.follow:
-        for logs in _appended(tail, folder, source):
+        for logs in _appended(tail, source):
             _print(logs, with_stack=arguments.stack)
         _say([f"{source.path} is gone"])
     return 0
@@ -93,15 +91,17 @@ def _unread(tail: LogTail) -> list[str]:
     return [unreadable] if unreadable else []
 
 
-def _appended(tail: LogTail, folder: Path, source: RunSource) -> Iterator[list[Log]]:
+def _appended(tail: LogTail, source: RunSource) -> Iterator[list[Log]]:
     """Yield what is written, until the run is gone; a process that begins later is found."""
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
 
-    while True:
-        try:
-            tail.update(find_run(source.path if source.processes else folder, source.run_id))
-        except (UnusableInput, OSError):
-            return
+    while source.path.is_dir():
+        # To find the runs in a collector's files means to read them.
+        if source.processes:
+            try:
+                tail.update(find_run(source.path, source.run_id))
+            except (UnusableInput, OSError):
+                return
         yield tail.appended()
         time.sleep(_INTERVAL)
 

@@ -203,6 +203,12 @@ def test_a_summary_that_is_broken_or_of_another_version_is_ignored(data: Path, c
     assert _by_id(data)["good"] == before
 
 
+def test_a_pipe_in_the_place_of_a_summary_keeps_no_list_waiting(data: Path) -> None:
+    before = _by_id(data)["good"]
+    os.mkfifo(data / "good" / "summary.json")
+    assert _by_id(data)["good"] == before
+
+
 @pytest.mark.parametrize("value", [None, [], {}, "text", -1, 2**80, {"id": []}], ids=repr)
 def test_a_summary_with_values_of_other_forms_is_a_row(data: Path, value: Any) -> None:
     write_report(data, None, "good")
@@ -349,6 +355,21 @@ def test_of_several_ranks_the_gravest_end_counts_and_the_first_to_fail_is_named(
     [row] = list_runs(tmp_path / "data")
     assert (row.state, row.processes, row.world_size) == ("failed", 2, 2)
     assert row.failure.startswith("rank 1 failed: torch.OutOfMemoryError: out of memory while saving")
+
+
+def test_of_many_processes_that_are_gone_only_some_logs_are_read(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [place] = (path for path in (data / "killed").iterdir() if path.is_dir())
+    for rank in range(100):
+        shutil.copytree(place, place.with_name(f"host-rank{rank}-{rank:08x}"))
+    read: list[tuple[Path, int | None]] = []
+    lines_from_end = process_folders.lines_from_end
+    monkeypatch.setattr(
+        process_folders, "lines_from_end", lambda path, most: read.append((path, most)) or lines_from_end(path, most)
+    )
+    row = _by_id(data / "killed")["killed"]
+    assert (row.state, row.processes) == ("gone", 101)
+    assert len(read) < 40
+    assert {most for _, most in read} == {1 << 20}
 
 
 def test_runs_in_the_files_of_a_collector_are_listed_from_their_ends(data: Path, tmp_path: Path) -> None:

@@ -135,8 +135,10 @@ class LogTail:
     def _new_in(self, file: SignalFile) -> list[Log]:
         """Return the records of the whole lines that were appended; half a line is read when it is whole."""
         begin, end = self._ends.get(file.path, 0), size(file.path)
-        if end <= begin:
+        if end == begin:
             return []
+        # A collector begins its file anew.
+        begin = begin if begin < end else 0
         try:
             with file.path.open("rb") as stream:
                 stream.seek(begin)

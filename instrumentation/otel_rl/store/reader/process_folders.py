@@ -102,19 +102,24 @@ class ProcessFolder:
     def _has_end(self) -> bool:
         return self.process.number("ended_unix_nano") is not None or bool(self.process.clean_exit)
 
-    def end(self, seen: Exit | None) -> FoundEnd:
-        """Return how it ended, or that it runs, in the words of the report; ``seen`` is what its parent saw."""
+    def end(self, seen: Exit | None, *, asks: bool = True) -> FoundEnd:
+        """Return how it ended, or that it runs, in the words of the report.
+
+        Args:
+            seen: How its parent saw it end.
+            asks: Whether its log is read for the signal or the exception that ended it.
+        """
         own = self.process.lifetime
         if not self._has_end:
             state, said = end_states.unrecorded(seen, lifetime.is_alive(own) if own is not None else None)
-        elif self.process.clean_exit and self.process.exit_status == 0 and seen is None:
-            state, said = end_states.recorded(self.process, "", None, None)
+        elif not asks or (self.process.clean_exit and self.process.exit_status == 0 and seen is None):
+            state, said = end_states.recorded(self.process, "", None, seen)
         else:
             said_of = self._recorded_end.attributes if self._recorded_end is not None else {}
             signal = str(said_of.get(names.RL_RUN_END_SIGNAL) or "")
             status = int_or_none(said_of.get(names.PROCESS_EXIT_CODE))
             state, said = end_states.recorded(self.process, signal, status, seen)
-        exception = self._exception() if state.is_bad else None
+        exception = self._exception() if asks and state.is_bad else None
         if exception is not None and exception.is_interrupt:
             return FoundEnd(EndState.STOPPED, uncaught_exceptions.interrupted(exception), exception.time)
         if exception is not None:

@@ -138,7 +138,7 @@ def bring_up_to_date(process: Process, folder: Path) -> None:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         process.manifest_error = "no manifest was written" if process.manifest is None else ""
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         process.manifest_error = f"its manifest cannot be read ({type(error).__name__})"
     else:
         if isinstance(content, dict):

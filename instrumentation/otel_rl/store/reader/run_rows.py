@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.process_folders import FoundEnd, ProcessFolder
     from otel_rl.store.reader.run_summaries import RunSummary
 
-#: Processes of which the ends of files are read, hosts that are named, and characters of a text.
-_TAILS, _HOSTS, _TEXT = 4, 16, 500
+#: Processes of which the ends of files are read for values, and for what they died of.
+_TAILS, _ASKED = 4, 16
+#: Hosts that are named, and characters of a text.
+_HOSTS, _TEXT = 16, 500
 _CRITICAL, _WARNING = "critical", "warning"
 _SEVERITIES = {2: _CRITICAL, 1: _WARNING}
 
@@ -82,11 +84,14 @@ class RunRow:
 
 def refused(path: Path, remark: str) -> RunRow:
     """Return the row of a folder that cannot be read."""
+    return RunRow(path.name, path, EndState.NOT_KNOWN.value, remark, latest_start=_changed(path))
+
+
+def _changed(path: Path) -> int:
     try:
-        changed = path.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError:
-        changed = 0
-    return RunRow(path.name, path, EndState.NOT_KNOWN.value, remark, latest_start=changed)
+        return 0
 
 
 # -- from a summary ------------------------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ def of_processes(
 ) -> RunRow:
     """Return the row of a run: its state from the manifests, what it came to from a summary or the ends of files."""
     latest = sorted(_of_latest_attempt(folders), key=_leading_first)
-    ends = [(folder, folder.end(_seen(folder, exits))) for folder in latest]
+    ends = _ends(latest, exits)
     state = next(state for state in GRAVEST_FIRST if any(end.state is state for _, end in ends))
     last_sign = max(folder.last_sign for folder in folders)
     bad = min(((folder, end) for folder, end in ends if end.state.is_bad), key=_time, default=None)
@@ -187,6 +192,17 @@ def of_processes(
         processes=len(folders),
         hosts=tuple(sorted({_text(host) for folder in folders if (host := folder.value("host"))})[:_HOSTS]),
     )
+
+
+def _ends(folders: list[ProcessFolder], exits: Mapping[Lifetime, Exit]) -> list[tuple[ProcessFolder, FoundEnd]]:
+    """Return how the processes ended; of many that failed only the first ones are asked what they died of."""
+    ends: list[tuple[ProcessFolder, FoundEnd]] = []
+    asked = 0
+    for folder in folders:
+        end = folder.end(_seen(folder, exits), asks=asked < _ASKED)
+        asked += end.state not in (EndState.IN_ORDER, EndState.RUNNING)
+        ends.append((folder, end))
+    return ends
 
 
 def _time(found: tuple[ProcessFolder, FoundEnd]) -> int:
@@ -308,7 +324,8 @@ def of_output(files: list[Path]) -> list[RunRow]:
                 program=_text(identity(names.SERVICE_NAME)),
                 system=_text(identity(names.RL_SYSTEM_NAME)),
                 algorithm=_text(identity(names.RL_ALGORITHM)),
-                latest_start=run.first,
+                # The folder's time is what a list of the newest goes by.
+                latest_start=min(run.first, _changed(files[0].parent)),
                 last_sign=run.last,
                 ended=0 if run.state.is_open else run.last,
                 step=run.values.step,

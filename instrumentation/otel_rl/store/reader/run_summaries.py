@@ -52,8 +52,12 @@ class RunSummary:
 
 def read(folder: Path) -> RunSummary | None:
     """Return the summary in ``folder``; None without one that can be read, and of this format."""
+    path = folder / NAME
     try:
-        with (folder / NAME).open("rb") as file:
+        # To open a pipe would wait for somebody who writes into it.
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
             written = os.fstat(file.fileno()).st_mtime_ns
             content = json.loads(file.read(_MOST))
     except (OSError, ValueError, RecursionError):
