@@ -14,8 +14,8 @@ from otel_rl.store.reader.errors import UnusableInput
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-    from otel_rl.store.reader.locate import RunSource
     from otel_rl.store.reader.log_tail import LogTail
     from otel_rl.store.reader.records import Log
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     _say([*notes, *source.remarks, *_unread(tail)])
     if arguments.follow:
-        for logs in _appended(tail, source):
+        for logs in _appended(tail, source.path):
             _print(logs, with_stack=arguments.stack)
         _say([f"{source.path} is gone"])
     return 0
@@ -91,17 +91,9 @@ def _unread(tail: LogTail) -> list[str]:
     return [unreadable] if unreadable else []
 
 
-def _appended(tail: LogTail, source: RunSource) -> Iterator[list[Log]]:
-    """Yield what is written, until the run is gone; a process that begins later is found."""
-    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
-
-    while source.path.is_dir():
-        # To find the runs in a collector's files means to read them.
-        if source.processes:
-            try:
-                tail.update(find_run(source.path, source.run_id))
-            except (UnusableInput, OSError):
-                return
+def _appended(tail: LogTail, folder: Path) -> Iterator[list[Log]]:
+    """Yield what is written, until the run's folder is gone; a process that begins later is found."""
+    while folder.is_dir():
         yield tail.appended()
         time.sleep(_INTERVAL)
 

@@ -39,6 +39,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
         running = recorded_runs.begin(folder, run, "waiting")
         recorded_runs.wait_until_stepped(running)
         running.send_signal(how)
+        running.wait()  # before its input is closed, at which it would end
         running.communicate()
     return folder
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader.lines import parse, raw_lines, size
-from otel_rl.store.reader.locate import written_together
+from otel_rl.store.reader.locate import look_again, written_together
 from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.processes import ProcessRegistry
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log
@@ -84,17 +84,13 @@ class LogTail:
         self._wanted = wanted
         self._registry = ProcessRegistry()
         self.problems = Unreadable()
-        self._files = self._wanted_files(source)
+        self._files = self._wanted_files()
         #: Where in each file the next line begins that :meth:`appended` returns.
         self._ends = {file.path: end_of_lines(file.path) for file in self._files}
         self.problems.cut_off = sum(size(path) > end for path, end in self._ends.items())
 
-    def update(self, source: RunSource) -> None:
-        """Take the files of the run as they are now; those that are new are read from their begin."""
-        self._source, self._files = source, self._wanted_files(source)
-
-    def _wanted_files(self, source: RunSource) -> list[SignalFile]:
-        return [file for file in source.files if file.signal == "logs" and self._is_of_rank(file.process)]
+    def _wanted_files(self) -> list[SignalFile]:
+        return [file for file in self._source.files if file.signal == "logs" and self._is_of_rank(file.process)]
 
     def _is_of_rank(self, process: Process | None) -> bool:
         return self._wanted.rank is None or process is None or process.rank in (self._wanted.rank, None)
@@ -109,7 +105,12 @@ class LogTail:
         return merge(*(self._from_begin(files) for files in self._streams()), key=_TIME)
 
     def appended(self) -> list[Log]:
-        """Return what has been appended since the last call, or since this was made, in the order of their times."""
+        """Return what has been appended since the last call, or since this was made, in the order of their times.
+
+        Files that are new are read from their begin.
+        """
+        look_again(self._source)
+        self._files = self._wanted_files()
         return sorted(chain.from_iterable(map(self._new_in, self._files)), key=_TIME)
 
     def _streams(self) -> Iterator[list[SignalFile]]:
