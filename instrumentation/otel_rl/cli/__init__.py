@@ -7,6 +7,7 @@ command can need an extra that is not installed.
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
     trajectories: ``otel-rl trajectories``.
+    export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
     "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
+    "export": "one run as a trace for Perfetto, or as tables for pandas and spreadsheets",
     "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
     "replay": "send the files of a run to a collector or another OTLP destination, now or again after an outage",
     "doctor": "what is instrumented, what is not and why, where telemetry goes, whether that works",

@@ -33,9 +33,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.export import arrows, findings, progress, torch_traces, trace_file
+from otel_rl.export import arrows, findings, progress, table_rows, tables, torch_traces, trace_file
 from otel_rl.export.output_file import replacing, room_beside
 from otel_rl.export.spill import Spill
+from otel_rl.export.table_rows import TableRows
 from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
 from otel_rl.report.core import human, sentences
 from otel_rl.store.reader import Reader, UnusableInput, find_run
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Record, RunSource
 
 TRACE_NAME = "perfetto.json.gz"
+_FOLDER_NAME = "csv"
 _READ_AS_TELEMETRY = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 
 
@@ -105,8 +107,50 @@ def export_trace(
         with replacing(target) as stream, progress.bar("writing", left, " spans") as advance:
             trace_file.write(stream, timeline, source.run_id, reader.processes, found, profiles, advance)
     notes = [*notes_of(source, reader), *timeline.left_out.notes(), *([missing] if missing else [])]
-    notes += [f"{profile.path} is cut off: what is before that is in the trace" for profile in profiles if profile.is_cut]
+    notes += [
+        f"{profile.path} is cut off: what is before that is in the trace" for profile in profiles if profile.is_cut
+    ]
     return Export(target, notes)
+
+
+def export_tables(path: Path, output: Path | None, selection: Selection, run: str | None = None) -> Export:
+    """Write the run below ``path`` as tables into the folder ``output`` (default: ``csv`` in the run's folder).
+
+    Where ``output`` has the name of one table, that one is written, there.
+
+    Raises:
+        UnusableInput: nothing to read there, or a table cannot be written; the message is for the user.
+    """
+    source = find_run(path, run)
+    target, files = _files(output if output is not None else source.path / _FOLDER_NAME)
+    with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
+        rows = TableRows(spill, selection)
+        reader = SpillingReader(source, rows.add)
+        with progress.bar("reading", source.size, "B") as advance:
+            findings.read(reader, advance, wanted=False)
+        rows.close()
+        spill.flush()
+        tables.check_steps(rows)
+        for name, file in files.items():
+            file.parent.mkdir(exist_ok=True)
+            with replacing(file) as stream, progress.bar(f"writing {name}", rows.spans, " rows") as advance:
+                for line in tables.TABLES[name](rows):
+                    stream.write(line)
+                    advance(1)
+    return Export(target, [*notes_of(source, reader), *rows.notes()])
+
+
+def _files(output: Path) -> tuple[Path, dict[str, Path]]:
+    """Return the path to print, and each table's file."""
+    if output.suffix == ".csv" and not output.is_dir():
+        if output.name not in tables.TABLES:
+            raise UnusableInput(f"{output}: name a folder for all tables, or one of {', '.join(tables.TABLES)}")
+        target, files = output, {output.name: output}
+    else:
+        target, files = output, {name: output / name for name in tables.TABLES}
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    return target, files
 
 
 def target_of(output: Path | None, name: str, source: RunSource) -> Path:
@@ -121,7 +165,9 @@ def target_of(output: Path | None, name: str, source: RunSource) -> Path:
     if not target.parent.is_dir():
         raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
     if _READ_AS_TELEMETRY.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
-        raise UnusableInput(f"cannot write {target}: by its name it would be read as telemetry of the run; choose another")
+        raise UnusableInput(
+            f"cannot write {target}: by its name it would be read as telemetry of the run; choose another"
+        )
     return target
 
 

@@ -23,9 +23,7 @@ def bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     except ModuleNotFoundError:
         yield _nothing
         return
-    with tqdm(
-        total=total, desc=what, delay=_SECONDS_BEFORE_PROGRESS, unit=unit, unit_scale=True, leave=False
-    ) as shown:
+    with tqdm(total=total, desc=what, delay=_SECONDS_BEFORE_PROGRESS, unit=unit, unit_scale=True, leave=False) as shown:
         yield shown.update
 
 

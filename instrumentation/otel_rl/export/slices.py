@@ -148,5 +148,7 @@ def _first_tids(timeline: TimelineRows) -> dict[int, int]:
     for number, (process, track) in enumerate(timeline.tracks):
         of_process[process].append((track, number))
     return {
-        number: place * _NUMBERS + 1 for tracks in of_process.values() for place, (_, number) in enumerate(sorted(tracks))
+        number: place * _NUMBERS + 1
+        for tracks in of_process.values()
+        for place, (_, number) in enumerate(sorted(tracks))
     }

@@ -59,7 +59,10 @@ class LeftOut:
             (self.spans_without_time, "spans without a time"),
             (self.values_without_time, "values without a time"),
             (self.values_not_finite, "values that are NaN or infinite, which JSON does not have"),
-            (self.arrows_against_time, "arrows that would lead back in time: a wait before its step, or clocks of machines that differ"),
+            (
+                self.arrows_against_time,
+                "arrows that would lead back in time: a wait before its step, or clocks of machines that differ",
+            ),
             (self.arrows_to_no_phase, "arrows from rollouts to their steps, of which no phase began after them"),
             (
                 self.arrows_to_asynchronous,
@@ -134,7 +137,7 @@ class TimelineRows:
             hash((span.trace_id, span.span_id)),
             parent,
             hash(span.trace_id),
-            _int64(span.attributes.get(names.RL_LOOP_ITERATION)),
+            int64(span.attributes.get(names.RL_LOOP_ITERATION)),
             kind,
         )
         self.spill.add("span", row)
@@ -178,7 +181,8 @@ class TimelineRows:
             self.spill.add("counter", (process, time, encoded(name[:_TEXT]), float(value)))
 
 
-def _int64(value: Any) -> int | None:
+def int64(value: Any) -> int | None:
+    """Return an integer that 64 bits hold; None for anything else."""
     number = int_or_none(value)
     return number if number is not None and abs(number) < _LATEST else None
 

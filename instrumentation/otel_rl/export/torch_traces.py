@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from otel_rl.export.json_stream import Cut, ObjectsOf
 from otel_rl.export.safe_json import encoded, microseconds
@@ -155,7 +155,7 @@ def find(run: Path, given: list[Path]) -> list[TorchTrace]:
     return [TorchTrace(path) for path in found]
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: Any) -> TypeGuard[int | Decimal]:
     return isinstance(value, (int, Decimal)) and not isinstance(value, bool) and abs(value) < 2**60
 
 

@@ -41,7 +41,7 @@ class _Files(SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"{}")
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, *arguments: Any) -> None:
         """Keep the output of the tests to what failed."""
 
 

@@ -54,8 +54,8 @@ class Span:
 class Point:
     """One data point of a metric.
 
-    ``kind`` is ``gauge``, ``sum`` or ``histogram``; a ``monotonic`` sum only rises; ``value`` is the number of a gauge or sum and the sum of a
-    histogram; ``bounds`` and ``counts`` are the histogram's explicit buckets.
+    ``kind`` is ``gauge``, ``sum`` or ``histogram``; a ``monotonic`` sum only rises; ``value`` is the number of a gauge
+    or sum and the sum of a histogram; ``bounds`` and ``counts`` are the histogram's explicit buckets.
     """
 
     process: Process
