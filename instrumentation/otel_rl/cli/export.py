@@ -59,8 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=Path,
         default=[],
-        help="a trace of torch.profiler, or a folder of them, to show beside the run; *.pt.trace.json in the run's folder"
-        " are shown anyway",
+        help="a trace of torch.profiler, or a folder of them, to show beside the run; *.pt.trace.json in the folder of"
+        " the run are shown anyway",
     )
     parser.add_argument(
         "--no-findings", action="store_true", help="leave the findings of the report out: takes less time"

@@ -1,4 +1,4 @@
-"""Arrows between spans of different tracks: from a parent to its child, and from a rollout over its rewards to its step."""
+"""Arrows between spans: from a parent to its child on another track, from a rollout over its rewards to its step."""
 
 from __future__ import annotations
 
