@@ -28,6 +28,7 @@ _RANK = re.compile(r'"rank"\s*:\s*(\d{1,9})')
 #: Numbers that each trace has for its processes, threads with names instead of numbers, and flows.
 _THREADS, _FLOWS = 1_000_000, 2**44
 _LARGEST = 2**31
+_NO_NAME = "others"
 
 
 @dataclass(slots=True)
@@ -98,7 +99,7 @@ class TorchTrace:
             self._processes[str(process)] = first_process + len(self._processes)
             pid = self._processes[str(process)]
             yield metadata("process_sort_index", pid, {"sort_index": pid})
-            yield metadata("process_name", pid, {"name": f"{self._whose()}: {process}"})
+            yield metadata("process_name", pid, {"name": f"{self._whose()}: {str(process) or _NO_NAME}"})
         pid = self._processes[str(process)]
         if event.get("ph") == "M":
             if event.get("name") == "process_sort_index":
@@ -108,7 +109,7 @@ class TorchTrace:
                 arguments["name"] = f"{self._whose()}: {arguments.get('name')} {process}"
         tid, is_new = self._thread(process, thread)
         if is_new:
-            yield metadata("thread_name", pid, {"name": str(thread)}, tid)
+            yield metadata("thread_name", pid, {"name": str(thread) or _NO_NAME}, tid)
         if isinstance(event.get("id"), int):
             event["id"] += number * _FLOWS
         time, duration = event.pop("ts", None), event.pop("dur", None)
