@@ -29,20 +29,21 @@ SELECT min(parent.id) AS source, child.id AS target
 FROM span child JOIN span parent ON parent.own = child.parent
 WHERE parent.track <> child.track GROUP BY child.id
 """
+#: The end of an arrow comes after its begin, by 1 ns at least: readers take events of one time in any order.
 _OF_EDGES = """
+CREATE TABLE leading AS
+SELECT source.id AS source, source.start AS begin, target.id AS target, target.kind AS name,
+    max(target.start, source.start + 1) AS time,
+    target.start > source.start OR target.stop > source.start + 1 AS is_forward
+FROM edge JOIN span source ON source.id = edge.source JOIN span target ON target.id = edge.target;
+"""
+_ARROWS = """
 INSERT INTO arrow
-SELECT source.id, 's', target.id, source.start, target.kind
-FROM edge JOIN span source ON source.id = edge.source JOIN span target ON target.id = edge.target
-WHERE target.stop >= source.start
+SELECT source, 's', target, begin, name FROM leading WHERE is_forward
 UNION ALL
-SELECT target.id, 'f', target.id, max(target.start, source.start), target.kind
-FROM edge JOIN span source ON source.id = edge.source JOIN span target ON target.id = edge.target
-WHERE target.stop >= source.start
+SELECT target, 'f', target, time, name FROM leading WHERE is_forward
 """
-_AGAINST_TIME = """
-SELECT count(*) FROM edge JOIN span source ON source.id = edge.source JOIN span target ON target.id = edge.target
-WHERE target.stop < source.start
-"""
+_AGAINST_TIME = "SELECT count(*) FROM leading WHERE NOT is_forward"
 
 #: A rollout leads to the first phase of its step that begins after it, else to a step that begins later than it does.
 #: Perfetto turns an arrow round that leads to a slice which began before.
@@ -62,7 +63,7 @@ SELECT rollout, 's', rollout + {FURTHER}, start, 'rollout' FROM taken WHERE targ
 UNION ALL
 SELECT reward.id, 't', taken.rollout + {FURTHER}, reward.start, 'rollout'
 FROM taken JOIN span target ON target.id = taken.target JOIN span reward ON reward.trace = taken.trace
-WHERE reward.kind = 'reward' AND reward.start BETWEEN taken.start AND target.start AND reward.id <> target.id
+WHERE reward.kind = 'reward' AND reward.start >= taken.start AND reward.start < target.start
 UNION ALL
 SELECT target.id, 'f', taken.rollout + {FURTHER}, target.start, 'rollout'
 FROM taken JOIN span target ON target.id = taken.target
@@ -79,6 +80,7 @@ def prepare(spill: Spill, left_out: LeftOut) -> None:
     spill.run("UPDATE span SET track = fallback WHERE track IS NULL")
     spill.run(_EDGES)
     spill.run(_OF_EDGES)
+    spill.run(_ARROWS)
     left_out.arrows_against_time += int(spill.row(_AGAINST_TIME)[0])
     spill.run("CREATE INDEX reward_by_trace ON span (trace) WHERE kind = 'reward'")
     spill.run("CREATE INDEX phase_by_parent ON span (parent) WHERE kind IN ('phase', 'reward')")

@@ -27,7 +27,7 @@ SCHEMA = {
     "body": "span INTEGER PRIMARY KEY, text BLOB",
     "link": "span INT, target INT",
     "event": "span INT, time INT, text BLOB",
-    "counter": "process INT, time INT, name BLOB, value REAL",
+    "counter": "process INT, time INT, step INT, name BLOB, value REAL",
     "mark": "process INT, time INT, text BLOB",
     "arrow": "span INT, phase TEXT, flow INT, time INT, name TEXT",
 }
@@ -114,8 +114,9 @@ class TimelineRows:
             raise UnusableInput(f"the run has no step from {steps[0]} to {steps[1]}; {known}")
         self.spill.run("DELETE FROM span WHERE step NOT BETWEEN ? AND ?", steps)
         self.spill.run("DELETE FROM span WHERE step IS NULL AND (stop < ? OR start > ?)", (begin, end))
-        for table in ("counter", "mark"):
-            self.spill.run(f"DELETE FROM {table} WHERE time NOT BETWEEN ? AND ?", (begin, end))  # noqa: S608 - ours
+        self.spill.run("DELETE FROM counter WHERE step NOT BETWEEN ? AND ?", steps)
+        self.spill.run("DELETE FROM counter WHERE step IS NULL AND time NOT BETWEEN ? AND ?", (begin, end))
+        self.spill.run("DELETE FROM mark WHERE time NOT BETWEEN ? AND ?", (begin, end))
         return int(self.spill.row("SELECT count(*) FROM span")[0])
 
     def _add_span(self, span: Span, process: int) -> None:
@@ -161,24 +162,25 @@ class TimelineRows:
 
     def _add_point(self, point: Point, process: int) -> None:
         if point.kind == "gauge" or (point.kind == "sum" and point.cumulative and not point.monotonic):
-            self._value(process, point.time, _labelled(point), point.value)
+            self._value(process, point.time, None, _labelled(point), point.value)
 
     def _add_log(self, log: Log, process: int) -> None:
         if log.event == events.RL_STEP.name and isinstance(log.body, dict):
+            step = int64(log.attributes.get(names.RL_LOOP_ITERATION))
             for key, value in log.body.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    self._value(process, log.time, key, value)
+                    self._value(process, log.time, step, key, value)
         elif log.severity >= ERROR_SEVERITY and is_moment(log.time):
             text = _named(log.event or "error", "log", {"body": log.body, **log.attributes})
             self.spill.add("mark", (process, log.time, text))
 
-    def _value(self, process: int, time: int, name: str, value: float) -> None:
+    def _value(self, process: int, time: int, step: int | None, name: str, value: float) -> None:
         if not is_moment(time):
             self.left_out.values_without_time += 1
         elif not math.isfinite(value):
             self.left_out.values_not_finite += 1
         else:
-            self.spill.add("counter", (process, time, encoded(name[:_TEXT]), float(value)))
+            self.spill.add("counter", (process, time, step, encoded(name[:_TEXT]), float(value)))
 
 
 def int64(value: Any) -> int | None:
