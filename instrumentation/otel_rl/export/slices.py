@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.export.arrows import FURTHER
 from otel_rl.export.lanes import THREADS, Lanes
-from otel_rl.export.safe_json import microseconds
 from otel_rl.export.trace_events import TraceEvents, metadata
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class Slices:
         for name in track.names(lane):
             self.events.put(name)
         where = track.place(lane)
-        times = self.events.at(row.start), microseconds(row.stop - row.start).encode()
+        times = self.events.at(row.start), self.events.between(row.start, row.stop)
         self.events.put(b'{"ph":"X",%b,"ts":%b,"dur":%b,%b}' % (where, *times, row.text))
         if row.has_arrows:
             for phase, flow, time, name in self._arrows(row):

@@ -52,6 +52,8 @@ class LeftOut:
     arrows_against_time: int = 0
     arrows_to_no_phase: int = 0
     arrows_to_asynchronous: int = 0
+    #: What else the user should know, in words.
+    more: list[str] = field(default_factory=list)
 
     def notes(self) -> list[str]:
         """Return a line for each."""
@@ -69,7 +71,7 @@ class LeftOut:
                 "arrows from or to spans that more than 32 others of their track overlap; the spans are there",
             ),
         )
-        return [f"left out: {number} {reason}" for number, reason in reasons if number]
+        return [*self.more, *(f"left out: {number} {reason}" for number, reason in reasons if number)]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING
 from otel_rl.core import __version__
 from otel_rl.export.safe_json import encoded
 from otel_rl.export.slices import Slices
-from otel_rl.export.trace_events import TraceEvents, metadata
+from otel_rl.export.trace_events import TraceEvents, grain_of, metadata
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ SELECT min(time) FROM (
 _LAST = _FIRST.replace("min", "max").replace("max(start)", "max(stop)")
 _STEP = "SELECT min(start) FROM span WHERE step = ?"
 _PIDS_OF_A_TRACE = 10_000
+_DAY = 86_400_000_000_000
 
 
 def write(
@@ -37,9 +38,15 @@ def write(
     advance: Callable[[int], object],
 ) -> None:
     """Write the trace; ``order`` is that of the processes, ``advance`` takes how many more spans are written."""
-    first = timeline.spill.row(_FIRST)[0]
-    moments = [first, *(trace.first for trace in torch)]
-    events = TraceEvents(stream, min((moment for moment in moments if moment is not None), default=0))
+    moments = [timeline.spill.row(_FIRST)[0], timeline.spill.row(_LAST)[0], *(trace.first for trace in torch)]
+    known = [moment for moment in moments if moment is not None] or [0]
+    events = TraceEvents(stream, min(known), grain_of(max(known) - min(known)))
+    if events.grain > 1:
+        days = (max(known) - min(known)) // _DAY
+        timeline.left_out.more.append(
+            f"the records lie up to {days} days apart (a clock that is wrong?): times are rounded to"
+            f" {events.grain // 1000} µs, so that Perfetto can compute with them"
+        )
     events.begin(
         {
             "otel-rl": __version__,

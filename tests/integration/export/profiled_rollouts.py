@@ -1,6 +1,6 @@
 """Two steps of a loop of its own, on each rank: rollouts beside each other with calls and tools, and a profiled update.
 
-    torchrun --nproc-per-node=2 profiled_rollouts.py FOLDER      (for the traces of the profiler)
+torchrun --nproc-per-node=2 profiled_rollouts.py FOLDER      (for the traces of the profiler)
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ def value(given: Any) -> dict[str, Any]:
     if isinstance(given, int):
         return {"intValue": str(given)}
     if isinstance(given, float):
-        return {"doubleValue": given if given == given and abs(given) != float("inf") else str(given)}
+        return {"doubleValue": given if math.isfinite(given) else str(given)}
     if isinstance(given, dict):
         return {"kvlistValue": {"values": [{"key": key, "value": value(item)} for key, item in given.items()]}}
     if isinstance(given, list):

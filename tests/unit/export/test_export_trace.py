@@ -112,6 +112,25 @@ def test_nanoseconds_survive(tmp_path: Path) -> None:
     assert (late["ts"], late["dur"]) == (30 * 86_400e6 + 0.001, 0.003)
 
 
+@pytest.mark.parametrize(("days", "grain"), [(103, 1), (105, 1000), (834, 2000), (20_000, 64_000)])
+def test_a_clock_that_is_wrong_by_years_leaves_times_that_perfetto_computes_exactly(
+    tmp_path: Path, days: int, grain: int
+) -> None:
+    lines, late = Lines(tmp_path / "run"), days * 86_400_000.0
+    lines.span("wrong", 0, 1, "w")
+    lines.span("child", late + 0.000700, late + 5.000123, "c", "p", "t2")
+    lines.span("parent", late + 0.000123, late + 5.000123, "p", "", "t2")
+    events, notes = _export(lines.write())
+    times = {one["name"]: (one["ts"], one["dur"]) for one in _slices(events)}
+    # As Perfetto computes them, and as they should be.
+    for start, length in times.values():
+        assert int(start * 1000) == round(start * 1000)
+        assert round(start * 1000) % grain == 0
+        assert int(start * 1000) + int(length * 1000) == round(start * 1000) + round(length * 1000)
+    assert sum(times["child"]) == sum(times["parent"])
+    assert any("days apart" in note for note in notes) == (grain > 1)
+
+
 def test_engine_tool_rollouts_and_steps_have_tracks_of_their_own(rollout_run: Path) -> None:
     events, _ = _export(rollout_run)
     tracks = _tracks(events)
