@@ -83,9 +83,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> Export:
     from otel_rl.export import export_tables, export_trace  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.export.selection import Selection, ranks_of, steps_of  # noqa: PLC0415 - as above
+    from otel_rl.export.excerpt import RunExcerpt, ranks_of, steps_of  # noqa: PLC0415 - as above
 
-    selection = Selection(
+    excerpt = RunExcerpt(
         steps_of(arguments.step) if arguments.step is not None else None,
         ranks_of(arguments.rank) if arguments.rank else None,
     )
@@ -96,9 +96,9 @@ def _export(arguments: argparse.Namespace) -> Export:
         arguments.directory, output = [output], None
     directory = run_directory.choose_run_directory(arguments)
     if arguments.perfetto is None:
-        return export_tables(directory, output, selection, arguments.run)
+        return export_tables(directory, output, excerpt, arguments.run)
     traces = [path.expanduser() for path in arguments.torch_trace]
-    return export_trace(directory, output, selection, arguments.run, traces, with_findings=not arguments.no_findings)
+    return export_trace(directory, output, excerpt, arguments.run, traces, with_findings=not arguments.no_findings)
 
 
 def _is_run(path: Path) -> bool:

@@ -1,6 +1,6 @@
 """One run for other programs: ``otel-rl export``.
 
-    done = export_trace(Path("./otel-rl"), None, Selection())
+    done = export_trace(Path("./otel-rl"), None, RunExcerpt())
     print(done.output)
 
 Every record is read once and spilled to a file beside the output, where it is sorted and joined; the output is written
@@ -21,7 +21,7 @@ Modules, each importing only those below it:
     table_rows: the rows of these.
     csv_cells: a row of CSV that is safe to open in a spreadsheet.
     spill: rows on disk.
-    selection: which steps and ranks.
+    excerpt: which steps and ranks.
     output_file: a file that appears whole or not at all.
     progress: the bar on a terminal.
     safe_json: JSON that every reader takes.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from otel_rl.export.selection import Selection
+    from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.store.reader import Record, RunSource
 
 TRACE_NAME = "perfetto.json.gz"
@@ -78,7 +78,7 @@ class SpillingReader(Reader):
 def export_trace(
     path: Path,
     output: Path | None,
-    selection: Selection,
+    excerpt: RunExcerpt,
     run: str | None = None,
     torch: list[Path] | None = None,
     *,
@@ -97,12 +97,12 @@ def export_trace(
     for profile in profiles:
         profile.look()
     with room_beside(target), Spill(target.parent, SCHEMA) as spill:
-        timeline = TimelineRows(spill, selection)
+        timeline = TimelineRows(spill, excerpt)
         reader = SpillingReader(source, timeline.add)
         with progress.bar("reading", source.size, "B") as advance:
             found, missing = findings.read(reader, advance, wanted=with_findings)
         spill.flush()
-        left = timeline.keep_steps(selection.steps) if selection.steps is not None else timeline.spans
+        left = timeline.keep_steps(excerpt.steps) if excerpt.steps is not None else timeline.spans
         arrows.prepare(spill, timeline.left_out)
         with replacing(target) as stream, progress.bar("writing", left, " spans") as advance:
             trace_file.write(stream, timeline, source.run_id, reader.processes, found, profiles, advance)
@@ -113,7 +113,7 @@ def export_trace(
     return Export(target, notes)
 
 
-def export_tables(path: Path, output: Path | None, selection: Selection, run: str | None = None) -> Export:
+def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str | None = None) -> Export:
     """Write the run below ``path`` as tables into the folder ``output`` (default: ``csv`` in the run's folder).
 
     Where ``output`` has the name of one table, that one is written, there.
@@ -124,7 +124,7 @@ def export_tables(path: Path, output: Path | None, selection: Selection, run: st
     source = find_run(path, run)
     target, files = _files(output if output is not None else source.path / _FOLDER_NAME)
     with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
-        rows = TableRows(spill, selection)
+        rows = TableRows(spill, excerpt)
         reader = SpillingReader(source, rows.add)
         with progress.bar("reading", source.size, "B") as advance:
             findings.read(reader, advance, wanted=False)

@@ -17,7 +17,7 @@ from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.store.reader import Log, Span
 
 if TYPE_CHECKING:
-    from otel_rl.export.selection import Selection
+    from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.export.spill import Spill
     from otel_rl.report.core.trajectory_rows import Row
     from otel_rl.store.reader import Record
@@ -49,7 +49,7 @@ class TableRows:
     """Turns records into rows."""
 
     spill: Spill
-    selection: Selection
+    excerpt: RunExcerpt
     spans: int = 0
     without_time: int = 0
     #: Columns of trajectories in the order in which they came.
@@ -59,7 +59,7 @@ class TableRows:
 
     def add(self, record: Record) -> None:
         """Take in a record."""
-        if not self.selection.has(record.process):
+        if not self.excerpt.has(record.process):
             return
         if isinstance(record, Span):
             self._add_span(record)

@@ -29,7 +29,7 @@ def check_steps(tables: TableRows) -> None:
     Raises:
         UnusableInput: it is not.
     """
-    wanted = tables.selection.steps
+    wanted = tables.excerpt.steps
     spill = tables.spill
     if wanted is None or spill.row("SELECT count(*) FROM span WHERE step BETWEEN ? AND ?", wanted)[0]:
         return
@@ -60,7 +60,7 @@ def steps(tables: TableRows) -> Iterator[bytes]:
     spill.run("CREATE INDEX phase_by_step ON phase (process, step)")
     spill.run("CREATE INDEX step_by_process ON step (process, kind)")
     yield csv_cells.line((*table_rows.STEP_COLUMNS, *(f"{phase}_seconds" for phase in table_rows.PHASES)))
-    for step, rank, attempt, loop, start, stop, process in spill.rows(_OF_STEPS, tables.selection.steps or _ALL):
+    for step, rank, attempt, loop, start, stop, process in spill.rows(_OF_STEPS, tables.excerpt.steps or _ALL):
         spent = dict(spill.rows(_OF_PHASES, (process, step)))
         own = (step, rank, attempt, loop, csv_cells.moment(start), csv_cells.moment(stop), (stop - start) / 1e9)
         yield csv_cells.line((*own, *(spent.get(phase) for phase in table_rows.PHASES)))
@@ -70,9 +70,9 @@ def trajectories(tables: TableRows) -> Iterator[bytes]:
     """Yield the rows of ``otel-rl trajectories``, with a column for each key."""
     columns = list(tables.columns)
     yield csv_cells.line(columns)
-    where = "WHERE step BETWEEN ? AND ?" if tables.selection.steps else "WHERE ? < ?"
+    where = "WHERE step BETWEEN ? AND ?" if tables.excerpt.steps else "WHERE ? < ?"
     query = f"SELECT text FROM trajectory {where} ORDER BY rowid"  # noqa: S608 - ours
-    for (text,) in tables.spill.rows(query, tables.selection.steps or _ALL):
+    for (text,) in tables.spill.rows(query, tables.excerpt.steps or _ALL):
         cells: dict[str, Any] = json.loads(text)
         yield csv_cells.line([cells.get(column) for column in columns])
 
@@ -88,9 +88,9 @@ TABLES: dict[str, Callable[[TableRows], Iterator[bytes]]] = {
 
 def _where(tables: TableRows, time: str) -> str:
     """Return the condition for the wanted steps: their own rows, and those of no step while they ran."""
-    if tables.selection.steps is None:
+    if tables.excerpt.steps is None:
         return ""
-    first, last = tables.selection.steps
+    first, last = tables.excerpt.steps
     begin, end = tables.spill.row("SELECT min(start), max(stop) FROM span WHERE step BETWEEN ? AND ?", (first, last))
     return (
         f"WHERE step BETWEEN {first:d} AND {last:d}"

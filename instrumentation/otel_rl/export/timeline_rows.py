@@ -16,7 +16,7 @@ from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
 
 if TYPE_CHECKING:
-    from otel_rl.export.selection import Selection
+    from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.export.spill import Spill
     from otel_rl.store.reader import Record
 
@@ -79,7 +79,7 @@ class TimelineRows:
     """Turns records into rows; processes and tracks have a number each, in the order in which they came."""
 
     spill: Spill
-    selection: Selection
+    excerpt: RunExcerpt
     left_out: LeftOut = field(default_factory=LeftOut)
     processes: list[Process] = field(default_factory=list)
     tracks: list[tuple[int, Track]] = field(default_factory=list)
@@ -90,7 +90,7 @@ class TimelineRows:
 
     def add(self, record: Record) -> None:
         """Take in a record."""
-        if not self.selection.has(record.process):
+        if not self.excerpt.has(record.process):
             return
         process = self._process_numbers.get(record.process)
         if process is None:

@@ -28,6 +28,8 @@ _RANK = re.compile(r'"rank"\s*:\s*(\d{1,9})')
 #: Numbers that each trace has for its processes, threads with names instead of numbers, and flows.
 _THREADS, _FLOWS = 1_000_000, 2**44
 _LARGEST = 2**31
+#: Of a time, in µs.
+_LATEST = 2**60
 _NO_NAME = "others"
 
 
@@ -110,8 +112,9 @@ class TorchTrace:
         tid, is_new = self._thread(process, thread)
         if is_new:
             yield metadata("thread_name", pid, {"name": str(thread) or _NO_NAME}, tid)
-        if isinstance(event.get("id"), int):
-            event["id"] += number * _FLOWS
+        identity = event.get("id")
+        if isinstance(identity, int):
+            event["id"] = identity + number * _FLOWS
         time, duration = event.pop("ts", None), event.pop("dur", None)
         place = [f'"pid":{pid},"tid":{tid}']
         if _is_time(time):
@@ -157,7 +160,7 @@ def find(run: Path, given: list[Path]) -> list[TorchTrace]:
 
 
 def _is_time(value: Any) -> TypeGuard[int | Decimal]:
-    return isinstance(value, (int, Decimal)) and not isinstance(value, bool) and abs(value) < 2**60
+    return isinstance(value, (int, Decimal)) and not isinstance(value, bool) and -_LATEST < value < _LATEST
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from unit.report.synthetic_run import GrpoRun
 from unit.report.test_report_page import EVIL, evil_run
 
 from otel_rl.export import export_trace
-from otel_rl.export.selection import Selection
+from otel_rl.export.excerpt import RunExcerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def perfetto(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Perfetto]:
     trace = recorded / "trace.json"
-    export_trace(recorded / "otel-rl", trace, Selection(), torch=[recorded / "profiles"])
+    export_trace(recorded / "otel-rl", trace, RunExcerpt(), torch=[recorded / "profiles"])
     with Perfetto(trace, tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 
@@ -156,7 +156,7 @@ def test_no_span_has_lost_its_nanoseconds(recorded: Path, perfetto: Perfetto) ->
 
 def test_compressed_and_hostile_runs_open_too(tmp_path: Path, evil_run: Path) -> None:
     trace = tmp_path / "evil.json.gz"
-    export_trace(evil_run, trace, Selection())
+    export_trace(evil_run, trace, RunExcerpt())
     with Perfetto(trace, tmp_path) as opened:
         assert opened.query(COMPLAINTS) == []
         assert _number(opened, f"slice WHERE NOT {NOT_A_SPAN}") == _recorded_spans(evil_run)
@@ -168,7 +168,7 @@ def test_compressed_and_hostile_runs_open_too(tmp_path: Path, evil_run: Path) ->
 def test_a_run_of_training_nests_its_phases(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=6).write()
     trace = tmp_path / "t.json"
-    export_trace(run, trace, Selection())
+    export_trace(run, trace, RunExcerpt())
     with Perfetto(trace, tmp_path) as opened:
         rows = opened.query("SELECT name, max(depth) AS depth FROM slice WHERE category = 'phase' GROUP BY name")
         depth = {row["name"]: row["depth"] for row in rows}

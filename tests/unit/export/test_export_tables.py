@@ -14,13 +14,13 @@ from unit.report.synthetic_run import GrpoRun
 from otel_rl.cli import main
 from otel_rl.export import export_tables
 from otel_rl.export.csv_cells import line, moment
-from otel_rl.export.selection import Selection
+from otel_rl.export.excerpt import RunExcerpt
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ALL = Selection()
+ALL = RunExcerpt()
 NAMES = {"spans.csv", "values.csv", "steps.csv", "trajectories.csv"}
 
 
@@ -29,8 +29,8 @@ def _table(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream, strict=True))
 
 
-def _tables(run: Path, selection: Selection = ALL) -> tuple[dict[str, list[dict[str, str]]], list[str]]:
-    done = export_tables(run, run.parent / "tables", selection)
+def _tables(run: Path, excerpt: RunExcerpt = ALL) -> tuple[dict[str, list[dict[str, str]]], list[str]]:
+    done = export_tables(run, run.parent / "tables", excerpt)
     assert {path.name for path in done.output.iterdir()} == NAMES
     assert not [path for path in run.parent.iterdir() if path.name.startswith(".")], "left behind"
     return {path.stem: _table(path) for path in done.output.iterdir()}, done.notes
@@ -135,12 +135,12 @@ def test_one_table_alone_is_written_where_its_name_is_given(run: Path) -> None:
 
 def test_only_the_wanted_steps_and_ranks_are_exported(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=9).write()
-    tables, _ = _tables(run, Selection((4, 5), frozenset({0})))
+    tables, _ = _tables(run, RunExcerpt((4, 5), frozenset({0})))
     assert {row["step"] for name in ("steps", "values") for row in tables[name]} == {"4", "5"}
     assert {row["step"] for row in tables["spans"]} == {"4", "5", ""}
     assert {row["rank"] for row in tables["spans"]} == {"0"}
     with pytest.raises(UnusableInput, match="no step from 40 to 50"):
-        export_tables(run, None, Selection((40, 50)))
+        export_tables(run, None, RunExcerpt((40, 50)))
 
 
 def test_a_run_without_steps_or_values_has_tables_with_nothing_but_their_heads(tmp_path: Path) -> None:

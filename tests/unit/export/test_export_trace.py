@@ -14,14 +14,14 @@ from unit.export.recorded_lines import BEGAN, Lines, at
 from unit.report.synthetic_run import GrpoRun, write_agent_run
 
 from otel_rl.export import export_trace
+from otel_rl.export.excerpt import RunExcerpt
 from otel_rl.export.lanes import THREADS
-from otel_rl.export.selection import Selection
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ALL = Selection()
+ALL = RunExcerpt()
 EVIL = "</script><img src=x onerror=alert(1)>\u2028\ud800 \"'\\ \x00 \U0001f600"
 
 
@@ -32,8 +32,8 @@ def _strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def _export(run: Path, selection: Selection = ALL, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
-    done = export_trace(run, run.parent / "out.json", selection, **more)
+def _export(run: Path, excerpt: RunExcerpt = ALL, **more: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    done = export_trace(run, run.parent / "out.json", excerpt, **more)
     content = _strict(done.output.read_text(encoding="utf-8"))
     assert {path.name for path in run.parent.iterdir() if path.name.startswith(".")} == set(), "left behind"
     return content["traceEvents"], done.notes
@@ -285,7 +285,7 @@ def test_a_run_without_a_record_is_an_empty_trace(tmp_path: Path) -> None:
 
 def test_only_the_wanted_steps_and_what_happened_meanwhile_are_exported(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=9).write()
-    events, _ = _export(run, Selection(steps=(4, 5)))
+    events, _ = _export(run, RunExcerpt(steps=(4, 5)))
     steps = {one["args"]["rl.loop.iteration"] for one in _slices(events) if "rl.loop.iteration" in one["args"]}
     assert steps == {4, 5}
     tools = [one for one in _slices(events) if one["cat"] == "tool"]
@@ -293,11 +293,11 @@ def test_only_the_wanted_steps_and_what_happened_meanwhile_are_exported(tmp_path
     values = {one["args"]["value"] for one in events if one["ph"] == "C" and one["name"] == "epoch"}
     assert values == {4 / 9, 5 / 9}
     with pytest.raises(UnusableInput, match="no step from 40 to 50; it has steps 1 to 9"):
-        _export(run, Selection(steps=(40, 50)))
+        _export(run, RunExcerpt(steps=(40, 50)))
 
 
 def test_only_the_wanted_ranks_are_exported(tmp_path: Path) -> None:
-    events, _ = _export(GrpoRun(tmp_path / "data", steps=3).write(), Selection(ranks=frozenset({1})))
+    events, _ = _export(GrpoRun(tmp_path / "data", steps=3).write(), RunExcerpt(ranks=frozenset({1})))
     names = {one["args"]["name"] for one in events if one["name"] == "process_name"}
     assert names == {"rank 1 (trainer)"}
 

@@ -17,7 +17,7 @@ _RANKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RunExcerpt:
     """Steps from the first to the last of ``steps``, of these ``ranks``; None for all of them."""
 
     steps: tuple[int, int] | None = None
