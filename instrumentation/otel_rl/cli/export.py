@@ -96,6 +96,8 @@ def _export(arguments: argparse.Namespace) -> Export:
         arguments.directory, output = [output], None
     directory = run_directory.choose_run_directory(arguments)
     if arguments.perfetto is None:
+        if arguments.torch_trace:
+            raise UnusableInput("--torch-trace belongs to --perfetto; tables have no traces of the profiler")
         return export_tables(directory, output, excerpt, arguments.run)
     traces = [path.expanduser() for path in arguments.torch_trace]
     return export_trace(directory, output, excerpt, arguments.run, traces, with_findings=not arguments.no_findings)

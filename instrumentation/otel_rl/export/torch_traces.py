@@ -112,6 +112,9 @@ class TorchTrace:
         tid, is_new = self._thread(process, thread)
         if is_new:
             yield metadata("thread_name", pid, {"name": str(thread) or _NO_NAME}, tid)
+        if event.get("s") == "g":
+            # Over all tracks there are the findings alone.
+            event["s"] = "p"
         identity = event.get("id")
         if isinstance(identity, int):
             event["id"] = identity + number * _FLOWS

@@ -85,6 +85,11 @@ def test_what_cannot_be_done_is_one_line_with_what_to_do(
     assert not (tmp_path / "t.json").exists()
 
 
+def test_tables_with_a_profiler_trace_are_refused(run: Path, capsys: Any) -> None:
+    assert main(["export", str(run), "--csv", "--torch-trace", "t.json"]) == 2
+    assert "--torch-trace belongs to --perfetto" in capsys.readouterr().err
+
+
 def test_ranks_can_be_given_as_list_and_range(run: Path, tmp_path: Path) -> None:
     assert main(["export", str(run), "--perfetto", str(tmp_path / "t.json"), "--rank", "1-3,7", "--rank", "9"]) == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import shutil
 import sys
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.export.recorded_lines import BEGAN, Lines, at
@@ -17,9 +19,6 @@ from otel_rl.export import export_trace
 from otel_rl.export.excerpt import RunExcerpt
 from otel_rl.export.lanes import THREADS
 from otel_rl.store.reader import UnusableInput
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALL = RunExcerpt()
 EVIL = "</script><img src=x onerror=alert(1)>\u2028\ud800 \"'\\ \x00 \U0001f600"
@@ -283,6 +282,26 @@ def test_a_run_without_a_record_is_an_empty_trace(tmp_path: Path) -> None:
     assert _slices(events) == []
 
 
+def test_the_output_of_a_collector_has_each_process_on_tracks_of_its_own(tmp_path: Path) -> None:
+    run = GrpoRun(tmp_path / "data", steps=3).write()
+    collected = tmp_path / "collected"
+    collected.mkdir()
+    for signal in ("traces", "logs", "metrics"):
+        files = sorted(run.glob(f"*/{signal}-*.jsonl"))
+        (collected / f"{signal}.jsonl").write_bytes(b"".join(file.read_bytes() for file in files))
+    events, _ = _export(collected)
+    names = [one["args"]["name"] for one in events if one["name"] == "process_name"]
+    assert sorted(names) == ["rank 0 (trainer)", "rank 1 (trainer)"]
+    assert len(_slices(events)) == len(_slices(_export(run)[0]))
+
+
+def test_a_run_of_an_older_version_is_exported(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(Path(__file__).parents[1] / "report" / "recorded_by_0_1_0", old)
+    events, _ = _export(old)
+    assert _slices(events)
+
+
 def test_only_the_wanted_steps_and_what_happened_meanwhile_are_exported(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=9).write()
     events, _ = _export(run, RunExcerpt(steps=(4, 5)))
@@ -373,6 +392,7 @@ def test_profiler_traces_in_the_runs_folder_and_given_ones_are_on_the_same_clock
     names = {one["args"]["name"] for one in events if one["name"] == "process_name"}
     assert {"profiler worker: python 4587", "profiler other: python 4587"} < names
     assert "stream 7" in _tracks(events).values()
+    assert {one["s"] for one in events if one["name"] == "Record Window End"} == {"p"}
     assert all(isinstance(one["pid"], int) and isinstance(one.get("tid", 0), int) for one in events)
 
 
