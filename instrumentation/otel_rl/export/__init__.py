@@ -14,12 +14,12 @@ Modules, each importing only those below it:
     trace_events: the stream of events.
     lanes: which spans of a track lie on one lane.
     arrows: which spans arrows lead from and to.
-    timeline_rows: rows of spans, values and errors.
-    tracks: the track of a span.
     findings: what the report finds.
     tables: a run as CSV.
     table_rows: the rows of these.
     csv_cells: a row of CSV that is safe to open in a spreadsheet.
+    timeline_rows: rows of spans, values and errors.
+    tracks: the track of a span.
     spill: rows on disk.
     excerpt: which steps and ranks.
     output_file: a file that appears whole or not at all.

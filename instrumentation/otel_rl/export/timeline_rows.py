@@ -153,13 +153,14 @@ class TimelineRows:
                 self.spill.add("event", (self.spans, event.time, text))
 
     def _track(self, process: int, track: Track) -> int:
+        track = Track(track.place, track.label[:_TEXT])
         number = self._track_numbers.get((process, track))
         if number is None:
             if self._tracks_of.get(process, 0) >= tracks.MOST and track != tracks.OTHERS:
                 return self._track(process, tracks.OTHERS)
             self._tracks_of[process] = self._tracks_of.get(process, 0) + 1
             number = self._track_numbers[process, track] = len(self.tracks)
-            self.tracks.append((process, Track(track.place, track.label[:_TEXT])))
+            self.tracks.append((process, track))
         return number
 
     def _add_point(self, point: Point, process: int) -> None:
