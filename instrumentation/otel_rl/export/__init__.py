@@ -127,7 +127,8 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
         rows = TableRows(spill, excerpt)
         reader = SpillingReader(source, rows.add)
         with progress.bar("reading", source.size, "B") as advance:
-            findings.read(reader, advance, wanted=False)
+            for _ in reader.records(advance):
+                pass
         rows.close()
         spill.flush()
         tables.check_steps(rows)
