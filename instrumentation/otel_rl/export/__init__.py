@@ -93,9 +93,7 @@ def export_trace(
     """
     source = find_run(path, run)
     target = target_of(output, TRACE_NAME, source)
-    profiles = torch_traces.find(source.path, torch or [])
-    for profile in profiles:
-        profile.look()
+    profiles, unread = torch_traces.find(source.path, torch or [])
     with room_beside(target), Spill(target.parent, SCHEMA) as spill:
         timeline = TimelineRows(spill, excerpt)
         reader = SpillingReader(source, timeline.add)
@@ -106,7 +104,7 @@ def export_trace(
         arrows.prepare(spill, timeline.left_out)
         with replacing(target) as stream, progress.bar("writing", left, " spans") as advance:
             trace_file.write(stream, timeline, source.run_id, reader.processes, found, profiles, advance)
-    notes = [*notes_of(source, reader), *timeline.left_out.notes(), *([missing] if missing else [])]
+    notes = [*notes_of(source, reader), *timeline.left_out.notes(), *unread, *([missing] if missing else [])]
     notes += [
         f"{profile.path} is cut off: what is before that is in the trace" for profile in profiles if profile.is_cut
     ]

@@ -63,7 +63,7 @@ class TorchTrace:
         except Cut:
             self.is_cut = True
         except OSError as error:
-            raise UnusableInput(f"{self.path}: {error.strerror or error}; leave it away from --torch-trace") from error
+            raise UnusableInput(f"{self.path}: {error.strerror or error}") from error
         if not self.events:
             raise UnusableInput(f"{self.path} holds no trace events; give a file that torch.profiler exported")
         around = objects.head + objects.tail
@@ -142,24 +142,42 @@ class TorchTrace:
         return f"profiler rank {self.rank}" if self.rank is not None else f"profiler {self.path.name.partition('.')[0]}"
 
 
-def find(run: Path, given: list[Path]) -> list[TorchTrace]:
-    """Return the traces in the folder of a run, and those at ``given``, files or folders of them.
+def find(run: Path, given: list[Path]) -> tuple[list[TorchTrace], list[str]]:
+    """Return the traces in the folder of a run, and those at ``given``, files or folders of them; and notes.
+
+    One in the run's folder that cannot be read, since it is still written for example, is left out with a note.
 
     Raises:
-        UnusableInput: one that was given is not there.
+        UnusableInput: one that was given is not there, or cannot be read.
     """
-    found: dict[Path, None] = {}
-    for place in (run, *given):
-        if place.is_file():
-            found[place.resolve()] = None
-        elif place.is_dir():
-            traces = sorted(path.resolve() for pattern in PATTERNS for path in place.rglob(pattern) if path.is_file())
-            if not traces and place in given:
-                raise UnusableInput(f"{place} holds no {PATTERNS[0]}; give the file of the profiler itself")
-            found.update(dict.fromkeys(traces))
+    wanted = dict.fromkeys(path for place in given for path in _traces_at(place))
+    traces, notes = [], []
+    for path in {**dict.fromkeys(_traces_in(run)), **wanted}:
+        trace = TorchTrace(path)
+        try:
+            trace.look()
+        except UnusableInput as error:
+            if path in wanted:
+                raise
+            notes.append(f"left out: {error}")
         else:
-            raise UnusableInput(f"{place}: no such file; give a trace of torch.profiler, or a folder of them")
-    return [TorchTrace(path) for path in found]
+            traces.append(trace)
+    return traces, notes
+
+
+def _traces_at(place: Path) -> list[Path]:
+    if place.is_file():
+        return [place.resolve()]
+    if not place.is_dir():
+        raise UnusableInput(f"{place}: no such file; give a trace of torch.profiler, or a folder of them")
+    found = _traces_in(place)
+    if not found:
+        raise UnusableInput(f"{place} holds no {PATTERNS[0]}; give the file of the profiler itself")
+    return found
+
+
+def _traces_in(folder: Path) -> list[Path]:
+    return sorted(path.resolve() for pattern in PATTERNS for path in folder.rglob(pattern) if path.is_file())
 
 
 def _is_time(value: Any) -> TypeGuard[int | Decimal]:

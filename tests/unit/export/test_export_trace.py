@@ -414,6 +414,17 @@ def test_a_profile_that_is_cut_off_is_told(tmp_path: Path) -> None:
     assert any("is cut off" in note for note in notes)
 
 
+def test_a_profile_of_the_run_that_is_still_written_is_left_out_with_a_note(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "run")
+    lines.span("rl.train", 50, 100, "a")
+    run = lines.write()
+    (run / "now.pt.trace.json").write_text('{"schemaVersion": 1')
+    (run / "now.pt.trace.json.gz").write_bytes(b"")
+    events, notes = _export(run)
+    assert len(_slices(events)) == 1
+    assert len([note for note in notes if "holds no trace events" in note]) == 2
+
+
 def test_a_profile_without_a_clock_is_refused(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=2).write()
     with pytest.raises(UnusableInput, match="has no baseTimeNanoseconds"):
