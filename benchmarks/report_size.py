@@ -117,7 +117,7 @@ class Rank:
         yield self._span("rl.rollout", (trace, root, ""), begin, {**values, "rl.rollout.reward": 1.0})
 
 
-def _write(folder: Path, steps: int) -> int:
+def write_run(folder: Path, steps: int) -> int:
     """Write a run; its number of spans."""
     number = 0
     for rank in range(RANKS):
@@ -140,14 +140,14 @@ def _write_line(stream: TextIO, resource: dict[str, Any], spans: list[Span]) -> 
     return len(spans)
 
 
-def _measure(folder: Path) -> tuple[float, float]:
-    """Peak of memory in MiB and CPU seconds of the report of a run."""
-    command = [Path(sys.executable).with_name("otel-rl"), "report", folder]
+def measure(*arguments: str | Path) -> tuple[float, float]:
+    """Peak of memory in MiB and CPU seconds of a command of otel-rl."""
+    command = [Path(sys.executable).with_name("otel-rl"), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"otel-rl report ended with {process.returncode}")
+        raise SystemExit(f"otel-rl {arguments[0]} ended with {process.returncode}")
     return used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
 
 
@@ -157,8 +157,8 @@ def main() -> int:
     peaks = []
     for steps in (STEPS // 4, STEPS):
         with tempfile.TemporaryDirectory() as folder:
-            spans = _write(Path(folder) / "run", steps)
-            peak, seconds = _measure(Path(folder) / "run")
+            spans = write_run(Path(folder) / "run", steps)
+            peak, seconds = measure("report", Path(folder) / "run")
         peaks.append(peak)
         figures[f"{steps} steps, {spans} spans: MiB"] = {"value": round(peak, 1)}
         figures[f"{steps} steps, {spans} spans: CPU seconds"] = {"value": round(seconds, 1)}

@@ -9,6 +9,7 @@ Modules:
     runs: ``otel-rl runs``.
     logs: ``otel-rl logs``.
     trajectories: ``otel-rl trajectories``.
+    export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
     collector: arguments of ``otel-rl collector``; its work is done by :mod:`otel_rl.collector`.
@@ -46,6 +47,7 @@ COMMANDS = {
     "runs": "list runs: state, last sign, step, reward, what they died of",
     "logs": "the last log records and exceptions, over all processes",
     "trajectories": "every sample of a run as a line of JSON",
+    "export": "one run as a trace for Perfetto, or as tables",
     "postmortem": "where each rank of a dead or hanging run is, and who waits",
     "replay": "send the files of a run to a collector, now or after an outage",
     "doctor": "what is instrumented, what is not and why, where it goes",

@@ -64,7 +64,12 @@ def _spans(scoped: dict[str, Any], process: Process, scope: str) -> Iterator[Rec
             message=str(status.get("message") or ""),
             dropped=sum(integer(item.get(f"dropped{what}Count")) for what in ("Attributes", "Events", "Links")),
             is_server=item.get("kind") in _KIND_SERVER,
+            links=[_ids(link) for link in items_of(item, "links")],
         )
+
+
+def _ids(link: dict[str, Any]) -> tuple[str, str]:
+    return str(link.get("traceId", "")).lower(), str(link.get("spanId", "")).lower()
 
 
 def _span_event(item: dict[str, Any]) -> SpanEvent:
@@ -78,7 +83,7 @@ def _points(scoped: dict[str, Any], process: Process, scope: str) -> Iterator[Re
             cumulative = data.get("aggregationTemporality") in _CUMULATIVE
             for item in items_of(data, "dataPoints"):
                 point = _point(item, process, scope, str(metric.get("name", "")), kind)
-                point.cumulative = cumulative
+                point.cumulative, point.monotonic = cumulative, data.get("isMonotonic") is True
                 yield point
 
 

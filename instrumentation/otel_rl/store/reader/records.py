@@ -41,6 +41,8 @@ class Span:
     dropped: int
     #: Of kind SERVER: work that another process has asked for, and may have a span of its own for.
     is_server: bool = False
+    #: Trace and span ids of spans that it names beside its parent.
+    links: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
@@ -52,8 +54,8 @@ class Span:
 class Point:
     """One data point of a metric.
 
-    ``kind`` is ``gauge``, ``sum`` or ``histogram``; ``value`` is the number of a gauge or sum and the sum of a
-    histogram; ``bounds`` and ``counts`` are the histogram's explicit buckets.
+    ``kind`` is ``gauge``, ``sum`` or ``histogram``; a ``monotonic`` sum only rises; ``value`` is the number of a gauge
+    or sum and the sum of a histogram; ``bounds`` and ``counts`` are the histogram's explicit buckets.
     """
 
     process: Process
@@ -70,6 +72,7 @@ class Point:
     maximum: float | None = None
     bounds: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
+    monotonic: bool = False
 
 
 @dataclass(slots=True)

@@ -1,0 +1,183 @@
+"""One run for other programs: ``otel-rl export``.
+
+    done = export_trace(Path("./otel-rl"), None, RunExcerpt())
+    print(done.output)
+
+Every record is read once and spilled to a file beside the output, where it is sorted and joined; the output is written
+from there. Memory does not grow with the run.
+
+Modules, each importing only those below it:
+    trace_file: a run as one trace for Perfetto.
+    torch_traces: traces of PyTorch's profiler beside it.
+    json_stream: the objects of an array in a large JSON file.
+    slices: spans on lanes, and the arrows between them.
+    trace_events: the stream of events.
+    lanes: which spans of a track lie on one lane.
+    arrows: which spans arrows lead from and to.
+    findings: what the report finds.
+    tables: a run as CSV.
+    table_rows: the rows of these.
+    csv_cells: a row of CSV that is safe to open in a spreadsheet.
+    timeline_rows: rows of spans, values and errors.
+    tracks: the track of a span.
+    spill: rows on disk.
+    excerpt: which steps and ranks.
+    output_file: a file that appears whole or not at all.
+    progress: the bar on a terminal.
+    safe_json: JSON that every reader takes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_rl.export import arrows, findings, progress, table_rows, tables, torch_traces, trace_file
+from otel_rl.export.output_file import replacing, room_beside
+from otel_rl.export.spill import Spill
+from otel_rl.export.table_rows import TableRows
+from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
+from otel_rl.report.core import human, sentences
+from otel_rl.store.reader import Reader, UnusableInput, find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from otel_rl.export.excerpt import RunExcerpt
+    from otel_rl.store.reader import Record, RunSource
+
+TRACE_NAME = "perfetto.json.gz"
+_FOLDER_NAME = "csv"
+_READ_AS_TELEMETRY = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
+
+
+@dataclass(slots=True)
+class Export:
+    """Path of what was written, and notes for the user."""
+
+    output: Path
+    notes: list[str] = field(default_factory=list)
+
+
+class SpillingReader(Reader):
+    """A reader that also gives each record to ``take``: one pass serves the findings and the export."""
+
+    def __init__(self, source: RunSource, take: Callable[[Record], object]) -> None:
+        super().__init__(source)
+        self._take = take
+
+    def records(self, advance: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
+        """Yield all records of the run."""
+        for record in super().records(advance):
+            self._take(record)
+            yield record
+
+
+def export_trace(
+    path: Path,
+    output: Path | None,
+    excerpt: RunExcerpt,
+    run: str | None = None,
+    torch: list[Path] | None = None,
+    *,
+    with_findings: bool = True,
+) -> Export:
+    """Write the run below ``path`` as a trace (default: ``perfetto.json.gz`` in the run's folder).
+
+    ``torch`` are traces of PyTorch's profiler, beside those in the run's folder.
+
+    Raises:
+        UnusableInput: nothing to read there, or the trace cannot be written; the message is for the user.
+    """
+    source = find_run(path, run)
+    target = target_of(output, TRACE_NAME, source)
+    profiles, unread = torch_traces.find(source.path, torch or [])
+    with room_beside(target), Spill(target.parent, SCHEMA) as spill:
+        timeline = TimelineRows(spill, excerpt)
+        reader = SpillingReader(source, timeline.add)
+        with progress.bar("reading", source.size, "B") as advance:
+            found, missing = findings.read(reader, advance, wanted=with_findings)
+        spill.flush()
+        left = timeline.keep_steps(excerpt.steps) if excerpt.steps is not None else timeline.spans
+        arrows.prepare(spill, timeline.left_out)
+        with replacing(target) as stream, progress.bar("writing", left, " spans") as advance:
+            trace_file.write(stream, timeline, source.run_id, reader.processes, found, profiles, advance)
+    notes = [*notes_of(source, reader), *timeline.left_out.notes(), *unread, *([missing] if missing else [])]
+    notes += [
+        f"{profile.path} is cut off: what is before that is in the trace" for profile in profiles if profile.is_cut
+    ]
+    return Export(target, notes)
+
+
+def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str | None = None) -> Export:
+    """Write the run below ``path`` as tables into the folder ``output`` (default: ``csv`` in the run's folder).
+
+    Where ``output`` has the name of one table, that one is written, there.
+
+    Raises:
+        UnusableInput: nothing to read there, or a table cannot be written; the message is for the user.
+    """
+    source = find_run(path, run)
+    target, files = _files(output if output is not None else source.path / _FOLDER_NAME)
+    with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
+        rows = TableRows(spill, excerpt)
+        reader = SpillingReader(source, rows.add)
+        with progress.bar("reading", source.size, "B") as advance:
+            for _ in reader.records(advance):
+                pass
+        rows.close()
+        spill.flush()
+        tables.check_steps(rows)
+        for name, file in files.items():
+            file.parent.mkdir(exist_ok=True)
+            with replacing(file) as stream, progress.bar(f"writing {name}", rows.spans, " rows") as advance:
+                for line in tables.TABLES[name](rows):
+                    stream.write(line)
+                    advance(1)
+    return Export(target, [*notes_of(source, reader), *rows.notes()])
+
+
+def _files(output: Path) -> tuple[Path, dict[str, Path]]:
+    """Return the path to print, and each table's file."""
+    if output.suffix == ".csv" and not output.is_dir():
+        if output.name not in tables.TABLES:
+            raise UnusableInput(f"{output}: name a folder for all tables, or one of {', '.join(tables.TABLES)}")
+        target, files = output, {output.name: output}
+    else:
+        target, files = output, {name: output / name for name in tables.TABLES}
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    return target, files
+
+
+def target_of(output: Path | None, name: str, source: RunSource) -> Path:
+    """Return the file to write; ``name`` is its name where none is given.
+
+    Raises:
+        UnusableInput: its folder is not there, or it would be read as telemetry from then on.
+    """
+    if output is None:
+        return source.path / name
+    target = output / name if output.is_dir() else output
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    if _READ_AS_TELEMETRY.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
+        raise UnusableInput(
+            f"cannot write {target}: by its name it would be read as telemetry of the run; choose another"
+        )
+    return target
+
+
+def notes_of(source: RunSource, reader: Reader) -> list[str]:
+    """Return what the user should know of what was read."""
+    notes = []
+    if source.others:
+        notes.append(
+            f"exporting run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
+        )
+    notes += source.remarks
+    if unreadable := sentences.unreadable(reader.problems):
+        notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
+    return notes
