@@ -134,7 +134,7 @@ def _read(path: Path, seen: _NodeExits) -> Iterator[RunRow]:
     if processes:
         yield run_rows.of_processes(path, processes, summary, seen.of(path, listing.exits), remarks)
         return
-    outputs = [listing.signals, *(_listing(Path(entry.path)).signals for entry in listing.folders[:_PROBED])]
+    outputs = [listing.signals, *(_signals(Path(entry.path)) for entry in listing.folders[:_PROBED])]
     of_outputs = [row for files in outputs if files for row in run_rows.of_output(files)]
     yield from of_outputs
     if not of_outputs and (remarks or summary is not None or any(map(_is_named_so, listing.folders))):
@@ -149,6 +149,14 @@ def _listing(path: Path) -> _Listing:
     signals = [Path(entry.path) for entry in entries if SIGNAL_FILE.fullmatch(entry.name)]
     changed = max(map(_changed, (*folders, *exits)), default=0)
     return _Listing(folders, [Path(entry.path) for entry in exits], signals, changed)
+
+
+def _signals(path: Path) -> list[Path]:
+    """Return the files of a collector in a folder; none where it cannot be read."""
+    try:
+        return _listing(path).signals
+    except OSError:
+        return []
 
 
 def _is_whole(summary: RunSummary, listing: _Listing, seen: _NodeExits) -> bool:
