@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.steps import Steps
     from otel_rl.report.core.timeline import Timeline
 
+#: Charts up to which a page that is written once draws what no panel shows: each takes 70 ms to make.
+MOST_OF_REST = 60
 _BARS = 150
 _LINES = 8
 _MARKERS = 60
@@ -47,11 +49,11 @@ class Drawing:
 
     title: str
     hint: str
-    plot: Plot
+    plot: Plot = field(repr=False)
     legend: Legend
     #: What links to the chart name it by.
     key: str
-    figures: Callable[[], Figures]
+    figures: Callable[[], Figures] = field(repr=False)
 
     @cached_property
     def model(self) -> Model:
@@ -66,7 +68,9 @@ class Charts:
     STEP = curves.STEP
     TIME = "time (s)"
 
-    def __init__(self, marks: Mapping[str, Sequence[int]] | None = None) -> None:
+    def __init__(self, marks: Mapping[str, Sequence[int]] | None = None, most_of_rest: int = MOST_OF_REST) -> None:
+        #: Charts up to which values that no panel shows are drawn.
+        self.most_of_rest = most_of_rest
         #: Steps at which something began, by the key of the chart.
         self._marks = marks or {}
         #: Key of a chart, or of a trainer's value -> name of the figure that shows it.

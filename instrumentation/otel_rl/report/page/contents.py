@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import output
-from otel_rl.report.core.charts import Charts
+from otel_rl.report.core.charts import MOST_OF_REST, Charts
 from otel_rl.report.core.summary import Summary, summarise
 from otel_rl.report.page import finding_list, page_head, sections
 
@@ -41,9 +41,9 @@ class PageContents:
     charts: Charts
 
 
-def contents(collected: Collected, overview: Overview) -> PageContents:
-    """Build all that a page shows."""
-    charts = Charts(overview.marks())
+def contents(collected: Collected, overview: Overview, most_of_rest: int = MOST_OF_REST) -> PageContents:
+    """Build all that a page shows; values that no panel shows are drawn up to a number of charts."""
+    charts = Charts(overview.marks(), most_of_rest)
     built = sections.build(collected, charts, overview)
     head = summarise(collected)
     return PageContents(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _TEXT, _GRID = "#5b6472", "#e3e6ea"
-_THEME = Theme(
+THEME = Theme(
     json={
         "attrs": {
             "Plot": {
@@ -59,7 +59,7 @@ def render(collected: Collected, overview: Overview) -> str:
             for place, drawing in enumerate(block.charts):
                 models[f"{section.key}-{number}-{place}"] = drawing.model
     _in_one_document(models)
-    script, divs = components(models, wrap_script=False, theme=_THEME) if models else ("", {})
+    script, divs = components(models, wrap_script=False, theme=THEME) if models else ("", {})
     return (
         markup.environment()
         .get_template("report.html.j2")
