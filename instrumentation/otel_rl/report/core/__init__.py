@@ -26,7 +26,9 @@ Modules:
     human: numbers, times and lists as people read them.
     blocks: the pieces that a section is made of.
     cells: a table, its cells, and cells for durations and numbers.
-    charts: the charts of the sections, drawn by Bokeh.
+    charts: the charts of the sections.
+    plots: descriptions of charts.
+    figures: Bokeh's models of charts, from their descriptions.
     axes: the units of their axes.
     colours: the colours of phases and kinds of calls.
 """

@@ -1,42 +1,32 @@
-"""The charts of the page, drawn by Bokeh in the browser.
-
-All charts over iterations share one range and one crosshair: zooming one zooms all.
-"""
+"""The charts of the page: their values and what is drawn of them; Bokeh's models only where they are asked for."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-from bokeh.models import (
-    BoxZoomTool,
-    ColumnDataSource,
-    CrosshairTool,
-    FixedTicker,
-    HoverTool,
-    Range1d,
-    ResetTool,
-    SaveTool,
-)
-from bokeh.models import Span as CrosshairLine
-from bokeh.plotting import figure
 
 from otel_rl.report.core import axes, colours, curves, human
 from otel_rl.report.core.curves import MOST_POINTS, Curve
+from otel_rl.report.core.plots import Hover, Plot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bokeh.models import Model
 
     from otel_rl.report.core.axes import Quantity
+    from otel_rl.report.core.figures import Figures
     from otel_rl.report.core.over_time import Line
+    from otel_rl.report.core.plots import Columns, Ends
     from otel_rl.report.core.statistics import Cell
     from otel_rl.report.core.steps import Steps
     from otel_rl.report.core.timeline import Timeline
 
+#: Charts up to which a page that is written once draws what no panel shows: each takes 70 ms to make.
+MOST_OF_REST = 60
 _BARS = 150
 _LINES = 8
 _MARKERS = 60
@@ -53,16 +43,22 @@ Legend = list[tuple[str, str]]
 """Names and colours of what a chart shows; empty when its title says it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drawing:
     """A chart with its title, one line on how to read it, and its legend (in HTML, where long names can wrap)."""
 
     title: str
     hint: str
-    model: Model
+    plot: Plot = field(repr=False)
     legend: Legend
     #: What links to the chart name it by.
-    key: str = ""
+    key: str
+    figures: Callable[[], Figures] = field(repr=False)
+
+    @cached_property
+    def model(self) -> Model:
+        """Bokeh's models of the chart, made when they are first asked for."""
+        return self.figures().model(self.plot)
 
 
 class Charts:
@@ -72,13 +68,16 @@ class Charts:
     STEP = curves.STEP
     TIME = "time (s)"
 
-    def __init__(self, marks: Mapping[str, Sequence[int]] | None = None) -> None:
+    def __init__(self, marks: Mapping[str, Sequence[int]] | None = None, most_of_rest: int = MOST_OF_REST) -> None:
+        #: Charts up to which values that no panel shows are drawn.
+        self.most_of_rest = most_of_rest
         #: Steps at which something began, by the key of the chart.
         self._marks = marks or {}
         #: Key of a chart, or of a trainer's value -> name of the figure that shows it.
         self.figures: dict[str, str] = {}
-        self._steps = Range1d(0.5, 1.5)
-        self._crosshair = CrosshairLine(dimension="height", line_color="#8a8f98", line_alpha=0.6)
+        #: The first and the last step of all charts over steps, once all are known.
+        self.steps: Ends | None = None
+        self._models: Figures | None = None
         self._seen: list[float] = []
 
     def phases(self, title: str, steps: Steps) -> Drawing:
@@ -92,24 +91,22 @@ class Charts:
             f"p{index}": _scaled(table[phase], axis.factor) for index, phase in enumerate(phases)
         }
         columns |= {"x": middles, "total": _scaled(totals, axis.factor)}
-        source = ColumnDataSource(columns)
-        chart = self._over_steps(middles, height=300, bin_width=width)
+        plot = self._over_steps(middles, 300, axis.label, bin_width=width, from_zero=True)
+        plot.sources.append(columns)
         names, fills = list(columns)[: len(phases)], [colours.colour_of(phase) for phase in phases]
         if len(bins) <= _BARS:
-            chart.vbar_stack(names, x="x", width=width * 0.86, color=fills, source=source, line_width=0)
+            plot.add("vbar_stack", {"x": "x"}, stacked=names, width=width * 0.86, color=fills, line_width=0)
         else:
-            chart.varea_stack(names, x="x", color=fills, source=source)
-        target = chart.vbar(x="x", top="total", width=width, alpha=0, line_alpha=0, source=source)
+            plot.add("varea_stack", {"x": "x"}, stacked=names, color=fills)
+        target = plot.add("vbar", {"x": "x", "top": "total"}, width=width, alpha=0, line_alpha=0)
         tooltips = [(self.STEP, "@x{0}"), ("total", _tooltip("total", axis.label))]
         tooltips += [
             (phase, _tooltip(name, axis.label)) for name, phase in zip(reversed(names), reversed(phases), strict=True)
         ]
-        chart.add_tools(HoverTool(renderers=[target], tooltips=tooltips, point_policy="follow_mouse"))
-        legend = list(zip(phases, fills, strict=True))
-        hint = self._mark(chart, "phase-seconds")
+        plot.hovers.append(Hover(target, tooltips, follows=True))
+        hint = self._mark(plot, "phase-seconds")
         means = f"mean of {width} steps" if width > 1 else ""
-        finished = self._finished(chart, axis.label, from_zero=True)
-        return Drawing(title, _joined(means, hint), finished, legend, "phase-seconds")
+        return self._drawing(title, [means, hint], plot, list(zip(phases, fills, strict=True)), "phase-seconds")
 
     def over_time(self, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing:
         """Draw means of several series over the steps, or over time; of many series those with the largest sum.
@@ -137,31 +134,34 @@ class Charts:
         smoothed = [line.smoothed() for line in lines]
         axis = quantity.axis(value for line in smoothed for value in line.high or line.y)
         every_x = [x for line in lines for x in line.x]
-        chart = self._over_steps(every_x, height) if over_steps else self._plain(self.TIME, height)
+        label = quantity.label(axis)
+        plot = (
+            self._over_steps(every_x, height, label, from_zero=True)
+            if over_steps
+            else Plot(height, self.TIME, label, from_zero=True)
+        )
         has_band = len(smoothed) <= _BANDS
         for line, colour in zip(smoothed, colours.LINES, strict=False):
-            self._line(chart, line, colour, quantity, axis.factor, has_band=has_band)
+            _add_line(plot, line, colour, quantity, axis.factor, has_band=has_band)
         hints += sorted({line.said if has_band else line.said.partition(",")[0] for line in smoothed if line.said})[:1]
         if over_steps:
-            hints.append(self._mark(chart, key))
+            hints.append(self._mark(plot, key))
         legend = [(line.name, colour) for line, colour in zip(smoothed, colours.LINES, strict=False)]
-        return Drawing(title, _joined(*hints), self._finished(chart, quantity.label(axis), from_zero=True), legend, key)
+        return self._drawing(title, hints, plot, legend, key)
 
     def is_marked(self, key: str) -> bool:
         """Return whether something began that the chart of this key shows."""
         return bool(self._marks.get(key))
 
-    def _mark(self, chart: figure, *keys: str, first: float | None = None) -> str:
+    def _mark(self, plot: Plot, *keys: str, first: float | None = None) -> str:
         """Draw where something began that this chart shows, from ``first`` on; return words for the lines."""
         for key in keys:
             self.figures.setdefault(key, key)
         first = min(self._seen, default=-math.inf) if first is None else first
         # What began with the first step has no step before it that a line could part it from.
         begun = sorted({step for key in keys for step in self._marks.get(key, ()) if step - 0.5 > first})
-        for step in begun:
-            line = {"dimension": "height", "line_color": colours.FAILED, "line_dash": "dashed", "line_width": 1.5}
-            chart.add_layout(CrosshairLine(location=step - 0.5, **line))
-        return f"dashed: from {chart.xaxis[0].axis_label} {', '.join(map(str, begun))} on" if begun else ""
+        plot.marks += [step - 0.5 for step in begun]
+        return f"dashed: from {plot.x_label} {', '.join(map(str, begun))} on" if begun else ""
 
     def curves(
         self, title: str, hint: str, curves: list[Curve], *, x_label: str = "", height: int = 190,
@@ -171,34 +171,27 @@ class Charts:
         key = f"values-{len(self.figures)}"
         smoothed = [curve.smoothed() for curve in curves]
         is_wide = _spans_magnitudes(smoothed)
-        scale = "log" if is_wide else "linear"
         counts = self.TIME if curves[0].over_time else curves[0].counts
         x_label = x_label or counts
         over_steps = x_label == self.STEP
-        chart = (
-            self._over_steps(curves[0].x, height, scale=scale) if over_steps else self._plain(x_label, height, scale)
-        )
         axis = axes.Axis(1, "") if is_wide else quantity.axis(value for curve in smoothed for value in curve.y)
+        label = quantity.label(axis)
+        plot = self._over_steps(curves[0].x, height, label) if over_steps else Plot(height, x_label, label)
+        plot.is_logarithmic = is_wide
         for curve, colour in zip(smoothed, colours.LINES, strict=False):
-            self._line(chart, curve, colour, quantity, axis.factor, is_logarithmic=is_wide)
+            _add_line(plot, curve, colour, quantity, axis.factor)
             self.figures.setdefault(curve.name, key)
         hints = [*sorted({curve.said for curve in smoothed if curve.said})[:1], hint]
         values = {value for curve in curves for value in curve.y}
         if is_wide:
             hints.append("logarithmic scale")
         elif len(values) == 1:
-            self._around_one(chart, values.pop() * axis.factor)
+            plot.y_range = _around(values.pop() * axis.factor)
         if not curves[0].over_time:
             first = None if over_steps else min(x for curve in curves for x in curve.x)
-            hints.append(self._mark(chart, *(curve.name for curve in curves), first=first))
+            hints.append(self._mark(plot, *(curve.name for curve in curves), first=first))
         legend = [(curve.name, colour) for curve, colour in zip(curves, colours.LINES, strict=False)]
-        finished = self._finished(chart, quantity.label(axis))
-        return Drawing(title, _joined(*hints), finished, legend if len(curves) > 1 else [], key)
-
-    @staticmethod
-    def _around_one(chart: figure, value: float) -> None:
-        # Left to itself Bokeh shows -1 to 1 around one value: a small one would look like zero.
-        chart.y_range = Range1d(min(2 * value, 0.0), max(2 * value, 0.0)) if value else Range1d(-1, 1)
+        return self._drawing(title, hints, plot, legend if len(curves) > 1 else [], key)
 
     def ranks(self, title: str, hint: str, lines: dict[Any, list[tuple[int, Cell]]], key: str = "") -> Drawing:
         """Draw one line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
@@ -212,16 +205,13 @@ class Charts:
         """Draw the spans of one trace as bars over time."""
         bars, rows = timeline.bars, len(timeline.rows)
         axis = axes.SECONDS.axis(bar.start + bar.seconds for bar in bars)
-        chart = figure(
-            height=max(_ROW_HEIGHT * rows + 60, 130),
-            sizing_mode="stretch_width",
-            y_range=Range1d(-0.6, rows - 0.4),
-            tools=[],
-            x_axis_label=f"time since the beginning ({axis.label})",
-            output_backend="canvas",
+        plot = Plot(
+            max(_ROW_HEIGHT * rows + 60, 130),
+            f"time since the beginning ({axis.label})",
+            rows=timeline.rows,
+            y_range=(-0.6, rows - 0.4),
         )
-        self._name_rows(chart, timeline.rows)
-        source = ColumnDataSource(
+        plot.sources.append(
             {
                 "row": [rows - 1 - bar.lane for bar in bars],
                 "left": [bar.start * axis.factor for bar in bars],
@@ -234,21 +224,26 @@ class Charts:
                 "line_width": [2.5 if bar.error else 0.5 for bar in bars],
             }
         )
-        target = chart.hbar(
-            y="row", left="left", right="right", height=0.72, source=source,
-            fill_color="fill", line_color="line", line_width="line_width",
-        )  # fmt: skip
+        fields = {"y": "row", "left": "left", "right": "right"}
+        fields |= {"fill_color": "fill", "line_color": "line", "line_width": "line_width"}
+        target = plot.add("hbar", fields, height=0.72)
         tooltips = [("span", "@name"), ("took", "@took"), ("error", "@error")]
-        chart.add_tools(HoverTool(renderers=[target], tooltips=tooltips, point_policy="follow_mouse"))
-        self._tools(chart)
+        plot.hovers.append(Hover(target, tooltips, follows=True))
         kinds = sorted({bar.kind for bar in bars}, key=colours.order)
-        return Drawing(title, hint, chart, [(kind, colours.colour_of(kind)) for kind in kinds])
+        return self._drawing(title, [hint], plot, [(kind, colours.colour_of(kind)) for kind in kinds])
 
     def shares(self, title: str, parts: Sequence[tuple[str, float, str]]) -> Drawing:
         """Draw one bar of parts beside each other, given as (name, seconds, colour)."""
         ends = list(itertools.accumulate(seconds for _, seconds, _ in parts))
         axis = axes.SECONDS.axis(ends)
-        source = ColumnDataSource(
+        plot = Plot(
+            90,
+            f"time since the process began ({axis.label})",
+            has_y_axis=False,
+            x_range=(0, ends[-1] * axis.factor),
+            y_range=(-0.5, 0.5),
+        )
+        plot.sources.append(
             {
                 "left": [(end - seconds) * axis.factor for end, (_, seconds, _) in zip(ends, parts, strict=True)],
                 "right": [end * axis.factor for end in ends],
@@ -257,79 +252,60 @@ class Charts:
                 "fill": [colour for _, _, colour in parts],
             }
         )
-        chart = self._plain(f"time since the process began ({axis.label})", 90)
-        bar = chart.hbar(y=0, left="left", right="right", height=1, source=source, fill_color="fill", line_color="fill")
-        chart.add_tools(HoverTool(renderers=[bar], tooltips=[("part", "@name"), ("took", "@took")]))
-        chart.x_range, chart.y_range = Range1d(0, ends[-1] * axis.factor), Range1d(-0.5, 0.5)
-        chart.yaxis.visible, chart.ygrid.grid_line_color = False, None
-        self._tools(chart)
-        return Drawing(title, "", chart, [(name, colour) for name, _, colour in parts])
-
-    @staticmethod
-    def _name_rows(chart: figure, rows: list[str]) -> None:
-        """Put names beside the rows of bars: as numbers with labels, since two rows may have the same name."""
-        places = list(range(len(rows)))
-        chart.yaxis.ticker = FixedTicker(ticks=places)
-        chart.yaxis.major_label_overrides = dict(zip(reversed(places), rows, strict=True))
-        chart.ygrid.grid_line_color = None
+        fields = {"left": "left", "right": "right", "fill_color": "fill", "line_color": "fill"}
+        bar = plot.add("hbar", fields, y=0, height=1)
+        plot.hovers.append(Hover(bar, [("part", "@name"), ("took", "@took")]))
+        return self._drawing(title, [], plot, [(name, colour) for name, _, colour in parts])
 
     def close(self) -> None:
         """Set the shared range once all charts are known."""
         if self._seen:
-            low, high = min(self._seen), max(self._seen)
-            self._steps.start, self._steps.end = low, high
-            self._steps.reset_start, self._steps.reset_end = low, high
-            self._steps.bounds = (low, high)
+            self.steps = min(self._seen), max(self._seen)
 
-    def _over_steps(self, x: list[float], height: int, bin_width: int = 1, scale: str = "linear") -> figure:
+    def _drawing(self, title: str, hints: list[str], plot: Plot, legend: Legend, key: str = "") -> Drawing:
+        return Drawing(title, "; ".join(filter(None, hints)), plot, legend, key, self._figures)
+
+    def _figures(self) -> Figures:
+        """Return what makes the models of this page; Bokeh is imported for nothing else."""
+        from otel_rl.report.core.figures import Figures  # noqa: PLC0415 - heavy
+
+        if self._models is None:
+            self._models = Figures()
+        if self.steps is not None:
+            self._models.show_steps(self.steps)
+        return self._models
+
+    def _over_steps(
+        self, x: list[float], height: int, y_label: str, *, bin_width: int = 1, from_zero: bool = False
+    ) -> Plot:
         if x:
             self._seen += [min(x) - bin_width / 2, max(x) + bin_width / 2]
-        chart = self._plain(self.STEP, height, scale)
-        chart.x_range = self._steps
-        chart.add_tools(CrosshairTool(dimensions="height", overlay=self._crosshair))
-        chart.xaxis.ticker.min_interval = 1
-        return chart
+        return Plot(height, self.STEP, y_label, over_steps=True, from_zero=from_zero)
 
-    def _plain(self, x_label: str, height: int, scale: str = "linear") -> figure:
-        return figure(height=height, sizing_mode="stretch_width", tools=[], x_axis_label=x_label, y_axis_type=scale)
 
-    def _line(
-        self, chart: figure, curve: Curve, colour: str, quantity: Quantity, factor: float, *,
-        has_band: bool = True, is_logarithmic: bool = False,
-    ) -> None:  # fmt: skip
-        def drawn(values: list[float]) -> list[float]:
-            # A logarithm has no zero: such points are gaps.
-            return [math.nan if is_logarithmic and value <= 0 else value * factor for value in values]
+def _add_line(
+    plot: Plot, curve: Curve, colour: str, quantity: Quantity, factor: float, *, has_band: bool = True
+) -> None:
+    def drawn(values: list[float]) -> list[float]:
+        # A logarithm has no zero: such points are gaps.
+        return [math.nan if plot.is_logarithmic and value <= 0 else value * factor for value in values]
 
-        columns = {"x": curve.x, "y": drawn(curve.y), "shown": [quantity.words(value) for value in curve.y]}
-        if curve.said and has_band:
-            columns |= {"low": drawn(curve.low), "high": drawn(curve.high)}
-        options: dict[str, Any] = {"source": ColumnDataSource(columns), "color": colour}
-        if "low" in columns:
-            chart.varea("x", "low", "high", fill_alpha=_BAND_ALPHA, **options)
-        line = chart.line("x", "y", line_width=2, **options)
-        if len(curve.x) <= _MARKERS:
-            chart.scatter("x", "y", size=5, **options)
-        # The name is data of the run: as the first column of the tooltip it is shown as text, never as markup.
-        tooltips = [(curve.name, "@shown"), (chart.xaxis[0].axis_label, "@x{0}")]
-        chart.add_tools(HoverTool(renderers=[line], mode="vline", tooltips=tooltips))
+    columns: Columns = {"x": curve.x, "y": drawn(curve.y), "shown": [quantity.words(value) for value in curve.y]}
+    if curve.said and has_band:
+        columns |= {"low": drawn(curve.low), "high": drawn(curve.high)}
+    plot.sources.append(columns)
+    if "low" in columns:
+        plot.add("varea", {"x": "x", "y1": "low", "y2": "high"}, fill_alpha=_BAND_ALPHA, color=colour)
+    line = plot.add("line", {"x": "x", "y": "y"}, line_width=2, color=colour)
+    if len(curve.x) <= _MARKERS:
+        plot.add("scatter", {"x": "x", "y": "y"}, size=5, color=colour)
+    # The name is data of the run: as the first column of the tooltip it is shown as text, never as markup.
+    plot.hovers.append(Hover(line, [(curve.name, "@shown"), (plot.x_label, "@x{0}")], mode="vline"))
 
-    def _finished(self, chart: figure, unit: str = "", *, from_zero: bool = False) -> figure:
-        if from_zero:
-            chart.y_range.start = 0
-        if unit:
-            chart.yaxis.axis_label = unit
-        self._tools(chart)
-        return chart
 
-    @staticmethod
-    def _tools(chart: figure) -> None:
-        zoom = BoxZoomTool(dimensions="width")
-        chart.add_tools(zoom, ResetTool(), SaveTool())
-        chart.toolbar.active_drag = zoom
-        chart.toolbar.logo = None
-        chart.toolbar.autohide = True
-        chart.toolbar_location = "right"
+def _around(value: float) -> Ends:
+    # Left to itself Bokeh shows -1 to 1 around one value: a small one would look like zero.
+    return (min(2 * value, 0.0), max(2 * value, 0.0)) if value else (-1, 1)
 
 
 def _spans_magnitudes(curves: list[Curve]) -> bool:
@@ -363,10 +339,6 @@ def _seconds_of(lines: dict[str, Line]) -> str:
 
 def _scaled(values: list[float], factor: float) -> list[float]:
     return [value * factor for value in values]
-
-
-def _joined(*hints: str) -> str:
-    return "; ".join(filter(None, hints))
 
 
 def _tooltip(column: str, unit: str) -> str:

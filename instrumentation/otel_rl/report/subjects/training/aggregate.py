@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import statistics
@@ -247,5 +248,6 @@ def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
     return keys[:_CURVES]
 
 
+@functools.lru_cache(maxsize=65_536)
 def _is_like(key: str, pattern: str) -> bool:
     return re.fullmatch(pattern, key.partition(_OF_LOOP)[0], re.IGNORECASE) is not None

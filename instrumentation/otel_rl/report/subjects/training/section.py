@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.curves import Curve
     from otel_rl.report.subjects.training.program_kinds import Panel
 
-_SMALL_CHARTS = 60
 #: Points of a curve; fewer are a row of a table.
 _FEWEST = 3
 
@@ -106,7 +105,7 @@ def _as_logged(curve: Curve) -> str:
 def _by_category(title: str, shown: list[tuple[str, str, list[Curve]]], charts: Charts) -> list[PageBlock]:
     """Return a folded block for each group of keys: of each the title of its chart, a hint, and its lines."""
     groups: dict[str, list[tuple[str, str, list[Curve]]]] = {category: [] for category in (*CATEGORIES, OTHER)}
-    for chart in shown[:_SMALL_CHARTS]:
+    for chart in shown[: charts.most_of_rest]:
         groups[category_of(chart[0])].append(chart)
     blocks = [
         PageBlock(
@@ -117,7 +116,7 @@ def _by_category(title: str, shown: list[tuple[str, str, list[Curve]]], charts: 
         for category, group in groups.items()
         if group
     ]
-    left_out = [name for name, _, _ in shown[_SMALL_CHARTS:]]
+    left_out = [name for name, _, _ in shown[charts.most_of_rest :]]
     if left_out:
         blocks.append(PageBlock(note=f"Not drawn: {human.listed(left_out)}."))
     return blocks

@@ -1,0 +1,126 @@
+"""The page of a run that is being written, and what has changed on it since a browser got it.
+
+The page is that of the report, rendered once; afterwards only what has changed is sent. It asks for two addresses
+beside its own: ``bokeh.js`` (:func:`bokeh_js`), and ``events``, an event stream (``text/event-stream``) whose messages
+are JSON objects with any of these keys:
+
+``blocks``
+    ``{key: html}``: new HTML of blocks. A block is one element with ``data-block="key"``; blocks that it contains are
+    empty elements with their keys, and stay as they are in the browser.
+``charts``
+    ``{key: {"plot": {...}, "sources": [{"from": n, "columns": {...}}], "x_range": ..., "y_range": ...}}``: values of a
+    chart from the n-th on; ``plot`` is its structure (:meth:`.Plot.structure`), left out where it is the same
+    as before.
+``steps``
+    ``[first, last]``: the range that all charts over steps share.
+``status``
+    ``{"state": "running", "processes": [{"label": "rank 0", "rank": 0, "state": "running", "step": 8, "silent": 1.5}],
+    "findings": [{"severity": "critical", "text": "...", "evidence": [...]}]}``: what the processes do now; ``silent``
+    are seconds since the last sign, ``step``, ``silent`` and ``findings`` may be missing.
+``progress``
+    ``{"read": bytes, "left": bytes}``: ``left`` is 0 once all that was written has been read.
+
+An event named ``reload`` makes the browser load the page again. Everything may be sent twice: a browser that comes back
+after a while gets what has changed against an empty state.
+
+``first_page`` and ``changes`` run in a forked child, so templates are loaded with this module.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+from bokeh.resources import Resources
+
+from otel_rl.live.page_state import PageState, encoded
+from otel_rl.report.page import markup
+from otel_rl.report.page.contents import contents
+from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.endings.process_end import EndState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.finding import Overview
+    from otel_rl.report.page.contents import PageContents
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
+
+_PAGE = markup.environment().get_template("live.html.j2")
+_MOST_PROCESSES = 512
+#: Charts of values that no panel shows: a browser makes only those that somebody opens.
+_MOST_OF_REST = 400
+_STATES = {
+    EndState.RUNNING: "running",
+    EndState.NOT_KNOWN: "unknown",
+    EndState.GONE: "gone",
+    EndState.KILLED: "gone",
+}
+
+
+def first_page(collected: Collected, overview: Overview) -> bytes:
+    """Return the page and its state as JSON: ``{"html": ..., "state": {key: hash}}``."""
+    page = contents(collected, overview, _MOST_OF_REST)
+    now = PageState(page)
+    message = {"charts": now.changed_charts({}), "steps": page.charts.steps, "status": _status(collected, page)}
+    html = _PAGE.render(
+        page=page,
+        header=now.filled("header"),
+        links=now.filled("links"),
+        main=now.filled("main"),
+        footer=now.filled("footer"),
+        message=markup.in_script(encoded(message)),
+        nonce=secrets.token_urlsafe(16),
+    )
+    return json.dumps({"html": html, "state": now.hashes()}).encode()
+
+
+def changes(collected: Collected, overview: Overview, state: Mapping[str, str]) -> bytes:
+    """Return a message with what is no longer as in ``state``, and with the new ``state``, as JSON."""
+    page = contents(collected, overview, _MOST_OF_REST)
+    now = PageState(page)
+    message: dict[str, Any] = {"status": _status(collected, page), "state": now.hashes()}
+    if blocks := now.changed_blocks(state):
+        message["blocks"] = blocks
+    if charts := now.changed_charts(state):
+        message["charts"] = charts
+        message["steps"] = page.charts.steps
+    return encoded(message).encode()
+
+
+def bokeh_js() -> bytes:
+    """Return the library that the page needs, a file of the installed Bokeh."""
+    return "\n".join(Resources("inline", components=["bokeh"]).js_raw).encode()
+
+
+def _status(collected: Collected, page: PageContents) -> dict[str, Any]:
+    """Return what the processes have recorded of themselves."""
+    ends = sorted(process_end.ends(collected), key=lambda end: (end.process.rank is None, end.process.rank or 0))
+    processes = [_process(end) for end in ends[:_MOST_PROCESSES]]
+    states = {process["state"] for process in processes}
+    state = next((state for state in ("running", "unknown", "gone", "ended") if state in states), "starting")
+    return {"state": state, "step": _last_step(page), "processes": processes}
+
+
+def _last_step(page: PageContents) -> int | None:
+    return None if page.charts.steps is None else int(page.charts.steps[1])
+
+
+def _process(end: ProcessEnd) -> dict[str, Any]:
+    state = _STATES.get(end.state, "ended")
+    if state == "unknown" and process_end.is_silent(end):
+        state = "gone"
+    process: dict[str, Any] = {
+        "label": end.process.label,
+        "rank": end.process.rank,
+        "state": state,
+        "step": end.iteration,
+    }
+    if state in ("running", "unknown"):
+        process["silent"] = max(time.time_ns() - end.time, 0) / 1e9
+    elif end.is_bad:
+        process["cause"] = end.words
+    return process
