@@ -59,8 +59,8 @@ def lanes(name: str, rows: Sequence[str], seconds: float, packed: str = "") -> P
         "line_alpha": 0.8,
         "line_dash": "dotted",
     }
-    ends: dict[str, Any] = {"bottom": -1, "top": MOST, "width": 0}
-    plot.add("vbar", {"x": "x"}, fill_alpha=0, name=f"states-{name}-syncs", **ends, **mark)
+    ends: dict[str, Any] = {"bottom": -1, "top": MOST, "width": 0, "fill_color": None}
+    plot.add("vbar", {"x": "x"}, name=f"states-{name}-syncs", **ends, **mark)
     plot.hovers += [Hover(glyph, _TOOLTIPS, follows=True) for glyph in (work, waits)]
     return plot
 
