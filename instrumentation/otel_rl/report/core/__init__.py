@@ -29,6 +29,7 @@ Modules:
     charts: the charts of the sections.
     plots: descriptions of charts.
     figures: Bokeh's models of charts, from their descriptions.
+    state_charts: descriptions of the charts of the state timeline.
     axes: the units of their axes.
     colours: the colours of phases and kinds of calls.
 """

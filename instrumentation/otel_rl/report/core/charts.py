@@ -257,6 +257,10 @@ class Charts:
         plot.hovers.append(Hover(bar, [("part", "@name"), ("took", "@took")]))
         return self._drawing(title, [], plot, [(name, colour) for name, _, colour in parts])
 
+    def of_plot(self, title: str, hint: str, plot: Plot, legend: Legend, key: str) -> Drawing:
+        """Draw what has been described elsewhere."""
+        return self._drawing(title, [hint], plot, legend, key)
+
     def close(self) -> None:
         """Set the shared range once all charts are known."""
         if self._seen:

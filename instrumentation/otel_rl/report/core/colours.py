@@ -31,6 +31,9 @@ LINES = ("#2f7ed8", "#e8590c", "#1f8a5b", "#8e5bb5", "#c2255c", "#14a3a8", "#b08
 
 FAILED = "#e03131"
 
+WAITING, HATCH = "#e9ebef", "#8a93a1"
+"""What waits is light and neutral, with a hatch, so that idleness does not lean on hue alone."""
+
 
 def colour_of(kind: str) -> str:
     """Return the colour of a phase or kind; grey for one without a colour of its own."""
