@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("distro", "start-up: distro, configurator, bootstrap of children, loading of instrumentors"),
         Room("collector", "composition of collector configurations: parts, checks, running", is_recording=False),
+        Room("live", "a run while it is written: `otel-rl live` and `otel-rl top`", is_recording=False),
     ),
     (
         Room("instrumentors", "one folder per instrumented library; no folder imports another", is_recording=False),
