@@ -4,6 +4,7 @@ Modules, each importing only those below it:
     server: the local web server: list of runs, page of one run, events for browsers.
     notifications: posts and commands for what is found.
     posting: the program that posts one notification.
+    run_pages: the list of runs as HTML, and what goes wrong in words.
     demo: a small job to look at, and its end.
     demo_program: that job.
     terminal: the essentials of a run in a terminal.

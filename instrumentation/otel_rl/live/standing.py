@@ -7,10 +7,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
-from otel_rl.report.core.finding import Severity
 
 if TYPE_CHECKING:
     from otel_rl.process.lifetime import Lifetime
+    from otel_rl.report.core.finding import Severity
 
 
 class ProcessState(str, Enum):
@@ -108,10 +108,8 @@ class Standing:
         states = [process.state for process in self.processes]
         if any(process.is_alive for process in self.processes):
             return "running"
-        for state in (ProcessState.UNKNOWN, ProcessState.GONE):
-            if state in states:
-                return state.value
-        return "ended"
+        left = next((state for state in (ProcessState.UNKNOWN, ProcessState.GONE) if state in states), None)
+        return str(left.value) if left is not None else "ended"
 
     @property
     def is_over(self) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_rl.ranks.postmortem import Postmortem
     from otel_rl.ranks.postmortem.waits import RankWait
 
-#: Seconds, and usual steps, that others wait before a rank is said to be late; before the usual step is known, this long.
+#: Seconds, and usual steps, that others wait before a rank is said to be late; and seconds before that is known.
 _LATE, _LATE_STEPS, _LATE_AT_FIRST = 3.0, 3, 30.0
 #: Seconds without a heartbeat after which a process is said to be silent.
 _SILENT = 6.0
@@ -104,10 +104,13 @@ class Judge:
         wait_for = f"{human.listed(who)} {'has' if len(who) == 1 else 'have'} waited for it {human.duration(seconds)}"
         where = _place(state)
         label = state.label[:1].upper() + state.label[1:]
-        text = f"{label} {_does(state, sign)}{f' in {where}' if where else ''} and has not entered {collective}; {wait_for}."
+        inside = f" in {where}" if where else ""
+        text = f"{label} {_does(state, sign)}{inside} and has not entered {collective}; {wait_for}."
         titles = {"hang": "hangs", "late_rank": "is late", "stopped": "is stopped"}
         evidence = [_silence(sign)] if sign is not None and _is_silent(sign) else []
-        cost = f"{human.amount(len(who), 'rank')} {'waits' if len(who) == 1 else 'wait'}, {human.duration(seconds)} so far"
+        cost = (
+            f"{human.amount(len(who), 'rank')} {'waits' if len(who) == 1 else 'wait'}, {human.duration(seconds)} so far"
+        )
         return LiveFinding(
             code, severity, f"{label} {titles[code]}", text, _ranks(state), where, state.step, since, cost, evidence
         )
@@ -179,7 +182,7 @@ def _explain(found: list[LiveFinding], waited_for: list[LiveFinding]) -> None:
 def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None) -> LiveFinding:
     is_asked_for = seen is not None and seen.signal == _SIGTERM
     # A helper may be ended by its program in any way.
-    severity = Severity.WARNING if is_asked_for or sign.rank is None and sign.step is None else Severity.CRITICAL
+    severity = Severity.WARNING if is_asked_for or (sign.rank is None and sign.step is None) else Severity.CRITICAL
     since = time.time_ns() - round(sign.silent * _NANOSECONDS) if sign.silent is not None else 0
     label = sign.label[:1].upper() + sign.label[1:]
     where = f", in {sign.place}" if sign.place else ""
