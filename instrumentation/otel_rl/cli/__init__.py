@@ -6,6 +6,9 @@ command can need an extra that is not installed.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
+    live: arguments of ``otel-rl live``; the page is served by :mod:`otel_rl.live`.
+    top: arguments of ``otel-rl top``; the screen is made by :mod:`otel_rl.live.terminal`.
+    missing_extra: says which extra a command needs.
     trajectories: ``otel-rl trajectories``.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
+    "live": "a page on this machine that follows a run while it is written",
+    "top": "the same in a terminal: step, phases, values, ranks, findings",
     "trajectories": "every sample of a run as a line of JSON: tokens, calls, rewards, advantage, status",
     "postmortem": "where each rank of a dead or hanging run is, who waits for whom, and at whom that ends",
     "replay": "send the files of a run to a collector or another OTLP destination, now or again after an outage",

@@ -17,8 +17,10 @@ from otel_rl.store.reader.processes import MANIFEST
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RUN = "demo"
 _RANKS = 2
+_PROGRAM = "otel_rl.live.demo_program"
+#: The command `opentelemetry-instrument`, wherever it is installed.
+_INSTRUMENT = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
 #: Seconds for the first files to appear, and for the job to end.
 _START, _END = 30.0, 10.0
 
@@ -35,10 +37,11 @@ def running() -> Iterator[Path]:
         NoDemo: it does not begin.
     """
     folder = Path(tempfile.mkdtemp(prefix="otel-rl-demo-"))
+    run = f"demo-{os.getpid()}"
     ranks: list[subprocess.Popen[bytes]] = []
     try:
-        ranks += (_start(folder, rank) for rank in range(_RANKS))
-        _await_files(folder, ranks)
+        ranks += (_start(folder, run, rank) for rank in range(_RANKS))
+        _await_files(folder / "otel-rl" / run, folder, ranks)
         yield folder / "otel-rl"
     finally:
         for process in ranks:
@@ -48,12 +51,12 @@ def running() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, rank: int) -> subprocess.Popen[bytes]:
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "SLURM_"))}
+def _start(folder: Path, run: str, rank: int) -> subprocess.Popen[bytes]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "SLURM_"))}
+    variables = kept | {name: os.environ[name] for name in ("OTEL_RL_RING_DIR",) if name in os.environ}
     variables |= {
-        "OTEL_RL_RUN_ID": RUN,
+        "OTEL_RL_RUN_ID": run,
         "OTEL_RL_DATA_DIR": str(folder / "otel-rl"),
-        "OTEL_RL_RING_DIR": str(folder),
         "OTEL_RL_QUIET": "true",
         "OTEL_SERVICE_NAME": "otel-rl demo",
         "RANK": str(rank),
@@ -63,7 +66,7 @@ def _start(folder: Path, rank: int) -> subprocess.Popen[bytes]:
     }
     with (folder / f"rank{rank}.log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "opentelemetry.instrumentation.auto_instrumentation", sys.executable, "-m", _PROGRAM],
+            [sys.executable, "-c", _INSTRUMENT, sys.executable, "-m", _PROGRAM],
             cwd=folder,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -72,12 +75,9 @@ def _start(folder: Path, rank: int) -> subprocess.Popen[bytes]:
         )
 
 
-_PROGRAM = "otel_rl.live.demo_program"
-
-
-def _await_files(folder: Path, ranks: list[subprocess.Popen[bytes]]) -> None:
+def _await_files(run: Path, folder: Path, ranks: list[subprocess.Popen[bytes]]) -> None:
     deadline = time.monotonic() + _START
-    while len(list(folder.glob(f"otel-rl/{RUN}/*/{MANIFEST}"))) < _RANKS:
+    while len(list(run.glob(f"*/{MANIFEST}"))) < _RANKS:
         ended = next((rank for rank, process in enumerate(ranks) if process.poll() is not None), None)
         if ended is not None or time.monotonic() > deadline:
             log = (folder / f"rank{ended or 0}.log").read_text(errors="replace").strip().splitlines()

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 
 import otel_rl
 
@@ -37,12 +38,17 @@ def main() -> None:
                 time.sleep(_TRAIN + (_LATE if is_late else 0.0) + 0.02 * chance.random())
             if rank == 0:
                 _log(number, chance)
+        if number == 1:
+            # Ranks that will never meet in a process group would wait for each other's run id before they write.
+            otel_rl.flush(timeout=5)
 
 
 def _sample(number: int, rank: int, chance: random.Random) -> None:
     with otel_rl.phase("sample"):
         for sample in range(_SAMPLES):
-            with otel_rl.rollout(sample_id=number * _SAMPLES + sample, group_id=number * 2 + rank, policy_version=number):
+            with otel_rl.rollout(
+                sample_id=number * _SAMPLES + sample, group_id=number * 2 + rank, policy_version=number
+            ):
                 with otel_rl.tool("search"):
                     time.sleep(_SAMPLE * (0.5 + chance.random()))
                 _call_calculator(number, chance)
@@ -51,12 +57,8 @@ def _sample(number: int, rank: int, chance: random.Random) -> None:
 
 
 def _call_calculator(number: int, chance: random.Random) -> None:
-    try:
-        with otel_rl.tool("calculator"):
-            if number >= _FAILS_FROM and chance.random() < 1 / 2:
-                raise ValueError("division by zero")
-    except ValueError:
-        pass
+    with suppress(ZeroDivisionError), otel_rl.tool("calculator"):
+        number // (0 if number >= _FAILS_FROM and chance.random() < 1 / 2 else 1)
 
 
 def _log(number: int, chance: random.Random) -> None:

@@ -38,7 +38,7 @@ LOOK, BEAT = 1.0, 5.0
 _SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
 #: Between two renderings: at least so many seconds, and so long that they take this share of a core.
 _LEAST_PAUSE, _SHARE = 2.0, 0.02
-#: What has been read is shown after so many seconds at most. Files are written every 5 s: a step is on the page within 8 s.
+#: What has been read is shown after so many seconds at most. Files are written every 5 s: 8 s from a step to the page.
 _MOST_DELAY = 2.0
 #: Of a page that takes long, whatever waits.
 _MOST_SHARE = 0.25
@@ -66,6 +66,11 @@ class Pace:
     def __init__(self) -> None:
         self._cpu = self._ended = 0.0
         self._unshown: float | None = None
+
+    @property
+    def shows_all(self) -> bool:
+        """True where nothing was read that is not shown."""
+        return self._unshown is None
 
     def has_read(self, now: float) -> None:
         """Something was read that is not shown."""
@@ -142,6 +147,11 @@ class RunWatch:
                 await self._task
         for queue in list(self._listeners):
             self._drop(queue)
+
+    @property
+    def is_shown(self) -> bool:
+        """True where the findings rest on all that was written."""
+        return self.is_gone or (not self.progress.left and self._pace.shows_all)
 
     @property
     def is_watched(self) -> bool:
@@ -293,10 +303,10 @@ class RunWatch:
 
     def _send(self, sent: Event) -> None:
         for queue in list(self._listeners):
-            try:
-                queue.put_nowait(sent)
-            except asyncio.QueueFull:
+            if queue.full():
                 self._drop(queue)
+            else:
+                queue.put_nowait(sent)
 
     def _drop(self, queue: asyncio.Queue[Event | None]) -> None:
         """End the stream of a browser that is too slow, or whose run is not followed any more."""

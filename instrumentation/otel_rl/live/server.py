@@ -26,7 +26,6 @@ from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from otel_rl.live.event_log import Event
     from otel_rl.live.run_index import ListedRun, RunIndex
@@ -220,10 +219,6 @@ class _Page(web.RequestHandler):
         """Answer as GET does, without the content."""
         return self.get(*arguments)
 
-    def get(self, *_: str) -> Any:
-        """Answer; every page has its own."""
-        raise web.HTTPError(404)
-
     def _allow_scripts(self, nonce: str) -> None:
         scripts = f"'nonce-{nonce}' 'self'" if nonce else "'none'"
         self.set_header("Content-Security-Policy", _POLICY.format(scripts=scripts))
@@ -247,6 +242,10 @@ def _name(host: str) -> str:
 
 class Nothing(_Page):
     """Any other address; whoever does not know the token learns nothing else."""
+
+    def get(self) -> None:
+        """Refuse."""
+        raise web.HTTPError(404)
 
 
 class ListPage(_Page):
@@ -272,11 +271,12 @@ class RunPage(_Page):
         """Show what was read by now; the events bring the rest."""
         run = self.live.index.find(name)
         watch = self.live.watched(name)
-        if run is None and watch is None:
-            self._say(404, "No such run", f"{name} is not there, or not any more.")
-            return
         try:
-            watch = watch or self.live.watch(run)  # type: ignore[arg-type] - one of both is there
+            if watch is None:
+                if run is None:
+                    self._say(404, "No such run", f"{name} is not there, or not any more.")
+                    return
+                watch = self.live.watch(run)
             page = await watch.first_page()
         except (UnusableInput, RenderingError, OSError) as error:
             trouble = watch.trouble if watch is not None and watch.trouble else str(error).splitlines()[0]
@@ -309,7 +309,9 @@ class Events(_Page):
         await self._send(watch)
 
     async def _send(self, watch: RunWatch) -> None:
-        queue = watch.listen(_last_event(self.request.headers.get("Last-Event-ID"), self.get_query_argument("since", "")))
+        queue = watch.listen(
+            _last_event(self.request.headers.get("Last-Event-ID"), self.get_query_argument("since", ""))
+        )
         self._queue = queue
         try:
             self.write(_RETRY)
