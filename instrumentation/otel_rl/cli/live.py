@@ -129,8 +129,8 @@ class _Session:
         try:
             if not self._arguments.no_page:
                 self._listen()
-            while not await self._is_over():
-                await asyncio.sleep(_LOOK)  # noqa: ASYNC110 - files are looked at, which tell nobody
+            while not await self._is_over():  # noqa: ASYNC110 - files are looked at, which tell nobody
+                await asyncio.sleep(_LOOK)
         except asyncio.CancelledError:
             # Ctrl-C.
             return 0

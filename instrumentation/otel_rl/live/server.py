@@ -196,10 +196,7 @@ class _Page(web.RequestHandler):
         self._allow_scripts("")
 
     def prepare(self) -> None:
-        """Refuse other methods, names of this machine that are not its own, and who does not know the token."""
-        if self.request.method not in self.SUPPORTED_METHODS:
-            self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
-            raise web.HTTPError(405)
+        """Refuse names of this machine that are not its own, and who does not know the token."""
         if _name(self.request.headers.get("Host", "")) not in _LOCAL_NAMES:
             raise web.HTTPError(403)
         token = self.request.path.split("/")[1]
@@ -208,7 +205,8 @@ class _Page(web.RequestHandler):
 
     def write_error(self, status_code: int, **_: Any) -> None:
         """Say what is wrong, without what the request had in it."""
-        self._allow_scripts("")
+        if status_code == 405:  # noqa: PLR2004 - another method
+            self.set_header("Allow", ", ".join(self.SUPPORTED_METHODS))
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(_REFUSALS.get(status_code, "That did not work; the terminal of otel-rl live says more.") + "\n")
 

@@ -152,7 +152,8 @@ def _pressed(seconds: float) -> str:
     with suppress(OSError, ValueError):
         readable, _, _ = select.select([sys.stdin], [], [], seconds)
         if readable:
-            return os.read(sys.stdin.fileno(), 1).decode(errors="replace")
+            # Nothing to read is the end of the terminal.
+            return os.read(sys.stdin.fileno(), 1).decode(errors="replace") or "q"
     return ""
 
 
