@@ -43,13 +43,22 @@ _NANOSECONDS = 1e9
 
 
 class Liveness:
-    """Of one run: what ``folder`` says of its processes, and the rings of ``run_id`` on this node."""
+    """Of one run: what ``folder`` says of its processes, and the rings of ``run_id`` on this node.
 
-    def __init__(self, folder: Path, run_id: str | None, ring_directory: Path | None = None) -> None:
+    ``hang_seconds`` and ``ring_directory`` are those of the settings where they are not given.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run_id: str | None,
+        ring_directory: Path | None = None,
+        hang_seconds: float | None = None,
+    ) -> None:
         self._folder, self._run_id = folder, run_id
         self._rings = ring_directory or Path(settings.current().ring_directory).expanduser()
         self._manifests: dict[Path, tuple[tuple[int, int], Process]] = {}
-        self._judge = standstill.Judge(settings.current().hang_seconds)
+        self._judge = standstill.Judge(settings.current().hang_seconds if hang_seconds is None else hang_seconds)
         self._next_reading = 0.0
         self._postmortem: Postmortem | None = None
         #: Gone at the look before: what a process writes last may come after its end was seen.

@@ -1,11 +1,10 @@
-"""Real ranks over gloo, watched by `otel-rl live`: a late, a stopped and a dead rank are named at once, others are not."""
+"""Real ranks over gloo, watched by `otel-rl live`: a late, a stopped and a dead rank are named, others are not."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from integration.live.live_command import Live, awaited, ranks, started
 from otel_rl.live.liveness import Liveness
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -27,10 +27,12 @@ def _folder(folder: Path) -> Path:
     return folder / "otel-rl" / "run"
 
 
-def _found(folder: Path, process: subprocess.Popen[Any], is_there: Callable[[Standing], object]) -> Standing:
+def _found(
+    folder: Path, process: subprocess.Popen[Any], is_there: Callable[[Standing], object], hang_seconds: float = 60.0
+) -> Standing:
     """The first look at the processes that is as wanted."""
     awaited(_folder(folder).is_dir, process)
-    liveness = Liveness(_folder(folder), "run", folder)
+    liveness = Liveness(_folder(folder), "run", folder, hang_seconds)
 
     def look() -> Standing | None:
         standing = liveness.look()
@@ -64,12 +66,9 @@ def test_a_rank_that_sleeps_in_a_step_is_late_within_8_seconds_with_who_waits_fo
     assert float(finding.cost.split()[3]) < 8
 
 
-def test_it_is_a_hang_once_the_watchdog_would_say_so(tmp_path: Path, monkeypatch: Any) -> None:
-    from otel_rl.core import settings
-
-    monkeypatch.setattr(settings.current(), "hang_seconds", 4.0)
+def test_it_is_a_hang_once_the_watchdog_would_say_so(tmp_path: Path) -> None:
     with ranks(tmp_path, "if number == 20 and rank == 1: awaited('go')") as job:
-        finding = _only(_found(tmp_path, job, _has("hang")))
+        finding = _only(_found(tmp_path, job, _has("hang"), hang_seconds=4.0))
         (tmp_path / "go").touch()
     assert (finding.severity.value, finding.ranks) == ("critical", [1])
 
@@ -90,13 +89,10 @@ def test_a_rank_that_is_stopped_is_named_with_who_waits_for_it(tmp_path: Path) -
     )
 
 
-def test_a_long_checkpoint_is_said_as_a_notice_and_is_no_hang(tmp_path: Path, monkeypatch: Any) -> None:
-    from otel_rl.core import settings
-
-    monkeypatch.setattr(settings.current(), "hang_seconds", 2.0)
+def test_a_long_checkpoint_is_said_as_a_notice_and_is_no_hang(tmp_path: Path) -> None:
     what = "if number == 20 and rank == 0:\n                with otel_rl.phase('checkpoint'): awaited('go')"
     with ranks(tmp_path, what) as job:
-        finding = _only(_found(tmp_path, job, lambda standing: standing.findings and "6" in standing.findings[0].cost))
+        finding = _only(_found(tmp_path, job, _has("late_rank"), hang_seconds=2.0))
         (tmp_path / "go").touch()
     assert (finding.code, finding.severity.value) == ("late_rank", "notice")
     assert "checkpoint" in finding.place
@@ -133,7 +129,7 @@ class Receiver:
         waiting, taken = list(answers), self.taken
 
         class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # noqa: N802
+            def do_POST(self) -> None:
                 content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 taken.append({**content, "path": self.path})
                 self.send_response(waiting.pop(0) if waiting else 200)
