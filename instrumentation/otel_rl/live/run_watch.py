@@ -1,8 +1,8 @@
 """One run that is followed while somebody watches it: reads on, looks at its processes, makes pages and events.
 
-Events: ``status`` (each second while something changes: processes, findings of the moment, how much was read),
-``changes`` (what has changed on the page, with an id), ``beat`` (nothing has changed), ``gone`` (the folder is not
-there any more), ``reload`` (what a browser has missed is not known any more).
+Events are messages as :mod:`.updates` describes them: with an id what has changed on the page, without one what the
+processes do and how much was read, each second while that changes. Besides them ``beat`` (nothing has changed) and
+``reload`` (what a browser has missed is not known any more).
 
 All of it happens in the event loop of the server, without threads: pages are made in forked children.
 """
@@ -46,6 +46,8 @@ _MOST_SHARE = 0.25
 _UNWATCHED_PAUSE = 15.0
 #: Events that wait for one browser; more is too slow, and it has to come again.
 _QUEUED = 64
+#: Seconds in which a browser that got a page asks for events.
+_LOADING = 30.0
 #: Seconds for which a page serves several browsers.
 _PAGE_AGE = 60.0
 _NONCE = re.compile(r"'nonce-([\w+/=-]+)'")
@@ -126,6 +128,8 @@ class RunWatch:
         self._log = EventLog()
         self._state: dict[str, Any] | None = None
         self._page: FirstPage | None = None
+        #: When pages were sent to browsers, and the events that these have.
+        self._served: list[tuple[float, int]] = []
         self._pace = Pace()
         self._rendering = asyncio.Lock()
         self._said: tuple[Any, ...] = ()
@@ -208,15 +212,16 @@ class RunWatch:
         Raises:
             RenderingError: it could not be made.
         """
-        self.last_used = time.monotonic()
+        self.last_used = now = time.monotonic()
         page = self._page
-        if page is not None and time.monotonic() - page.made < _PAGE_AGE and self._log.since(page.number) is not None:
-            return page
-        if not self.progress.read:
-            await self._read(_FIRST)
-        await self._render(with_page=True)
-        assert self._page is not None  # noqa: S101 - made just now
-        return self._page
+        if page is None or now - page.made > _PAGE_AGE or self._log.since(page.number) is None:
+            if not self.progress.read:
+                await self._read(_FIRST)
+            await self._render(with_page=True)
+            page = self._page
+        assert page is not None  # noqa: S101 - it was made
+        self._served.append((time.monotonic(), page.number))
+        return page
 
     async def _render_changes(self) -> None:
         try:
@@ -240,14 +245,16 @@ class RunWatch:
         """Send what has changed, and keep the page."""
         changes = content.get("changes")
         if changes is not None:
-            self._state = changes["state"]
-            self._send(self._log.append("changes", json.dumps(changes).encode()))
+            self._state = changes.pop("state")
+            # What the rings say of the processes is newer than what they have recorded.
+            changes.pop("status", None)
+            self._send(self._log.append("message", json.dumps(changes).encode()))
         page = content.get("page")
         if page is not None:
             self._state = page["state"]
             nonce = _NONCE.search(page["html"][:4096])
             self._page = FirstPage(
-                _with_number(page["html"], self._log.number), self._log.number, nonce[1] if nonce else "", now
+                page["html"].encode("utf-8", "replace"), self._log.number, nonce[1] if nonce else "", now
             )
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -256,12 +263,10 @@ class RunWatch:
         """Return a queue of events from now on, and of those after the event ``last``; None ends it."""
         self.last_used = time.monotonic()
         queue: asyncio.Queue[Event | None] = asyncio.Queue(_QUEUED + 64)
-        if last is None:
-            last = self._page.number if self._page is not None else self._log.number
-        missed = self._log.since(last)
+        missed = self._log.since(self._of_served_page() if last is None else last)
         for each in [event("reload", {})] if missed is None else missed:
             queue.put_nowait(each)
-        queue.put_nowait(event("gone" if self.is_gone else "status", self.status()))
+        queue.put_nowait(event("message", self.status()))
         self._listeners.add(queue)
         # What was read while nobody listened is not on its page.
         self._pace.has_read(time.monotonic())
@@ -272,17 +277,26 @@ class RunWatch:
         self._listeners.discard(queue)
         self.last_used = time.monotonic()
 
+    def _of_served_page(self) -> int:
+        """Return the event that the page of a new browser has: of those served just now the oldest, to be sure."""
+        now = time.monotonic()
+        self._served = [(moment, number) for moment, number in self._served if now - moment < _LOADING]
+        known = [number for _, number in self._served]
+        return min(known) if known else self._page.number if self._page is not None else self._log.number
+
     def status(self) -> dict[str, Any]:
-        """Return what can be said without a rendering, as JSON."""
+        """Return what can be said without a rendering, as a message for the page."""
+        status = self.standing.as_json()
+        if self.trouble:
+            trouble = {"code": "unreadable", "severity": "warning", "title": self.trouble, "text": f"{self.trouble}."}
+            status["findings"] = [trouble, *status["findings"]]
+        if self.is_gone:
+            status["state"] = "gone"
+        steps = [sign.step for sign in self.standing.processes if sign.step is not None]
+        progress = {"read": self.progress.read, "left": self.progress.left, "shows_all": self.follower.shows_all}
         return {
-            "run": self.run_id,
-            "at_unix_nano": time.time_ns(),
-            "read": self.progress.read,
-            "left": self.progress.left,
-            "shows_all": self.follower.shows_all,
-            "trouble": self.trouble,
-            "is_gone": self.is_gone,
-            **self.standing.as_json(),
+            "status": {"run": self.run_id, "at_unix_nano": time.time_ns(), "step": max(steps, default=None), **status},
+            "progress": progress,
         }
 
     def _send_status(self) -> None:
@@ -291,7 +305,7 @@ class RunWatch:
         now = time.monotonic()
         if said != self._said:
             self._said, self._beat = said, now
-            self._send(event("status", self.status()))
+            self._send(event("message", self.status()))
         elif now - self._beat >= BEAT:
             self._beat = now
             self._send(event("beat", {"at_unix_nano": time.time_ns()}))
@@ -299,7 +313,7 @@ class RunWatch:
     def _say_gone(self) -> None:
         self.is_gone = True
         self.trouble = f"the folder {self.folder} was deleted or moved; what is shown is what had been read of it"
-        self._send(event("gone", self.status()))
+        self._send(event("message", self.status()))
 
     def _send(self, sent: Event) -> None:
         for queue in list(self._listeners):
@@ -328,11 +342,6 @@ def _build(state: dict[str, Any] | None, *, with_page: bool) -> Build:
         return json.dumps(content).encode()
 
     return build
-
-
-def _with_number(html: str, number: int) -> bytes:
-    """Tell the page which events it has: its script asks for those that follow."""
-    return html.replace("<html", f'<html data-event="{number}"', 1).encode("utf-8", "replace")
 
 
 async def _finished(rendering: Rendering) -> bytes:

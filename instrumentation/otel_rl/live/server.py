@@ -19,7 +19,7 @@ from tornado import netutil, web
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 
-from otel_rl.live import run_pages
+from otel_rl.live import run_pages, updates
 from otel_rl.live.follower import RenderingError
 from otel_rl.live.run_watch import RunWatch
 from otel_rl.store.reader.errors import UnusableInput
@@ -94,6 +94,7 @@ class LiveServer:
             (r"/([\w-]+)/", ListPage, parts),
             (r"/([\w-]+)/run/([^/]+)/", RunPage, parts),
             (r"/([\w-]+)/run/([^/]+)/events", Events, parts),
+            (r"/([\w-]+)/run/([^/]+)/bokeh.js", Library, parts),
         ]
         application = web.Application(
             routes, default_handler_class=Nothing, default_handler_args=parts, log_function=lambda _: None
@@ -282,6 +283,16 @@ class RunPage(_Page):
             return
         self._allow_scripts(page.nonce)
         await self.finish(page.html)
+
+
+class Library(_Page):
+    """Bokeh's JavaScript, as it is installed."""
+
+    def get(self, _token: str, _name: str) -> None:
+        """Send it; it holds nothing of a run, so a browser may keep it."""
+        self.set_header("Content-Type", "text/javascript; charset=utf-8")
+        self.set_header("Cache-Control", "private, max-age=86400")
+        self.finish(updates.bokeh_js())
 
 
 class Events(_Page):

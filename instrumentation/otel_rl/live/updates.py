@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from bokeh.resources import Resources
+
 from otel_rl.report.core import output
 from otel_rl.report.page import page
 
@@ -21,8 +23,13 @@ def first_page(collected: Collected, overview: Overview) -> bytes:
 def changes(_collected: Collected, overview: Overview, state: dict[str, Any]) -> bytes:
     """Return what is no longer as in ``state``, with the new state."""
     now = _state(overview)
-    changed = {"findings": output.as_json(overview)} if now != state else {}
-    return json.dumps({"changes": changed, "state": now}).encode()
+    changed = {"findings": output.as_json(overview), "extent": overview.extent} if now != state else {}
+    return json.dumps({**changed, "state": now}).encode()
+
+
+def bokeh_js() -> bytes:
+    """Return the library that the page needs, a file of the installed Bokeh."""
+    return "\n".join(Resources("inline", components=["bokeh"]).js_raw).encode()
 
 
 def _state(overview: Overview) -> dict[str, Any]:

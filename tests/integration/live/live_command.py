@@ -82,7 +82,7 @@ class Live:
         return answer.status, dict(answer.getheaders()), content
 
     def events(self, name: str, since: str = "", **headers: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Kind, id and content of the events of a run, as they come; the caller closes it."""
+        """Kind, id and content of the events of a run, as they come; messages are ``changes`` or ``status``."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         connection.request("GET", f"{self.path}run/{name}/events{since}", headers=headers)
         answer = connection.getresponse()
@@ -93,7 +93,10 @@ class Live:
                 if colon:
                     fields[key] = value
                 elif "event" in fields:
-                    yield fields["event"], fields.get("id", ""), json.loads(fields["data"])
+                    kind, number = fields["event"], fields.get("id", "")
+                    if kind == "message":
+                        kind = "changes" if number else "status"
+                    yield kind, number, json.loads(fields["data"])
                     fields = {}
         finally:
             connection.close()

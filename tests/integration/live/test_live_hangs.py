@@ -208,8 +208,8 @@ def _until_death(live: Live) -> tuple[list[str], set[str]]:
     stream = live.events("run")
     for kind, _, content in stream:
         kinds.add(kind)
-        if kind == "status" and content["findings"]:
-            codes = [finding["code"] for finding in content["findings"]]
+        if kind == "status" and content["status"]["findings"]:
+            codes = [finding["code"] for finding in content["status"]["findings"]]
         if codes and "changes" in kinds:
             break
     stream.close()
