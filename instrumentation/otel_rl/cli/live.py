@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from otel_rl.live.notifications import Notifier, Target
+    from otel_rl.live.notifications import Notifier, NotifyTarget
     from otel_rl.live.run_index import ListedRun, RunIndex
     from otel_rl.live.run_watch import RunWatch
     from otel_rl.live.server import LiveServer
@@ -89,11 +89,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return complain("live", "--no-page is for --notify: without both there is nothing to do")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        targets = list(map(notifications.Target.of, arguments.notify))
+        targets = list(map(notifications.NotifyTarget.of, arguments.notify))
         job: AbstractContextManager[Path]
         job = demo.running() if arguments.demo else nullcontext(run_directory.choose_run_directory(arguments))
         with job as directory:
-            return asyncio.run(_Session(arguments, directory.absolute(), targets).serve())
+            return asyncio.run(_LiveSession(arguments, directory.absolute(), targets).serve())
     except (UnusableInput, notifications.UnusableTarget, server.CannotServe, demo.NoDemo) as error:
         return complain("live", str(error))
 
@@ -102,10 +102,10 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class _Session:
+class _LiveSession:
     """One call of the command."""
 
-    def __init__(self, arguments: argparse.Namespace, directory: Path, targets: list[Target]) -> None:
+    def __init__(self, arguments: argparse.Namespace, directory: Path, targets: list[NotifyTarget]) -> None:
         from otel_rl.live.notifications import Notifier  # noqa: PLC0415 - as above
         from otel_rl.live.run_index import RunIndex  # noqa: PLC0415 - as above
         from otel_rl.live.server import LiveServer  # noqa: PLC0415 - as above

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 _MOST, _MOST_BYTES = 64, 8 * 1024 * 1024
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """A server-sent event; ``number`` is its id, 0 for one that has none: a later one of its kind replaces it."""
 
     kind: str
@@ -24,31 +24,31 @@ class Event(NamedTuple):
         return b"%bevent: %b\ndata: %b\n\n" % (head, self.kind.encode(), self.data)
 
 
-def event(kind: str, content: Any) -> Event:
+def event(kind: str, content: Any) -> ServerSentEvent:
     """Return an event without an id."""
-    return Event(kind, json.dumps(content).encode())
+    return ServerSentEvent(kind, json.dumps(content).encode())
 
 
 class EventLog:
     """Events with ids that follow each other."""
 
     def __init__(self) -> None:
-        self._events: deque[Event] = deque()
+        self._events: deque[ServerSentEvent] = deque()
         self._bytes = 0
         #: Id of the last one; those of another start of the server are smaller than its first, in all likelihood.
         self.number = 0
 
-    def append(self, kind: str, data: bytes) -> Event:
+    def append(self, kind: str, data: bytes) -> ServerSentEvent:
         """Append an event; of too many, the oldest are forgotten."""
         self.number += 1
-        added = Event(kind, data, self.number)
+        added = ServerSentEvent(kind, data, self.number)
         self._events.append(added)
         self._bytes += len(data)
         while len(self._events) > _MOST or (self._bytes > _MOST_BYTES and len(self._events) > 1):
             self._bytes -= len(self._events.popleft().data)
         return added
 
-    def since(self, number: int) -> list[Event] | None:
+    def since(self, number: int) -> list[ServerSentEvent] | None:
         """Return what came after the event ``number``; None where that is not known any more."""
         if number == self.number:
             return []

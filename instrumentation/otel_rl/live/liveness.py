@@ -58,7 +58,9 @@ class Liveness:
         self._folder, self._run_id = folder, run_id
         self._rings = ring_directory or Path(settings.current().ring_directory).expanduser()
         self._manifests: dict[Path, tuple[tuple[int, int], Process]] = {}
-        self._judge = standstill.Judge(settings.current().hang_seconds if hang_seconds is None else hang_seconds)
+        self._judge = standstill.StandstillJudge(
+            settings.current().hang_seconds if hang_seconds is None else hang_seconds
+        )
         self._next_reading = 0.0
         self._postmortem: Postmortem | None = None
         #: Gone at the look before: what a process writes last may come after its end was seen.

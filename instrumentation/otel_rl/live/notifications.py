@@ -38,7 +38,7 @@ class UnusableTarget(Exception):  # noqa: N818 - reads as what it is
 
 
 @dataclass(frozen=True)
-class Target:
+class NotifyTarget:
     """An address or a command; ``label`` names it without what may be a secret in it."""
 
     label: str
@@ -46,7 +46,7 @@ class Target:
     command: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Target:
+    def of(cls, text: str) -> NotifyTarget:
         """Read what the user gave.
 
         Raises:
@@ -73,7 +73,7 @@ class Target:
 class Notifier:
     """Sends each thing once to every target; :meth:`close` waits for what is on its way."""
 
-    def __init__(self, targets: list[Target], address: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(self, targets: list[NotifyTarget], address: Callable[[str], str] = lambda _: "") -> None:
         self._targets = targets
         self._address = address
         self._sent: dict[str, set[tuple[object, ...]]] = {}
@@ -103,7 +103,7 @@ class Notifier:
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
 
-    async def _deliver(self, target: Target, content: dict[str, Any]) -> None:
+    async def _deliver(self, target: NotifyTarget, content: dict[str, Any]) -> None:
         reason = await _attempt(target, content)
         if reason:
             await asyncio.sleep(_PAUSE)
@@ -111,7 +111,7 @@ class Notifier:
         if reason:
             self._complain(target, reason)
 
-    def _complain(self, target: Target, reason: str) -> None:
+    def _complain(self, target: NotifyTarget, reason: str) -> None:
         if (target.label, reason) not in self._complained:
             self._complained.add((target.label, reason))
             stderr.write_line(f"otel-rl live: a notification to {target.label} failed: {reason}")
@@ -151,7 +151,7 @@ def _content(watch: RunWatch, finding: Mapping[str, Any], title: str, place: str
     }
 
 
-async def _attempt(target: Target, content: dict[str, Any]) -> str:
+async def _attempt(target: NotifyTarget, content: dict[str, Any]) -> str:
     """Try once; return why it failed, or nothing."""
     body = json.dumps(content).encode()
     command = list(target.command)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.live import updates
-from otel_rl.live.event_log import Event, EventLog, event
+from otel_rl.live.event_log import ServerSentEvent, EventLog, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
 from otel_rl.live.standing import Standing
@@ -124,7 +124,7 @@ class RunWatch:
         self.trouble = ""
         self.is_gone = False
         self.last_used = time.monotonic()
-        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
         self._log = EventLog()
         self._state: dict[str, Any] | None = None
         self._page: FirstPage | None = None
@@ -259,10 +259,10 @@ class RunWatch:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def listen(self, last: int | None) -> asyncio.Queue[Event | None]:
+    def listen(self, last: int | None) -> asyncio.Queue[ServerSentEvent | None]:
         """Return a queue of events from now on, and of those after the event ``last``; None ends it."""
         self.last_used = time.monotonic()
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(_QUEUED + 64)
+        queue: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_QUEUED + 64)
         missed = self._log.since(self._of_served_page() if last is None else last)
         for each in [event("reload", {})] if missed is None else missed:
             queue.put_nowait(each)
@@ -272,7 +272,7 @@ class RunWatch:
         self._pace.has_read(time.monotonic())
         return queue
 
-    def leave(self, queue: asyncio.Queue[Event | None]) -> None:
+    def leave(self, queue: asyncio.Queue[ServerSentEvent | None]) -> None:
         """Stop sending events into ``queue``."""
         self._listeners.discard(queue)
         self.last_used = time.monotonic()
@@ -315,14 +315,14 @@ class RunWatch:
         self.trouble = f"the folder {self.folder} was deleted or moved; what is shown is what had been read of it"
         self._send(event("message", self.status()))
 
-    def _send(self, sent: Event) -> None:
+    def _send(self, sent: ServerSentEvent) -> None:
         for queue in list(self._listeners):
             if queue.full():
                 self._drop(queue)
             else:
                 queue.put_nowait(sent)
 
-    def _drop(self, queue: asyncio.Queue[Event | None]) -> None:
+    def _drop(self, queue: asyncio.Queue[ServerSentEvent | None]) -> None:
         """End the stream of a browser that is too slow, or whose run is not followed any more."""
         self._listeners.discard(queue)
         while not queue.empty():

@@ -27,7 +27,7 @@ from otel_rl.store.reader.errors import UnusableInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.live.event_log import Event
+    from otel_rl.live.event_log import ServerSentEvent
     from otel_rl.live.run_index import ListedRun, RunIndex
 
 DEFAULT_PORT = 8321
@@ -335,7 +335,7 @@ class Events(_Page):
 
     def on_connection_close(self) -> None:
         """End the wait for a further event: the browser has left."""
-        queue: asyncio.Queue[Event | None] | None = getattr(self, "_queue", None)
+        queue: asyncio.Queue[ServerSentEvent | None] | None = getattr(self, "_queue", None)
         if queue is not None:
             while queue.full():
                 queue.get_nowait()

@@ -38,7 +38,7 @@ _VANISHED = "is gone without an end: killed, or os._exit"
 _NANOSECONDS = 1e9
 
 
-class Judge:
+class StandstillJudge:
     """Knows how long a step takes; ``hang_seconds`` is the watchdog's setting, 0 where that is off."""
 
     def __init__(self, hang_seconds: float) -> None:
