@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.live import updates
-from otel_rl.live.event_log import ServerSentEvent, EventLog, event
+from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
 from otel_rl.live.standing import Standing
