@@ -41,7 +41,7 @@ $(VENV)/.demo: $(DEPENDENCIES) | $(UV)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.demo
-	$(UV) pip install --quiet --python $(VENV) --constraint $(CONSTRAINTS) --group test --editable '.[report,dashboards,collector]'
+	$(UV) pip install --quiet --python $(VENV) --constraint $(CONSTRAINTS) --group test --editable '.[live,dashboards,collector]'
 	touch $@
 
 # -- the main job ---------------------------------------------------------------------------------------------------
@@ -51,6 +51,7 @@ DEMO_COMMAND := opentelemetry-instrument torchrun --nproc-per-node=2 examples/gr
 # Without the shell's OTEL_* variables: with an endpoint or a data directory of its own, the run would not be here.
 .PHONY: demo
 demo: $(VENV)/.demo ## train an unmodified TRL GRPO program on two ranks and write its HTML report
+	@echo "watch it meanwhile, in another terminal: $(BIN)/otel-rl live otel-rl" >&2
 	@echo "+ $(DEMO_COMMAND)" >&2
 	@unset $${!OTEL_*}; run_id="demo-$$(date +%Y%m%d-%H%M%S)"; \
 	PATH="$(CURDIR)/$(BIN):$$PATH" OTEL_RL_RUN_ID="$$run_id" PYTHONWARNINGS=ignore::FutureWarning $(DEMO_COMMAND); \

@@ -8,6 +8,9 @@ Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
     runs: ``otel-rl runs``.
     logs: ``otel-rl logs``.
+    live: arguments of ``otel-rl live``; the page is served by :mod:`otel_rl.live`.
+    top: arguments of ``otel-rl top``; the screen is made by :mod:`otel_rl.live.terminal`.
+    missing_extra: says which extra a command needs.
     trajectories: ``otel-rl trajectories``.
     export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
@@ -44,6 +47,8 @@ and --run, name another one."""
 
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
+    "live": "a page on this machine that follows a run while it is written",
+    "top": "the same in a terminal: step, phases, values, ranks, findings",
     "runs": "list runs: state, last sign, step, reward, what they died of",
     "logs": "the last log records and exceptions, over all processes",
     "trajectories": "every sample of a run as a line of JSON",

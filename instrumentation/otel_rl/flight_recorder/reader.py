@@ -138,6 +138,23 @@ def read_header(path: Path, owners: Collection[int] | None = None) -> RingSnapsh
     return _header(path, _content(path, owners, layout.HEADER_SIZE))
 
 
+def read_current(path: Path, owners: Collection[int] | None = None) -> RingSnapshot:
+    """Read who writes the ring, and which steps and phases are open: what is asked every second, in 0.2 ms.
+
+    Raises:
+        UnreadableRing: with the reason.
+    """
+    data = _content(path, owners, layout.RECORDS_AT)
+    ring = _header(path, data)
+    if len(data) < layout.RECORDS_AT:
+        raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
+    names = _Texts(data, layout.NAMES)
+    for place in range(layout.STEP_ENTRIES):
+        _read_entry(ring, data, layout.ENTRIES_AT + place * layout.ENTRY_SIZE, names)
+    ring.open.sort(key=lambda event: event.began)
+    return ring
+
+
 def read_waited(path: Path) -> tuple[int, int]:
     """Read when the last step was over, and how long the process had waited by then, in ns; of a known ring, fast.
 

@@ -39,7 +39,7 @@ from otel_rl.live.page_state import PageState, encoded
 from otel_rl.report.page import markup
 from otel_rl.report.page.contents import contents
 from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.endings.process_end import EndState
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

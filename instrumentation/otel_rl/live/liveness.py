@@ -1,0 +1,229 @@
+"""The last sign of each process of a run, every second, without a rendering.
+
+Of each process one asks whether it runs, and its ring for its heartbeat, its step and its phase: 0.3 ms. Only where a
+step takes long, or a process is gone or stopped, the whole rings are read, for who waits for whom.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.core import settings
+from otel_rl.flight_recorder import files, layout, reader
+from otel_rl.flight_recorder.copies import COPY
+from otel_rl.live import standstill
+from otel_rl.live.standing import ProcessSign, ProcessState, Standing
+from otel_rl.process import launch, lifetime
+from otel_rl.ranks.postmortem import examine
+from otel_rl.ranks.postmortem.rings import exits_of
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_rl.flight_recorder.reader import RingSnapshot
+    from otel_rl.process.lifetime import Lifetime
+    from otel_rl.ranks.postmortem import Postmortem
+
+#: Seconds between two readings of the whole rings while all is well, and until they tell how long steps take.
+_USUAL = 30.0
+_AT_FIRST = 3.0
+#: The readings of whole rings take at most this share of a core.
+_SHARE = 0.02
+#: Seconds, and usual steps, after which a step is looked at closely.
+_LONG, _LONG_STEPS = 2.0, 1.5
+#: Seconds without a heartbeat that are worth a close look.
+_SILENT = 3.0
+_NANOSECONDS = 1e9
+
+
+class Liveness:
+    """Of one run: what ``folder`` says of its processes, and the rings of ``run_id`` on this node.
+
+    ``hang_seconds`` and ``ring_directory`` are those of the settings where they are not given.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run_id: str | None,
+        ring_directory: Path | None = None,
+        hang_seconds: float | None = None,
+    ) -> None:
+        self._folder, self._run_id = folder, run_id
+        self._rings = ring_directory or Path(settings.current().ring_directory).expanduser()
+        self._manifests: dict[Path, tuple[tuple[int, int], Process]] = {}
+        self._judge = standstill.StandstillJudge(
+            settings.current().hang_seconds if hang_seconds is None else hang_seconds
+        )
+        self._next_reading = 0.0
+        self._postmortem: Postmortem | None = None
+        #: Gone at the look before: what a process writes last may come after its end was seen.
+        self._was_gone: set[Lifetime | None] = set()
+
+    def look(self) -> Standing:
+        """Return what the processes do now, and what is wrong with it.
+
+        Raises:
+            OSError: the folder of the run cannot be read.
+        """
+        signs = self._signs()
+        gone = {sign.lifetime for sign in signs if sign.state is ProcessState.GONE}
+        newly_gone, self._was_gone = gone - self._was_gone, gone
+        for sign in signs:
+            if sign.lifetime in newly_gone:
+                sign.state = ProcessState.UNKNOWN
+        self._read_rings(signs)
+        exits = exits_of(self._folder, self._rings) if gone else {}
+        # What was gone first is known with the next look.
+        deaths = standstill.deaths(signs, exits) if not newly_gone else []
+        findings = self._judge.findings(signs, self._postmortem, deaths)
+        return Standing(signs, sorted(findings, key=lambda finding: finding.severity.order))
+
+    @property
+    def usual_step(self) -> float | None:
+        """Seconds that a step takes, where some have ended."""
+        return self._judge.usual_step
+
+    # -- signs -----------------------------------------------------------------------------------------------------
+
+    def _signs(self) -> list[ProcessSign]:
+        folders = self._process_folders()
+        processes = {folder: self._process(folder) for folder in folders}
+        rings = {ring.lifetime: ring for ring in self._read_current(folders)}
+        by_lifetime = {process.lifetime: folder for folder, process in processes.items() if process.lifetime}
+        attempts = [process.attempt for process in processes.values()]
+        attempts += [launch.parse_attempt(ring.attempt) for ring in rings.values()]
+        newest = max((attempt[:2] for attempt in attempts), default=())
+        signs = []
+        for folder, process in processes.items():
+            if process.attempt[:2] in (newest, ()):
+                signs.append(_sign(process, rings.get(process.lifetime) if process.lifetime else None, folder))
+        for key, ring in rings.items():
+            if key not in by_lifetime and launch.parse_attempt(ring.attempt)[:2] == newest:
+                signs.append(_sign(None, ring, None))
+        return sorted(signs, key=lambda sign: (sign.rank is None, sign.rank or 0, sign.pid or 0))
+
+    def _process_folders(self) -> list[Path]:
+        with os.scandir(self._folder) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+        return [self._folder / name for name in sorted(names) if (self._folder / name / MANIFEST).exists()]
+
+    def _process(self, folder: Path) -> Process:
+        """Return the process of a folder; its manifest is read again where it has been replaced."""
+        try:
+            what = (folder / MANIFEST).stat()
+        except OSError:
+            return from_folder(folder)
+        stamp = what.st_mtime_ns, what.st_ino
+        known = self._manifests.get(folder)
+        if known is None or known[0] != stamp:
+            known = self._manifests[folder] = stamp, from_folder(folder)
+        return known[1]
+
+    def _read_current(self, folders: Iterable[Path]) -> list[RingSnapshot]:
+        """Read the rings on this node, and the copies of those that are not there any more."""
+        owners = {os.geteuid(), self._folder.stat().st_uid}
+        pattern = f"{files.prefix(self._run_id)}*{layout.SUFFIX}"
+        paths = [folder / COPY for folder in folders]
+        paths += sorted(self._rings.glob(pattern)) if self._run_id is not None else []
+        rings = []
+        for path in paths:
+            with suppress(reader.UnreadableRing):
+                rings.append(reader.read_current(path, owners))
+        named = reader.header_text(self._run_id or "")
+        # The live ring comes after its copy.
+        return [ring for ring in rings if ring.run_id == named]
+
+    # -- whole rings -----------------------------------------------------------------------------------------------
+
+    def _read_rings(self, signs: list[ProcessSign]) -> None:
+        now = time.monotonic()
+        is_suspect = any(self._is_suspect(sign) for sign in signs)
+        if now < self._next_reading and not (is_suspect and self._postmortem is None):
+            return
+        if not is_suspect:
+            self._postmortem = None
+        if not any(sign.is_alive for sign in signs):
+            return
+        began = time.process_time()
+        with suppress(UnusableInput, OSError):
+            postmortem = examine(self._folder, self._rings)
+            self._judge.learn(postmortem)
+            self._postmortem = postmortem if is_suspect else None
+        spent = time.process_time() - began
+        pause = 0.0 if is_suspect else _USUAL if self.usual_step is not None else _AT_FIRST
+        self._next_reading = now + max(spent / _SHARE, pause)
+
+    def _is_suspect(self, sign: ProcessSign) -> bool:
+        if sign.state in (ProcessState.GONE, ProcessState.STOPPED):
+            return True
+        if not sign.is_alive or sign.step is None:
+            return False
+        long = max(_LONG, _LONG_STEPS * (self.usual_step or 0.0))
+        return (sign.still or 0.0) > long or (sign.silent or 0.0) > _SILENT
+
+
+def _sign(process: Process | None, ring: RingSnapshot | None, folder: Path | None) -> ProcessSign:
+    """Put together what the manifest and the ring of one process say."""
+    own = process.lifetime if process is not None else ring.lifetime if ring is not None else None
+    sign = ProcessSign(
+        label=process.label if process is not None else _label(ring),
+        rank=process.rank if process is not None else ring.rank if ring is not None else None,
+        host=str((process.manifest or {}).get("host") or "") if process is not None else ring.host if ring else "",
+        pid=own.pid if own is not None else process.number("pid") if process is not None else None,
+        state=_state(process, ring, own),
+        cause=_cause(process, ring),
+        lifetime=own,
+    )
+    if ring is not None and ring.last_step[1]:
+        sign.step = ring.last_step[0]
+        sign.phase = " > ".join(event.name for event in ring.open if event.kind == layout.PHASE)
+    sign.silent, sign.still = _since(ring, folder)
+    return sign
+
+
+def _label(ring: RingSnapshot | None) -> str:
+    if ring is None:
+        return "process"
+    return f"rank {ring.rank}" if ring.rank is not None else f"process {ring.lifetime.pid}"
+
+
+def _state(process: Process | None, ring: RingSnapshot | None, own: Lifetime | None) -> ProcessState:
+    if (process is not None and process.number("ended_unix_nano")) or (ring is not None and ring.ended):
+        return ProcessState.ENDED
+    is_alive = lifetime.is_alive(own) if own is not None else None
+    if is_alive is None:
+        return ProcessState.UNKNOWN
+    if is_alive:
+        return ProcessState.STOPPED if own is not None and lifetime.is_stopped(own) else ProcessState.RUNNING
+    return ProcessState.GONE
+
+
+def _cause(process: Process | None, ring: RingSnapshot | None) -> str:
+    reason = (process.manifest or {}).get("exit_reason") if process is not None else None
+    return str(reason or (ring.end_reason if ring is not None else ""))
+
+
+def _since(ring: RingSnapshot | None, folder: Path | None) -> tuple[float | None, float | None]:
+    """Return the seconds since the last sign, and since the last begin of a step or phase."""
+    if ring is not None and ring.path.name != COPY:
+        now = time.monotonic_ns()
+        latest = max((event.moment for event in ring.open), default=0)
+        progress = max(latest, ring.last_step[1], ring.clocks[0] if not ring.heartbeat else 0)
+        return (now - max(ring.heartbeat, progress)) / _NANOSECONDS, (now - progress) / _NANOSECONDS
+    if folder is None:
+        return None, None
+    written = [path.stat().st_mtime for path in _files(folder)]
+    return (max(time.time() - max(written), 0.0) if written else None), None
+
+
+def _files(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return [path for path in folder.iterdir() if path.is_file()]
+    return []

@@ -1,0 +1,173 @@
+"""The runs of a data folder, the live ones first; of thousands only the shown ones are looked at closely."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_rl.process import lifetime
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.locate import find_run
+from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Seconds without a new byte after which a run is not asked whether it lives: metrics alone are written more often.
+_QUIET = 600.0
+#: Seconds for which the list is kept.
+_KEPT = 5.0
+
+
+@dataclass(slots=True)
+class ListedRun:
+    """One run of the folder; ``name`` is that of its folder, or the id of a run in files of collectors."""
+
+    name: str
+    path: Path
+    #: Which run of several in ``path``; None: its only one.
+    run: str | None
+    #: Wall clock (s) of the last byte.
+    last_sign: float
+    is_live: bool = False
+
+
+@dataclass(slots=True)
+class RunFacts:
+    """What a row of the list shows beside the name."""
+
+    program: str
+    state: str
+    ranks: str
+    started: int
+
+
+class RunIndex:
+    """The runs below ``directory``, which may be a run itself."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._listed: list[ListedRun] = []
+        self._read = float("-inf")
+        #: Folder of a process whose end is known -> its last byte: nothing is written there any more.
+        self._closed: dict[str, float] = {}
+
+    def runs(self) -> list[ListedRun]:
+        """Return all runs, the live ones first, then those that were written last.
+
+        Raises:
+            UnusableInput: the folder holds no run, or cannot be read.
+        """
+        if time.monotonic() - self._read > _KEPT:
+            self._listed = sorted(self._find(), key=lambda run: (not run.is_live, -run.last_sign))
+            self._read = time.monotonic()
+        return self._listed
+
+    def find(self, name: str) -> ListedRun | None:
+        """Return the run of this name."""
+        with suppress(UnusableInput):
+            return next((run for run in self.runs() if run.name == name), None)
+        return None
+
+    def _find(self) -> list[ListedRun]:
+        try:
+            listed = list(self._stores())
+        except OSError as error:
+            raise UnusableInput(f"{self.directory}: {error.strerror or error}") from error
+        if listed:
+            return listed
+        source = find_run(self.directory)
+        now = time.time()
+        if source.path == self.directory and not source.others:
+            last = max((file.path.stat().st_mtime for file in source.files), default=now)
+            folders = [str(source.path / process.key) for process in source.processes]
+            return [ListedRun(source.path.name or "run", source.path, None, last, _is_live(folders, last))]
+        names = [source.run_id or source.path.name, *source.others]
+        return [ListedRun(name, self.directory, name, now - place) for place, name in enumerate(names)]
+
+    def _stores(self) -> Iterator[ListedRun]:
+        """Yield the runs of the file store."""
+        with os.scandir(self.directory) as entries:
+            folders = [entry for entry in entries if entry.is_dir()]
+        for folder in folders:
+            processes = list(self._processes(folder.path))
+            if processes:
+                last = max(sign for _, sign in processes)
+                is_live = _is_live([path for path, _ in processes], last)
+                yield ListedRun(folder.name, self.directory / folder.name, None, last, is_live)
+
+    def _processes(self, run: str) -> Iterator[tuple[str, float]]:
+        """Yield the folders of the processes of a run, with their last byte."""
+        with suppress(OSError), os.scandir(run) as entries:
+            for entry in entries:
+                if not entry.is_dir():
+                    continue
+                last = self._closed.get(entry.path) or self._last_byte(entry.path)
+                if last:
+                    yield entry.path, last
+
+    def _last_byte(self, folder: str) -> float:
+        """Return when something was written there last; 0 where it is no folder of a process."""
+        last, is_process = 0.0, False
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                is_process = is_process or entry.name == MANIFEST or entry.name.endswith(".jsonl")
+                last = max(last, entry.stat().st_mtime)
+        if not is_process:
+            return 0.0
+        if time.time() - last > _QUIET:
+            self._closed[folder] = last
+        return last
+
+
+def _is_live(folders: list[str], last: float) -> bool:
+    if time.time() - last > _QUIET:
+        return False
+    return any(_runs(from_folder(Path(folder))) for folder in folders)
+
+
+def _runs(process: Process) -> bool:
+    if process.number("ended_unix_nano"):
+        return False
+    own = process.lifetime
+    # On another machine its files are the only sign.
+    return own is None or lifetime.is_alive(own) is not False
+
+
+def facts(run: ListedRun) -> RunFacts:
+    """Look at one run closely: by its manifests, without its records."""
+    processes = []
+    with suppress(OSError), os.scandir(run.path) as entries:
+        folders = sorted(entry.path for entry in entries if entry.is_dir())
+        processes = [process for folder in folders if (process := from_folder(Path(folder))).manifest is not None]
+    ranks = {process.rank for process in processes if process.rank is not None}
+    sizes = [size for process in processes if (size := process.number("world_size"))]
+    commands = [command for process in processes if (command := (process.manifest or {}).get("command"))]
+    started = [moment for process in processes if (moment := process.number("started_unix_nano"))]
+    of = f" of {max(sizes)}" if sizes and max(sizes) != len(ranks) else ""
+    return RunFacts(
+        program=_command(commands),
+        state=_state(run, processes),
+        ranks=f"{len(ranks)}{of}" if ranks else "",
+        started=min(started, default=0),
+    )
+
+
+def _command(commands: list[object]) -> str:
+    first = commands[0] if commands else ""
+    return " ".join(map(str, first)) if isinstance(first, list) else str(first)
+
+
+def _state(run: ListedRun, processes: list[Process]) -> str:
+    if run.is_live:
+        return "running"
+    if not processes:
+        return ""
+    if all(process.clean_exit for process in processes):
+        return "ended"
+    failed = next((reason for process in processes if (reason := (process.manifest or {}).get("exit_reason"))), None)
+    return f"failed: {failed}" if failed else "no end recorded"

@@ -1,0 +1,99 @@
+"""The page with the list of runs, and the one that says in words what is wrong."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlencode
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from otel_rl.live import run_index
+from otel_rl.report.core import human
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from otel_rl.live.run_index import ListedRun
+
+#: Rows of one page.
+ROWS = 50
+#: Pages around the shown one that have a link.
+_NEAR = 3
+
+
+class _Row(NamedTuple):
+    name: str
+    link: str
+    state: str
+    last_sign: str
+    started: str
+    ranks: str
+    program: str
+    is_live: bool
+
+
+class _PageLink(NamedTuple):
+    """A link to another page of the list; without a link, a gap or the page itself."""
+
+    number: int
+    link: str
+    is_this: bool = False
+
+
+def runs(directory: str, listed: list[ListedRun], wanted: str, number: int) -> bytes:
+    """Return page ``number`` (from 1) of the runs whose names contain ``wanted``."""
+    found = [run for run in listed if wanted.lower() in run.name.lower()]
+    last = max(-(-len(found) // ROWS), 1)
+    number = min(max(number, 1), last)
+    shown = found[(number - 1) * ROWS : number * ROWS]
+    live = sum(run.is_live for run in found)
+    title = f"Runs in {directory}"
+    said = human.amount(len(found), "run") + (f", {human.number(live)} running" if live else "")
+    return _render(
+        title=title, number=said, rows=list(map(_row, shown)), pages=_links(number, last, wanted), wanted=wanted,
+        is_list=True,
+    )  # fmt: skip
+
+
+def message(title: str, text: str, back: str = "") -> bytes:
+    """Return a page that says something; ``back`` is a link to the list of runs."""
+    return _render(title=title, text=text, back=back)
+
+
+def _render(**values: object) -> bytes:
+    empty = {"text": "", "back": "", "is_list": False, "number": "", "rows": [], "pages": [], "wanted": ""}
+    return _template().render({**empty, **values}).encode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    loader = ChoiceLoader([PackageLoader("otel_rl.live"), PackageLoader("otel_rl.report.page")])
+    options = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=loader, **options).get_template("runs.html.j2")  # type: ignore[arg-type]  # noqa: S701
+
+
+def _row(run: ListedRun) -> _Row:
+    facts = run_index.facts(run)
+    return _Row(
+        run.name,
+        f"run/{quote(run.name, safe='')}/",
+        facts.state,
+        f"{human.duration(round(max(time.time() - run.last_sign, 0.0)))} ago",
+        human.moment(facts.started),
+        facts.ranks,
+        facts.program,
+        run.is_live,
+    )
+
+
+def _links(number: int, last: int, wanted: str) -> list[_PageLink]:
+    links = []
+    for page in range(1, last + 1):
+        if page in (1, last) or abs(page - number) <= _NEAR:
+            query = urlencode({"page": page, **({"q": wanted} if wanted else {})})
+            links.append(_PageLink(page, "" if page == number else f"?{query}", page == number))
+        elif links and links[-1].link:
+            links.append(_PageLink(0, ""))
+    return links

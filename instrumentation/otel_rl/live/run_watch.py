@@ -1,0 +1,364 @@
+"""One run that is followed while somebody watches it: reads on, looks at its processes, makes pages and events.
+
+Events are messages as :mod:`.updates` describes them: with an id what has changed on the page, without one what the
+processes do and how much was read, each second while that changes. Besides them ``beat`` (nothing has changed) and
+``reload`` (what a browser has missed is not known any more).
+
+All of it happens in the event loop of the server, without threads: pages are made in forked children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.live import updates
+from otel_rl.live.event_log import EventLog, ServerSentEvent, event
+from otel_rl.live.follower import Follower, Progress, RenderingError
+from otel_rl.live.liveness import Liveness
+from otel_rl.live.standing import Standing
+from otel_rl.report.core import output
+from otel_rl.store.reader.errors import UnusableInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from otel_rl.live.follower import Build, Rendering
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.finding import Overview
+
+#: Seconds between two looks, and between two signs of life to a browser.
+LOOK, BEAT = 1.0, 5.0
+#: Seconds of reading at once, of a first view, and of one look.
+_SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
+#: Between two renderings: at least so many seconds, and so long that they take this share of a core.
+_LEAST_PAUSE, _SHARE = 2.0, 0.02
+#: What has been read is shown after so many seconds at most. Files are written every 5 s: 8 s from a step to the page.
+_MOST_DELAY = 2.0
+#: Of a page that takes long, whatever waits.
+_MOST_SHARE = 0.25
+#: Without a browser: pauses between two looks for findings.
+_UNWATCHED_PAUSE = 15.0
+#: Events that wait for one browser; more is too slow, and it has to come again.
+_QUEUED = 64
+#: Seconds in which a browser that got a page asks for events.
+_LOADING = 30.0
+#: Seconds for which a page serves several browsers.
+_PAGE_AGE = 60.0
+_NONCE = re.compile(r"'nonce-([\w+/=-]+)'")
+
+
+class FirstPage(NamedTuple):
+    """A page, the number of the event that it is as new as, and the nonce of its scripts."""
+
+    html: bytes
+    number: int
+    nonce: str
+    made: float
+
+
+class Pace:
+    """When the next rendering is due: soon after something was read, and so rarely that it costs little."""
+
+    def __init__(self) -> None:
+        self._cpu = self._ended = 0.0
+        self._unshown: float | None = None
+
+    @property
+    def shows_all(self) -> bool:
+        """True where nothing was read that is not shown."""
+        return self._unshown is None
+
+    def has_read(self, now: float) -> None:
+        """Something was read that is not shown."""
+        self._unshown = now if self._unshown is None else self._unshown
+
+    def rendered(self, now: float, cpu: float) -> None:
+        """Everything is shown; that took ``cpu`` seconds of a core."""
+        self._cpu, self._ended, self._unshown = cpu, now, None
+
+    def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:
+        """Return whether to render now."""
+        pause = now - self._ended
+        if pause < max(_LEAST_PAUSE, self._cpu / _MOST_SHARE):
+            return False
+        if is_urgent:
+            return True
+        if self._unshown is None:
+            return False
+        if not is_watched:
+            return pause >= max(_UNWATCHED_PAUSE, self._cpu / _SHARE)
+        return pause >= self._cpu / _SHARE or now - self._unshown >= _MOST_DELAY
+
+
+class RunWatch:
+    """Follows the run in ``folder``; ``on_findings`` gets the run's name and its findings when they are known.
+
+    Raises:
+        UnusableInput: nothing to read there; the message is for the user.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str | None = None,
+        on_findings: Callable[[RunWatch], None] = lambda _: None,
+        ring_directory: Path | None = None,
+    ) -> None:
+        self.folder = folder
+        self.follower = Follower(folder, run)
+        source = self.follower.source
+        self.run_id = source.run_id or source.path.name
+        self._liveness = Liveness(source.path, self.run_id, ring_directory)
+        self._on_findings = on_findings
+        self.standing = Standing()
+        self.progress = Progress(0, 1)
+        #: Findings of the last rendering, as JSON.
+        self.findings: list[dict[str, Any]] = []
+        #: Why the run cannot be followed any more, or just now.
+        self.trouble = ""
+        self.is_gone = False
+        self.last_used = time.monotonic()
+        self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
+        self._log = EventLog()
+        self._state: dict[str, Any] | None = None
+        self._page: FirstPage | None = None
+        #: When pages were sent to browsers, and the events that these have.
+        self._served: list[tuple[float, int]] = []
+        self._pace = Pace()
+        self._rendering = asyncio.Lock()
+        self._said: tuple[Any, ...] = ()
+        self._beat = 0.0
+        self._is_urgent = False
+        self._task: asyncio.Task[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Follow the run until :meth:`close`."""
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop following; browsers that listen are told to come again."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        for queue in list(self._listeners):
+            self._drop(queue)
+
+    @property
+    def is_shown(self) -> bool:
+        """True where the findings rest on all that was written."""
+        return self.is_gone or (not self.progress.left and self._pace.shows_all)
+
+    @property
+    def is_watched(self) -> bool:
+        """True while a browser listens."""
+        return bool(self._listeners)
+
+    async def _follow(self) -> None:
+        while not self.is_gone:
+            self._is_urgent = self._look() or self._is_urgent
+            await self._read(_PER_LOOK)
+            if self.follower.is_gone:
+                self._say_gone()
+                return
+            now = time.monotonic()
+            if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
+                await self._render_changes()
+            self._send_status()
+            await asyncio.sleep(LOOK)
+
+    def _look(self) -> bool:
+        """Look at the processes; return whether something urgent is new."""
+        before = {(finding.code, *finding.ranks) for finding in self.standing.findings}
+        was_over = self.standing.is_over
+        try:
+            self.standing = self._liveness.look()
+        except OSError as error:
+            self.trouble = f"the folder of the run cannot be read: {error.strerror or error}"
+            return False
+        found = {(finding.code, *finding.ranks) for finding in self.standing.findings}
+        if found - before:
+            self._on_findings(self)
+        return bool(found - before) or self.standing.is_over != was_over
+
+    async def _read(self, seconds: float) -> None:
+        """Read on for so many seconds, with room for others between two slices."""
+        until, before = time.monotonic() + seconds, self.progress.read
+        try:
+            self.progress = self.follower.poll(_SLICE)
+            while self.progress.left and time.monotonic() < until:
+                await asyncio.sleep(0)
+                self.progress = self.follower.poll(_SLICE)
+        except (OSError, UnusableInput) as error:
+            self.trouble = str(error)
+            return
+        self.trouble = ""
+        if self.progress.read != before:
+            self._pace.has_read(time.monotonic())
+
+    # -- pages -----------------------------------------------------------------------------------------------------
+
+    async def first_page(self) -> FirstPage:
+        """Return the page for a browser, as new as can be without making one for each browser.
+
+        Raises:
+            RenderingError: it could not be made.
+        """
+        self.last_used = now = time.monotonic()
+        page = self._page
+        if page is None or now - page.made > _PAGE_AGE or self._log.since(page.number) is None:
+            if not self.progress.read:
+                await self._read(_FIRST)
+            await self._render(with_page=True)
+            page = self._page
+        assert page is not None  # noqa: S101 - it was made
+        self._served.append((time.monotonic(), page.number))
+        return page
+
+    async def _render_changes(self) -> None:
+        try:
+            await self._render(with_page=False)
+        except RenderingError as error:
+            self.trouble = f"the page could not be made anew: {str(error).splitlines()[0]}"
+
+    async def _render(self, *, with_page: bool) -> None:
+        async with self._rendering:
+            state = self._state if self.is_watched or with_page else None
+            rendering = self.follower.begin_rendering(_build(state, with_page=with_page))
+            content = json.loads(await _finished(rendering))
+            now = time.monotonic()
+            self._pace.rendered(now, rendering.seconds)
+            self._is_urgent = False
+            self.findings = content["findings"]
+            self._take(content, now)
+        self._on_findings(self)
+
+    def _take(self, content: dict[str, Any], now: float) -> None:
+        """Send what has changed, and keep the page."""
+        changes = content.get("changes")
+        if changes is not None:
+            self._state = changes.pop("state")
+            # What the rings say of the processes is newer than what they have recorded.
+            changes.pop("status", None)
+            self._send(self._log.append("message", json.dumps(changes).encode()))
+        page = content.get("page")
+        if page is not None:
+            self._state = page["state"]
+            nonce = _NONCE.search(page["html"][:4096])
+            self._page = FirstPage(
+                page["html"].encode("utf-8", "replace"), self._log.number, nonce[1] if nonce else "", now
+            )
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def listen(self, last: int | None) -> asyncio.Queue[ServerSentEvent | None]:
+        """Return a queue of events from now on, and of those after the event ``last``; None ends it."""
+        self.last_used = time.monotonic()
+        queue: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_QUEUED + 64)
+        missed = self._log.since(self._of_served_page() if last is None else last)
+        for each in [event("reload", {})] if missed is None else missed:
+            queue.put_nowait(each)
+        queue.put_nowait(event("message", self.status()))
+        self._listeners.add(queue)
+        # What was read while nobody listened is not on its page.
+        self._pace.has_read(time.monotonic())
+        return queue
+
+    def leave(self, queue: asyncio.Queue[ServerSentEvent | None]) -> None:
+        """Stop sending events into ``queue``."""
+        self._listeners.discard(queue)
+        self.last_used = time.monotonic()
+
+    def _of_served_page(self) -> int:
+        """Return the event that the page of a new browser has: of those served just now the oldest, to be sure."""
+        now = time.monotonic()
+        self._served = [(moment, number) for moment, number in self._served if now - moment < _LOADING]
+        known = [number for _, number in self._served]
+        return min(known) if known else self._page.number if self._page is not None else self._log.number
+
+    def status(self) -> dict[str, Any]:
+        """Return what can be said without a rendering, as a message for the page."""
+        status = self.standing.as_json()
+        if self.trouble:
+            trouble = {"code": "unreadable", "severity": "warning", "title": self.trouble, "text": f"{self.trouble}."}
+            status["findings"] = [trouble, *status["findings"]]
+        if self.is_gone:
+            status["state"] = "gone"
+        steps = [sign.step for sign in self.standing.processes if sign.step is not None]
+        progress = {"read": self.progress.read, "left": self.progress.left, "shows_all": self.follower.shows_all}
+        return {
+            "status": {"run": self.run_id, "at_unix_nano": time.time_ns(), "step": max(steps, default=None), **status},
+            "progress": progress,
+        }
+
+    def _send_status(self) -> None:
+        signs = [(sign.state, sign.step, sign.phase) for sign in self.standing.processes]
+        said = signs, [finding.text for finding in self.standing.findings], self.progress, self.trouble
+        now = time.monotonic()
+        if said != self._said:
+            self._said, self._beat = said, now
+            self._send(event("message", self.status()))
+        elif now - self._beat >= BEAT:
+            self._beat = now
+            self._send(event("beat", {"at_unix_nano": time.time_ns()}))
+
+    def _say_gone(self) -> None:
+        self.is_gone = True
+        self.trouble = f"the folder {self.folder} was deleted or moved; what is shown is what had been read of it"
+        self._send(event("message", self.status()))
+
+    def _send(self, sent: ServerSentEvent) -> None:
+        for queue in list(self._listeners):
+            if queue.full():
+                self._drop(queue)
+            else:
+                queue.put_nowait(sent)
+
+    def _drop(self, queue: asyncio.Queue[ServerSentEvent | None]) -> None:
+        """End the stream of a browser that is too slow, or whose run is not followed any more."""
+        self._listeners.discard(queue)
+        while not queue.empty():
+            queue.get_nowait()
+        queue.put_nowait(None)
+
+
+def _build(state: dict[str, Any] | None, *, with_page: bool) -> Build:
+    """Return what a child makes: the findings, the page, and what has changed since ``state``."""
+
+    def build(collected: Collected, overview: Overview) -> bytes:
+        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"]}
+        if state is not None:
+            content["changes"] = json.loads(updates.changes(collected, overview, state))
+        if with_page:
+            content["page"] = json.loads(updates.first_page(collected, overview))
+        return json.dumps(content).encode()
+
+    return build
+
+
+async def _finished(rendering: Rendering) -> bytes:
+    """Return what a child has made, without waiting for it in the event loop."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+
+    def advance() -> None:
+        if rendering.advance() and not done.done():
+            done.set_result(None)
+
+    loop.add_reader(rendering.descriptor, advance)
+    try:
+        await done
+    except asyncio.CancelledError:
+        loop.remove_reader(rendering.descriptor)
+        rendering.cancel()
+        raise
+    loop.remove_reader(rendering.descriptor)
+    return rendering.result()

@@ -1,0 +1,266 @@
+"""What is wrong with a run that stands still: who is late, who hangs, who is gone, and who waits for them.
+
+A hang is what the watchdog calls one: no progress for longer than its limit, and than ten usual steps, in none of the
+phases that may be long. What is shorter is a late rank: others wait for it, and for three usual steps at least.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from otel_rl.flight_recorder import layout
+from otel_rl.live.standing import LiveFinding, ProcessSign, ProcessState
+from otel_rl.ranks.postmortem.ranks import INTERRUPTED, RankState
+from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, STEPS
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import Severity
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
+    from otel_rl.ranks.postmortem import Postmortem
+    from otel_rl.ranks.postmortem.waits import RankWait
+
+#: Seconds, and usual steps, that others wait before a rank is said to be late; and seconds before that is known.
+_LATE, _LATE_STEPS, _LATE_AT_FIRST = 3.0, 3, 30.0
+#: Seconds without a heartbeat after which a process is said to be silent.
+_SILENT = 6.0
+#: Phases in which standing still is no hang, and those in which it may be none.
+_MAY_BE_LONG = frozenset({Phase.CHECKPOINT, Phase.EVALUATE})
+_GENERATING = frozenset({Phase.SAMPLE, Phase.GENERATE})
+_SIGTERM = "SIGTERM"
+_VANISHED = "is gone without an end: killed, or os._exit"
+_NANOSECONDS = 1e9
+
+
+class StandstillJudge:
+    """Knows how long a step takes; ``hang_seconds`` is the watchdog's setting, 0 where that is off."""
+
+    def __init__(self, hang_seconds: float) -> None:
+        self._hang_seconds = hang_seconds
+        #: Seconds that a step takes, once the watchdog would know it.
+        self.usual_step: float | None = None
+
+    def learn(self, postmortem: Postmortem) -> None:
+        """Learn how long steps take."""
+        seconds = [
+            (event.moment - event.began) / _NANOSECONDS
+            for state in postmortem.ranks
+            for event in state.ring.records
+            if event.kind == layout.STEP and event.what == layout.DONE
+        ]
+        ranks = max(sum(state.step is not None for state in postmortem.ranks), 1)
+        if len(seconds) >= FIRST_STEPS * ranks:
+            self.usual_step = median(seconds)
+
+    def findings(
+        self, signs: list[ProcessSign], postmortem: Postmortem | None, found: list[LiveFinding]
+    ) -> list[LiveFinding]:
+        """Return what is wrong beside the ends ``found``; each rank is named once."""
+        if postmortem is not None and any(sign.is_alive for sign in signs):
+            waited_for = self._waited_for(postmortem, signs)
+            _explain(found, waited_for)
+            found += waited_for or ([] if found else self._without_progress(postmortem))
+        named = {rank for finding in found for rank in finding.ranks}
+        left = [sign for sign in signs if sign.rank is None or sign.rank not in named]
+        return [*found, *_stopped(left), *_silent(left)]
+
+    @property
+    def _hang(self) -> float | None:
+        """Seconds that are a hang; None where the watchdog would not say."""
+        if not self._hang_seconds or self.usual_step is None:
+            return None
+        return max(self._hang_seconds, STEPS * self.usual_step)
+
+    # -- waits -----------------------------------------------------------------------------------------------------
+
+    def _waited_for(self, postmortem: Postmortem, signs: list[ProcessSign]) -> list[LiveFinding]:
+        by_rank = {sign.rank: sign for sign in signs}
+        waited_for = postmortem.waits.origins or postmortem.waits.circle
+        late = _LATE_AT_FIRST if self.usual_step is None else max(_LATE, _LATE_STEPS * self.usual_step)
+        found = []
+        for state in waited_for:
+            waits = [wait for wait in postmortem.waits.on(state) if wait.collective.outcome == "open"]
+            since = min((wait.waiting.ring.wall(wait.collective.moment) for wait in waits), default=0)
+            seconds = (time.time_ns() - since) / _NANOSECONDS
+            sign = by_rank.get(state.ring.rank)
+            is_stopped = sign is not None and sign.state is ProcessState.STOPPED
+            if waits and (seconds >= late or (is_stopped and seconds >= _LATE)):
+                found.append(self._keeps_waiting(state, waits, since, sign))
+        return found
+
+    def _keeps_waiting(
+        self, state: RankState, waits: list[RankWait], since: int, sign: ProcessSign | None
+    ) -> LiveFinding:
+        seconds = (time.time_ns() - since) / _NANOSECONDS
+        code, severity = self._grade(state, seconds, sign)
+        who = [wait.waiting.label for wait in waits]
+        collective = waits[0].collective.words
+        wait_for = f"{human.listed(who)} {'has' if len(who) == 1 else 'have'} waited for it {human.duration(seconds)}"
+        where = _place(state)
+        label = state.label[:1].upper() + state.label[1:]
+        inside = f" in {where}" if where else ""
+        text = f"{label} {_does(state, sign)}{inside} and has not entered {collective}; {wait_for}."
+        titles = {"hang": "hangs", "late_rank": "is late", "stopped": "is stopped"}
+        evidence = [_silence(sign)] if sign is not None and _is_silent(sign) else []
+        cost = (
+            f"{human.amount(len(who), 'rank')} {'waits' if len(who) == 1 else 'wait'}, {human.duration(seconds)} so far"
+        )
+        return LiveFinding(
+            code, severity, f"{label} {titles[code]}", text, _ranks(state), where, state.step, since, cost, evidence
+        )
+
+    def _grade(self, state: RankState, seconds: float, sign: ProcessSign | None) -> tuple[str, Severity]:
+        if sign is not None and sign.state is ProcessState.STOPPED:
+            return "stopped", Severity.CRITICAL
+        if not state.is_alive:
+            return "hang", Severity.CRITICAL
+        phases = _phases(state)
+        if phases & _MAY_BE_LONG or self.usual_step is None:
+            return "late_rank", Severity.NOTICE
+        is_hang = self._hang is not None and seconds >= self._hang and not phases & _GENERATING
+        return ("hang", Severity.CRITICAL) if is_hang else ("late_rank", Severity.WARNING)
+
+    def _without_progress(self, postmortem: Postmortem) -> list[LiveFinding]:
+        """Return a hang in which nobody is known to wait for another."""
+        running = [state for state in postmortem.ranks if state.is_alive and state.step_is_open]
+        limit = self._hang
+        phases = {phase for state in running for phase in _phases(state)}
+        if limit is None or not running or phases & (_MAY_BE_LONG | _GENERATING):
+            return []
+        seconds = min(state.seconds_without_progress for state in running)
+        if seconds < limit:
+            return []
+        first = max(running, key=lambda state: state.seconds_without_progress)
+        who, where = human.listed([state.label for state in running]), _place(first)
+        inside = f", in {first.unfinished[-1].words}" if first.unfinished else ""
+        text = f"No progress for {human.duration(seconds)} in {who}, at {where}{inside}."
+        since = time.time_ns() - round(seconds * _NANOSECONDS)
+        ranks = [rank for state in running for rank in _ranks(state)]
+        return [
+            LiveFinding(
+                "hang", Severity.CRITICAL, f"No progress in {who}", text, ranks, where, first.step, since,
+                f"all of the time since {human.moment(since)}",
+            )
+        ]  # fmt: skip
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def deaths(signs: list[ProcessSign], exits: Mapping[Lifetime, Exit]) -> list[LiveFinding]:
+    """Return the process that was gone or failed first; what followed stands below it."""
+    found = []
+    for sign in signs:
+        seen = exits.get(sign.lifetime) if sign.lifetime is not None else None
+        if sign.state is ProcessState.GONE:
+            found.append(_death("gone", sign, f"was {seen.words}" if seen is not None else _VANISHED, seen))
+        elif sign.state is ProcessState.ENDED and sign.cause and sign.cause != INTERRUPTED:
+            found.append(_death("ended", sign, f"failed: {sign.cause}", seen))
+    found.sort(key=lambda finding: (finding.severity.order, finding.since))
+    for finding in found[1:]:
+        found[0].evidence.append(finding.text)
+        found[0].ranks += finding.ranks
+    return found[:1]
+
+
+def _explain(found: list[LiveFinding], waited_for: list[LiveFinding]) -> None:
+    """Put waits for a process that is gone below its end."""
+    for wait in list(waited_for):
+        death = next((death for death in found if set(wait.ranks) <= set(death.ranks)), None)
+        if death is not None:
+            death.evidence.append(wait.text)
+            death.cost = wait.cost
+            waited_for.remove(wait)
+
+
+def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None) -> LiveFinding:
+    is_asked_for = seen is not None and seen.signal == _SIGTERM
+    # A helper may be ended by its program in any way.
+    severity = Severity.WARNING if is_asked_for or (sign.rank is None and sign.step is None) else Severity.CRITICAL
+    since = time.time_ns() - round(sign.silent * _NANOSECONDS) if sign.silent is not None else 0
+    label = sign.label[:1].upper() + sign.label[1:]
+    where = f", in {sign.place}" if sign.place else ""
+    return LiveFinding(
+        code, severity, f"{label} {'is gone' if code == 'gone' else 'has failed'}", f"{label} {how}{where}.",
+        [] if sign.rank is None else [sign.rank], sign.place, sign.step, since, "the run, as far as it needs this rank",
+    )  # fmt: skip
+
+
+def _stopped(signs: list[ProcessSign]) -> list[LiveFinding]:
+    """Return processes that are stopped, and for which nobody waits."""
+    return [
+        LiveFinding(
+            "stopped",
+            Severity.WARNING,
+            f"{sign.label} is stopped",
+            f"{sign.label[:1].upper()}{sign.label[1:]} is stopped by a signal (SIGSTOP) or a debugger"
+            f"{f', in {sign.place}' if sign.place else ''}; SIGCONT lets it go on.",
+            [] if sign.rank is None else [sign.rank],
+            sign.place,
+            sign.step,
+            time.time_ns() - round((sign.silent or 0.0) * _NANOSECONDS),
+        )
+        for sign in signs
+        if sign.state is ProcessState.STOPPED
+    ]
+
+
+def _silent(signs: list[ProcessSign]) -> list[LiveFinding]:
+    """Return processes without a heartbeat, where others have given one."""
+    if not any(sign.state is ProcessState.RUNNING and not _is_silent(sign) for sign in signs):
+        return []
+    return [
+        LiveFinding(
+            "silent",
+            Severity.NOTICE,
+            f"{sign.label} is silent",
+            f"{_silence(sign)[:-1]}{f'; it is in {sign.place}' if sign.place else ''}.",
+            [] if sign.rank is None else [sign.rank],
+            sign.place,
+            sign.step,
+            time.time_ns() - round((sign.silent or 0.0) * _NANOSECONDS),
+        )
+        for sign in signs
+        if sign.state is ProcessState.RUNNING and _is_silent(sign)
+    ]
+
+
+def _is_silent(sign: ProcessSign) -> bool:
+    # Without a ring only its files tell, and those are written when there is something to write.
+    return sign.still is not None and sign.silent is not None and sign.silent >= _SILENT
+
+
+def _silence(sign: ProcessSign) -> str:
+    why = "it is stopped" if sign.state is ProcessState.STOPPED else "it may hold the GIL"
+    label = sign.label[:1].upper() + sign.label[1:]
+    return f"{label} has given no sign for {human.duration(sign.silent)}: {why}."
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _does(state: RankState, sign: ProcessSign | None) -> str:
+    if sign is not None and sign.state is ProcessState.STOPPED:
+        return "is stopped by a signal (SIGSTOP)"
+    return "is" if state.is_alive else "ended"
+
+
+def _place(state: RankState) -> str:
+    if state.step is None:
+        return ""
+    inside = f" ({' > '.join(state.inside)})" if state.inside else ""
+    return f"step {state.step}{inside}"
+
+
+def _phases(state: RankState) -> frozenset[str]:
+    return frozenset(event.name for event in state.ring.open if event.kind == layout.PHASE)
+
+
+def _ranks(state: RankState) -> list[int]:
+    return [] if state.ring.rank is None else [state.ring.rank]
