@@ -160,7 +160,7 @@ async def _attempt(target: NotifyTarget, content: dict[str, Any]) -> str:
         command = [sys.executable, "-m", "otel_rl.live.posting"]
     variables = {f"OTEL_RL_NOTIFY_{name.upper()}": _as_variable(content[name]) for name in _VARIABLES}
     try:
-        process = _start(command, body, variables)
+        process = _start(command, body, variables, subprocess.PIPE if target.address else None)
     except OSError as error:
         return error.strerror or type(error).__name__
     deadline = asyncio.get_running_loop().time() + _DEADLINE
@@ -180,7 +180,7 @@ def _as_variable(value: Any) -> str:
     return str(value).replace("\0", "").encode("utf-8", "replace").decode()
 
 
-def _start(command: list[str], body: bytes, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: list[str], body: bytes, variables: dict[str, str], said: int | None) -> subprocess.Popen[bytes]:
     """Start it with ``body`` on its standard input, which a file holds: nothing waits for a slow reader."""
     with tempfile.TemporaryFile() as content:
         content.write(body)
@@ -189,7 +189,7 @@ def _start(command: list[str], body: bytes, variables: dict[str, str]) -> subpro
             command,
             stdin=content,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE if command[0] == sys.executable else None,
+            stderr=said,
             env={**os.environ, **variables},
         )
 
