@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_rl.process import launch
 from otel_rl.store.reader.processes import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _RANKS = 2
 _PROGRAM = "otel_rl.live.demo_program"
@@ -38,9 +39,10 @@ def running() -> Iterator[Path]:
     """
     folder = Path(tempfile.mkdtemp(prefix="otel-rl-demo-"))
     run = f"demo-{os.getpid()}"
+    environ = _environ(folder, run)
     ranks: list[subprocess.Popen[bytes]] = []
     try:
-        ranks += (_start(folder, run, rank) for rank in range(_RANKS))
+        ranks += (_start(folder, environ, rank) for rank in range(_RANKS))
         _await_files(folder / "otel-rl" / run, folder, ranks)
         yield folder / "otel-rl"
     finally:
@@ -51,24 +53,28 @@ def running() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, run: str, rank: int) -> subprocess.Popen[bytes]:
+def _environ(folder: Path, run: str) -> dict[str, str]:
+    """Return the variables of both ranks, which this process launches as torchrun would."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "SLURM_"))}
-    variables = kept | {name: os.environ[name] for name in ("OTEL_RL_RING_DIR",) if name in os.environ}
-    variables |= {
+    environ = kept | {name: os.environ[name] for name in ("OTEL_RL_RING_DIR",) if name in os.environ}
+    environ |= {
         "OTEL_RL_RUN_ID": run,
         "OTEL_RL_DATA_DIR": str(folder / "otel-rl"),
         "OTEL_RL_QUIET": "true",
         "OTEL_SERVICE_NAME": "otel-rl demo",
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(_RANKS),
-        "LOCAL_WORLD_SIZE": str(_RANKS),
     }
+    launch.prepare(environ, (sys.executable, "torchrun"), begins=True)
+    return environ
+
+
+def _start(folder: Path, environ: Mapping[str, str], rank: int) -> subprocess.Popen[bytes]:
+    number, ranks = str(rank), str(_RANKS)
+    variables = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
     with (folder / f"rank{rank}.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-c", _INSTRUMENT, sys.executable, "-m", _PROGRAM],
             cwd=folder,
-            env=variables,
+            env={**environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

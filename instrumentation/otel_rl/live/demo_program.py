@@ -2,7 +2,8 @@
 
     opentelemetry-instrument python -m otel_rl.live.demo_program
 
-It samples, scores and trains in name only: all its work is sleeping. It ends when its parent has ended.
+It samples, scores and trains in name only: all its work is sleeping. Ranks wait for each other at the end of a step,
+by files in the working directory. It ends when its parent has ended.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import random
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import otel_rl
 
@@ -21,6 +23,8 @@ _STEPS, _LATE_FROM, _FAILS_FROM = 2000, 20, 30
 _SAMPLES = 4
 #: Seconds of a phase.
 _SAMPLE, _TRAIN, _LATE = 0.03, 0.2, 1.2
+#: Seconds between two looks at the other ranks.
+_LOOK = 0.005
 
 
 def main() -> None:
@@ -38,9 +42,25 @@ def main() -> None:
                 time.sleep(_TRAIN + (_LATE if is_late else 0.0) + 0.02 * chance.random())
             if rank == 0:
                 _log(number, chance)
+            _wait_for_others(number, rank, parent)
         if number == 1:
             # Ranks that will never meet in a process group would wait for each other's run id before they write.
             otel_rl.flush(timeout=5)
+
+
+def _wait_for_others(number: int, rank: int, parent: int) -> None:
+    """Wait until every rank has come this far, as in a collective; while the parent lives."""
+    Path(f"rank{rank}.step").write_text(str(number))
+    for other in range(int(os.environ.get("WORLD_SIZE", "1"))):
+        while _step_of(other) < number and os.getppid() == parent:
+            time.sleep(_LOOK)
+
+
+def _step_of(rank: int) -> int:
+    try:
+        return int(Path(f"rank{rank}.step").read_text() or 0)
+    except FileNotFoundError:
+        return 0
 
 
 def _sample(number: int, rank: int, chance: random.Random) -> None:

@@ -13,9 +13,12 @@ from otel_rl.process import lifetime
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.locate import find_run
 from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
+from otel_rl.store.reader.run_list import list_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from otel_rl.store.reader.run_rows import RunRow
 
 #: Seconds without a new byte after which a run is not asked whether it lives: metrics alone are written more often.
 _QUIET = 600.0
@@ -34,16 +37,6 @@ class ListedRun:
     #: Wall clock (s) of the last byte.
     last_sign: float
     is_live: bool = False
-
-
-@dataclass(slots=True)
-class RunFacts:
-    """What a row of the list shows beside the name."""
-
-    program: str
-    state: str
-    ranks: str
-    started: int
 
 
 class RunIndex:
@@ -138,36 +131,7 @@ def _runs(process: Process) -> bool:
     return own is None or lifetime.is_alive(own) is not False
 
 
-def facts(run: ListedRun) -> RunFacts:
-    """Look at one run closely: by its manifests, without its records."""
-    processes = []
-    with suppress(OSError), os.scandir(run.path) as entries:
-        folders = sorted(entry.path for entry in entries if entry.is_dir())
-        processes = [process for folder in folders if (process := from_folder(Path(folder))).manifest is not None]
-    ranks = {process.rank for process in processes if process.rank is not None}
-    sizes = [size for process in processes if (size := process.number("world_size"))]
-    commands = [command for process in processes if (command := (process.manifest or {}).get("command"))]
-    started = [moment for process in processes if (moment := process.number("started_unix_nano"))]
-    of = f" of {max(sizes)}" if sizes and max(sizes) != len(ranks) else ""
-    return RunFacts(
-        program=_command(commands),
-        state=_state(run, processes),
-        ranks=f"{len(ranks)}{of}" if ranks else "",
-        started=min(started, default=0),
-    )
-
-
-def _command(commands: list[object]) -> str:
-    first = commands[0] if commands else ""
-    return " ".join(map(str, first)) if isinstance(first, list) else str(first)
-
-
-def _state(run: ListedRun, processes: list[Process]) -> str:
-    if run.is_live:
-        return "running"
-    if not processes:
-        return ""
-    if all(process.clean_exit for process in processes):
-        return "ended"
-    failed = next((reason for process in processes if (reason := (process.manifest or {}).get("exit_reason"))), None)
-    return f"failed: {failed}" if failed else "no end recorded"
+def row(run: ListedRun) -> RunRow:
+    """Return what a list says of one run: from its summary and manifests, and the ends of its files."""
+    rows = list_runs(run.path)
+    return next((row for row in rows if run.run is None or row.id == run.run), rows[0])

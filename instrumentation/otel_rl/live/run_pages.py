@@ -11,6 +11,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from otel_rl.live import run_index
 from otel_rl.report.core import human
+from otel_rl.store.reader import run_rows
+from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -24,12 +26,18 @@ _NEAR = 3
 
 
 class _Row(NamedTuple):
+    """What a line says; ``finding`` is what the run died of, the worst that was found, or what could not be read."""
+
     name: str
     link: str
     state: str
     last_sign: str
+    step: str
+    reward: str
+    finding: str
+    severity: str
+    length: str
     started: str
-    ranks: str
     program: str
     is_live: bool
 
@@ -75,15 +83,23 @@ def _template() -> Template:
 
 
 def _row(run: ListedRun) -> _Row:
-    facts = run_index.facts(run)
+    try:
+        row = run_index.row(run)
+    except UnusableInput as error:
+        row = run_rows.refused(run.path, str(error))
+    value, key = (row.reward, "") if row.reward is not None else (row.loss, "loss ")
     return _Row(
         run.name,
         f"run/{quote(run.name, safe='')}/",
-        facts.state,
+        row.state,
         f"{human.duration(round(max(time.time() - run.last_sign, 0.0)))} ago",
-        human.moment(facts.started),
-        facts.ranks,
-        facts.program,
+        human.number(row.step if row.step is not None else row.steps),
+        human.UNKNOWN if value is None or value.last is None else f"{key}{human.short_number(value.last)}",
+        row.failure or row.finding or row.remark,
+        row.severity if row.finding and not row.failure else "critical" if row.failure else "",
+        human.duration(row.seconds),
+        human.moment(row.started),
+        row.program,
         run.is_live,
     )
 
