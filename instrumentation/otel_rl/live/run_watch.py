@@ -21,6 +21,7 @@ from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
 from otel_rl.live.standing import Standing
+from otel_rl.report import run_summary
 from otel_rl.report.core import output
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -215,6 +216,8 @@ class RunWatch:
         self.last_used = now = time.monotonic()
         page = self._page
         if page is None or now - page.made > _PAGE_AGE or self._log.since(page.number) is None:
+            if not self.standing.processes:
+                self._look()
             if not self.progress.read:
                 await self._read(_FIRST)
             await self._render(with_page=True)
@@ -232,7 +235,10 @@ class RunWatch:
     async def _render(self, *, with_page: bool) -> None:
         async with self._rendering:
             state = self._state if self.is_watched or with_page else None
-            rendering = self.follower.begin_rendering(_build(state, with_page=with_page))
+            is_over = self.standing.is_over and not self.progress.left
+            rendering = self.follower.begin_rendering(
+                _build(state, with_page=with_page, with_summary=is_over), anew=is_over
+            )
             content = json.loads(await _finished(rendering))
             now = time.monotonic()
             self._pace.rendered(now, rendering.seconds)
@@ -330,10 +336,13 @@ class RunWatch:
         queue.put_nowait(None)
 
 
-def _build(state: dict[str, Any] | None, *, with_page: bool) -> Build:
-    """Return what a child makes: the findings, the page, and what has changed since ``state``."""
+def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool) -> Build:
+    """Return what a child makes: the findings, the page, what has changed since ``state``, and the run's summary."""
 
     def build(collected: Collected, overview: Overview) -> bytes:
+        if with_summary:
+            # Where the folder may not be written, lists read the ends of its files.
+            run_summary.write(collected, overview)
         content: dict[str, Any] = {"findings": output.as_json(overview)["findings"]}
         if state is not None:
             content["changes"] = json.loads(updates.changes(collected, overview, state))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -49,6 +50,13 @@ def test_the_page_of_a_run_is_the_whole_page_and_may_ask_for_events(live: Live, 
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=UTF-8")
     assert b"connect-src 'self'" in content
     assert b"Findings" in content or b"findings" in content
+
+
+def test_a_run_that_has_ended_and_was_looked_at_has_a_summary_for_lists(live: Live, folder: Path, run: str) -> None:
+    live.ask(f"run/{run}/")
+    summary = json.loads((folder / "otel-rl" / run / "summary.json").read_text())
+    assert summary["run"]["id"] == run
+    assert b"in order" in live.ask()[2]
 
 
 def test_nobody_gets_anything_without_the_token(live: Live, run: str) -> None:
