@@ -47,3 +47,11 @@ class CountsSteps(Protocol):
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
+
+
+@runtime_checkable
+class Settles(Protocol):
+    """An aggregate that brings records of several files into one order, and of a run that is followed does so once."""
+
+    def settle(self, before: int) -> None:
+        """Take it that nothing more comes from before this moment (ns since the epoch)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from otel_rl.report.core import flight_rings, timeline
-from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps
+from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
@@ -152,6 +152,12 @@ class Collected:
         for record in self.reader.records(advance):
             self.add(record)
         return self.close()
+
+    def settle(self, before: int) -> None:
+        """Take it that no record comes any more from before this moment (ns since the epoch): less is left to close."""
+        for aggregate in self._aggregates.values():
+            if isinstance(aggregate, Settles):
+                aggregate.settle(before)
 
     def close(self) -> Collected:
         """Read what a page needs beside the records that were added, and return itself; no record can be added then."""

@@ -51,11 +51,14 @@ class BinnedSeries:
         self.width = 1
         self._max_cells = max_cells
         self._cells: dict[tuple[int, Any], Cell] = {}
+        #: By key and in order, for all who ask before the next value.
+        self._lines: dict[Any, list[tuple[int, Cell]]] | None = None
 
     def add(self, iteration: int, key: Any, value: float) -> None:
         """Add ``value`` of ``key`` at ``iteration``; values that are not finite are left out."""
         if not math.isfinite(value):
             return
+        self._lines = None
         place = (iteration // self.width, key)
         cell = self._cells.get(place)
         if cell is None:
@@ -79,10 +82,11 @@ class BinnedSeries:
 
     def lines(self) -> dict[Any, list[tuple[int, Cell]]]:
         """Return for every key its cells with the first iteration of their bins, ascending."""
-        lines: dict[Any, list[tuple[int, Cell]]] = {}
-        for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
-            lines.setdefault(key, []).append((place * self.width, cell))
-        return lines
+        if self._lines is None:
+            self._lines = {}
+            for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
+                self._lines.setdefault(key, []).append((place * self.width, cell))
+        return dict(self._lines)
 
     def bins(self) -> list[int]:
         """Return the first iteration of every bin that holds something, ascending."""

@@ -92,11 +92,21 @@ class _ReplayedLoop:
         else:
             _feed(self._durations if isinstance(item, _TimedStep) else self._monitor, item)
 
+    def settle(self, before: int) -> None:
+        """Feed what is from before this moment."""
+        settled = [item for item in self._kept if item.time < before]
+        if settled:
+            self._kept = [item for item in self._kept if item.time >= before]
+            self._feed_in_order(settled)
+
     def _feed_kept(self) -> None:
-        # What was logged in a step comes before its end.
-        for item in sorted(self._kept, key=lambda item: (item.time, isinstance(item, _TimedStep))):
-            _feed(self._monitor, item)
+        self._feed_in_order(self._kept)
         self._kept = []
+
+    def _feed_in_order(self, items: list[_Logged | _TimedStep]) -> None:
+        # What was logged in a step comes before its end.
+        for item in sorted(items, key=lambda item: (item.time, isinstance(item, _TimedStep))):
+            _feed(self._monitor, item)
 
     def verdicts(self, given: frozenset[str]) -> list[Verdict]:
         """Return the verdict of every rule; ``given`` are inputs of which there are gauges."""
@@ -239,6 +249,11 @@ class HealthReplay:
             attempt=_words(attempt),
             loop=loop,
         )
+
+    def settle(self, before: int) -> None:
+        """Let the rules look at what is from before this moment (ns since the epoch)."""
+        for followed in self._followed.values():
+            followed.settle(before)
 
     # -- what comes out --------------------------------------------------------------------------------------------
 
