@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.io_thread import IoThread
 
 
-def pytest_collection_finish() -> None:
-    """Leave what has been imported out of collections: many tests ask for one, which took most of their time."""
+@pytest.fixture(autouse=True, scope="module")
+def _small_collections() -> None:
+    """Leave what there is already out of collections: many tests ask for one, which took most of their time.
+
+    Other modules have imported a million objects by then.
+    """
     gc.collect()
     gc.freeze()
 
