@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.io_thread import IoThread
 
 
-def pytest_collection_finish() -> None:
-    """Leave what has been imported out of collections: many tests ask for one, which took most of their time."""
+@pytest.fixture(autouse=True, scope="module")
+def _small_collections() -> None:
+    """Leave what there is already out of collections: many tests ask for one, which took most of their time.
+
+    Other modules have imported a million objects by then.
+    """
     gc.collect()
     gc.freeze()
 
@@ -105,9 +109,11 @@ def pipeline() -> Recorded:
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
     from otel_rl.telemetry import cardinality_budgets, deferral
-    from otel_rl.training import steps, trajectories
+    from otel_rl.training import scalars, steps, trajectories
 
     steps.finish()
+    # Of each key one source is recorded: another test's trainer may have logged the same ones.
+    scalars.sink.reset()
     # Of rollouts that have ended outside of steps: they wait for an export.
     trajectories._record_all()
     deferral.drain()
