@@ -114,7 +114,7 @@ test: test-latest test-oldest test-newest ## unit and integration tests, on the 
 
 .PHONY: test-latest
 test-latest: $(VENV)/.test ## unit and integration tests in .venv, the largest part of `make test`
-	$(PYTEST) $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
+	$(BIN)/python tests/suite.py $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
 
 .PHONY: test-oldest
 test-oldest: $(VENV)/.test ## unit tests on the oldest interpreter and packages

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_collections() -> None:
-    """Leave what there is already out of collections: many tests ask for one, which took most of their time.
-
-    Other modules have imported a million objects by then.
-    """
+    """Keep the objects of earlier modules out of garbage collections: many tests collect, and torch has loaded many."""
     gc.collect()
     gc.freeze()
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import suite
 import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,9 +96,7 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    return subprocess.run(
-        [python, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", *UNIT_TESTS], cwd=ROOT, check=False
-    ).returncode
+    return suite.run(str(python), "-q", "--numprocesses", "2", "--dist", "loadfile", *UNIT_TESTS)
 
 
 if __name__ == "__main__":

@@ -111,9 +111,11 @@ class Store:
         return [json.loads((path / "manifest.json").read_text()) for path in self.directories]
 
     def _lines(self, signal: str) -> Iterator[dict[str, Any]]:
+        """Parsed lines; what SIGKILL cut in the middle is no line, as for the product's reader."""
         for path in sorted(self.root.glob(f"*/*/{signal}-*.jsonl")):
-            for line in path.read_text().splitlines():
-                yield json.loads(line)
+            for line in path.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    yield json.loads(line)
 
     def resources(self, signal: str = "traces") -> list[dict[str, Any]]:
         """Resource attributes, one per resource and line."""

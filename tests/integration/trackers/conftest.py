@@ -10,7 +10,7 @@ import pytest
 from otel_rl.core import settings
 from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
-from otel_rl.training import configuration, labels, scalars, steps
+from otel_rl.training import configuration, labels, steps
 
 OURS = {one.name: one for one in entry_points(group="opentelemetry_instrumentor") if one.name.startswith("otel_rl_")}
 
@@ -45,7 +45,6 @@ class Logged:
 
 @pytest.fixture
 def logged(recorded, monkeypatch):
-    scalars.sink.reset()
     labels.reset()
     settings.reset()
     drops.reset()
@@ -53,7 +52,6 @@ def logged(recorded, monkeypatch):
     # A program's rank is settled by its first export, which the recorder of the tests does not make.
     monkeypatch.setattr(process_identity, "settled", lambda: True)
     yield Logged(recorded)
-    scalars.sink.reset()
     monkeypatch.undo()
     settings.reset()
     labels.reset()

@@ -212,13 +212,14 @@ def test_a_child_that_is_forked_within_a_coroutine_tells_of_its_own_blocks(tmp_p
 
 
 def test_a_stopped_process_blocks_nothing(tmp_path: Path) -> None:
-    process = _start(tmp_path, WAITS)
+    # A limit that a busy machine does not reach by itself: a program that got no CPU for 0.2 s was blocked for as long.
+    process = _start(tmp_path, WAITS, OTEL_RL_EVENT_LOOP_SECONDS="1")
     try:
         _await(tmp_path / "ready")
         for _ in range(3):
             time.sleep(0.3)
             process.send_signal(signal.SIGSTOP)
-            time.sleep(0.7)
+            time.sleep(1.5)
             process.send_signal(signal.SIGCONT)
         (tmp_path / "over").touch()
         _, err = process.communicate(timeout=TIMEOUT)

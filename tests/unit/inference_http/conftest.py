@@ -12,15 +12,6 @@ from unit.inference_http.http_posts import INSTALLED
 LIBRARIES = {name.partition(".")[0] for name in INSTALLED}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def frozen_heap():
-    """Leave what was there before the tests out of their garbage collections: with torch loaded each takes 0.2 s."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture
 def server():
     with EngineServer() as running:

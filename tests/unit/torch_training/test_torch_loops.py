@@ -15,7 +15,6 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch  # noqa: E402
 from otel_rl.telemetry import deferral  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
-from otel_rl.training.scalars import sink  # noqa: E402
 
 
 @pytest.fixture
@@ -29,7 +28,6 @@ def instrumented(recorded, monkeypatch):
     yield instrumentor
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
-    sink.reset()
 
 
 @pytest.fixture

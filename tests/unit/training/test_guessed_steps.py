@@ -56,7 +56,6 @@ def fresh_loops(monkeypatch):
     token = steps._mine.set(None)
     yield
     steps._mine.reset(token)
-    sink.reset()
 
 
 class Loop:
