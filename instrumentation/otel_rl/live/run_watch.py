@@ -13,9 +13,11 @@ import asyncio
 import json
 import re
 import time
+import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import stderr
 from otel_rl.live import updates
 from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
@@ -83,6 +85,10 @@ class Pace:
         """Everything is shown; that took ``cpu`` seconds of a core."""
         self._cpu, self._ended, self._unshown = cpu, now, None
 
+    def failed(self, now: float, cpu: float) -> None:
+        """It could not be rendered, which took ``cpu`` seconds of a core; the next try has its pause, too."""
+        self._cpu, self._ended = cpu, now
+
     def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:
         """Return whether to render now."""
         pause = now - self._ended
@@ -121,8 +127,8 @@ class RunWatch:
         self.progress = Progress(0, 1)
         #: Findings of the last rendering, as JSON.
         self.findings: list[dict[str, Any]] = []
-        #: Why the run cannot be followed any more, or just now.
-        self.trouble = ""
+        #: Why the run cannot be followed any more, or just now; and why the page is not made anew.
+        self.trouble = self.failure = self._complained_of = ""
         self.is_gone = False
         self.last_used = time.monotonic()
         self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
@@ -165,16 +171,30 @@ class RunWatch:
 
     async def _follow(self) -> None:
         while not self.is_gone:
-            self._is_urgent = self._look() or self._is_urgent
-            await self._read(_PER_LOOK)
-            if self.follower.is_gone:
-                self._say_gone()
-                return
-            now = time.monotonic()
-            if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
-                await self._render_changes()
-            self._send_status()
+            try:
+                await self._follow_on()
+            except Exception as error:  # noqa: BLE001 - a page that stands still has to say so
+                self.trouble = f"following failed, and is tried again: {type(error).__name__}: {error}".splitlines()[0]
+                self._complain(self.trouble, "".join(traceback.format_exception(error)))
+                self._send_status()
             await asyncio.sleep(LOOK)
+
+    async def _follow_on(self) -> None:
+        self._is_urgent = self._look() or self._is_urgent
+        await self._read(_PER_LOOK)
+        if self.follower.is_gone:
+            self._say_gone()
+            return
+        now = time.monotonic()
+        if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
+            await self._render_changes()
+        self._send_status()
+
+    def _complain(self, what: str, details: str) -> None:
+        """Say in the terminal what has failed, once."""
+        if what != self._complained_of:
+            stderr.write_line(f"otel-rl live: {self.run_id}: {what}\n{details.rstrip()}")
+        self._complained_of = what
 
     def _look(self) -> bool:
         """Look at the processes; return whether something urgent is new."""
@@ -229,8 +249,9 @@ class RunWatch:
     async def _render_changes(self) -> None:
         try:
             await self._render(with_page=False)
-        except RenderingError as error:
-            self.trouble = f"the page could not be made anew: {str(error).splitlines()[0]}"
+        except (RenderingError, OSError) as error:
+            self.failure = f"the page could not be made anew: {error}".splitlines()[0]
+            self._complain(self.failure, str(error))
 
     async def _render(self, *, with_page: bool) -> None:
         async with self._rendering:
@@ -239,10 +260,14 @@ class RunWatch:
             rendering = self.follower.begin_rendering(
                 _build(state, with_page=with_page, with_summary=is_over), anew=is_over
             )
-            content = json.loads(await _finished(rendering))
+            try:
+                content = json.loads(await _finished(rendering))
+            except RenderingError:
+                self._pace.failed(time.monotonic(), rendering.seconds)
+                raise
             now = time.monotonic()
             self._pace.rendered(now, rendering.seconds)
-            self._is_urgent = False
+            self._is_urgent, self.failure = False, ""
             self.findings = content["findings"]
             self._take(content, now)
         self._on_findings(self)
@@ -293,9 +318,9 @@ class RunWatch:
     def status(self) -> dict[str, Any]:
         """Return what can be said without a rendering, as a message for the page."""
         status = self.standing.as_json()
-        if self.trouble:
-            trouble = {"code": "unreadable", "severity": "warning", "title": self.trouble, "text": f"{self.trouble}."}
-            status["findings"] = [trouble, *status["findings"]]
+        troubles = [said for said in (self.trouble, self.failure) if said]
+        said = [{"code": "unreadable", "severity": "warning", "title": one, "text": f"{one}."} for one in troubles]
+        status["findings"] = [*said, *status["findings"]]
         if self.is_gone:
             status["state"] = "gone"
         steps = [sign.step for sign in self.standing.processes if sign.step is not None]
@@ -307,7 +332,7 @@ class RunWatch:
 
     def _send_status(self) -> None:
         signs = [(sign.state, sign.step, sign.phase) for sign in self.standing.processes]
-        said = signs, [finding.text for finding in self.standing.findings], self.progress, self.trouble
+        said = signs, [finding.text for finding in self.standing.findings], self.progress, self.trouble, self.failure
         now = time.monotonic()
         if said != self._said:
             self._said, self._beat = said, now
