@@ -86,7 +86,7 @@ class Pace:
         self._cpu, self._ended, self._unshown = cpu, now, None
 
     def failed(self, now: float, cpu: float) -> None:
-        """It could not be rendered, which took ``cpu`` seconds of a core; the next try has its pause, too."""
+        """Keep that it could not be rendered, for ``cpu`` seconds of a core: the next try has its pause, too."""
         self._cpu, self._ended = cpu, now
 
     def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:

@@ -18,7 +18,8 @@ are JSON objects with any of these keys:
     "findings": [{"severity": "critical", "text": "...", "evidence": [...]}]}``: what the processes do now; ``silent``
     are seconds since the last sign, ``step``, ``silent`` and ``findings`` may be missing.
 ``progress``
-    ``{"read": bytes, "left": bytes}``: ``left`` is 0 once all that was written has been read.
+    ``{"read": bytes, "left": bytes, "shows_all": bool}``: ``left`` is 0 once all that was written has been read;
+    ``shows_all`` is False while a page has the last steps only.
 
 An event named ``reload`` makes the browser load the page again. Everything may be sent twice: a browser that comes back
 after a while gets what has changed against an empty state.

@@ -46,15 +46,16 @@ class Status {
   }
 
   #progress() {
-    const { read, left } = this.progress ?? {};
-    return left ? `showing the last steps; reading the rest: ${Math.floor((100 * read) / (read + left))} %` : "";
+    const { read, left, shows_all: showsAll } = this.progress ?? {};
+    const what = showsAll ? "reading" : "showing the last steps; reading the rest";
+    return left ? `${what}: ${Math.floor((100 * read) / (read + left))} %` : "";
   }
 
   #showSigns(processes) {
     const list = this.root.querySelector(".signs");
     const silent = (one) => this.#silent(one) ?? -1;
     const shown = processes.length > MOST_SIGNS ? [...processes].sort((a, b) => silent(b) - silent(a)).slice(0, MOST_LATE) : processes;
-    const entries = shown.map((one) => ({ text: `${one.label} ${said(one, this.#silent(one))}`, tone: toneOf(one, this.#silent(one)), title: one.cause ?? one.phase ?? "" }));
+    const entries = shown.map((one) => ({ text: `${one.label} ${said(one, this.#silent(one))}`, tone: toneOf(one, this.#silent(one)), title: placeOf(one) }));
     if (shown.length < processes.length) entries.unshift({ text: `${processes.length} processes; silent for longest:`, tone: "", title: "" });
     while (list.children.length > entries.length) list.lastChild.remove();
     entries.forEach(({ text, tone, title }, place) => {
@@ -106,6 +107,11 @@ function seconds(value) {
 function said(process, silent) {
   if (silent === undefined) return process.state;
   return process.state === "stopped" ? `stopped, ${seconds(silent)}` : seconds(silent);
+}
+// Where a process is, or how it ended.
+function placeOf(process) {
+  const isKnown = process.step !== null && process.step !== undefined;
+  return process.cause || [isKnown ? `step ${process.step.toLocaleString("en")}` : "", process.phase].filter(Boolean).join(", ");
 }
 function toneOf(process, silent) {
   if (process.state === "gone" || process.cause) return "bad";
