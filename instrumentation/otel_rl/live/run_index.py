@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.process import lifetime
+from otel_rl.store.reader import run_rows
+from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.locate import find_run
 from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Seconds without a new byte after which a run is not asked whether it lives: metrics alone are written more often.
 _QUIET = 600.0
+_OPEN = {state.value for state in EndState if state.is_open}
+_NOT_AT_THE_END = "it is not in the ends of the collector's files; its page reads all of them"
 #: Seconds for which the list is kept.
 _KEPT = 5.0
 
@@ -34,9 +38,11 @@ class ListedRun:
     path: Path
     #: Which run of several in ``path``; None: its only one.
     run: str | None
-    #: Wall clock (s) of the last byte.
+    #: Wall clock (s) of the last byte; 0 where that is not known.
     last_sign: float
     is_live: bool = False
+    #: What the ends of a collector's files say of it; None: its folder says more.
+    row: RunRow | None = None
 
 
 class RunIndex:
@@ -74,13 +80,24 @@ class RunIndex:
         if listed:
             return listed
         source = find_run(self.directory)
-        now = time.time()
-        if source.path == self.directory and not source.others:
-            last = max((file.path.stat().st_mtime for file in source.files), default=now)
+        if source.processes:
+            last = max((file.path.stat().st_mtime for file in source.files), default=time.time())
             folders = [str(source.path / process.key) for process in source.processes]
             return [ListedRun(source.path.name or "run", source.path, None, last, _is_live(folders, last))]
-        names = [source.run_id or source.path.name, *source.others]
-        return [ListedRun(name, self.directory, name, now - place) for place, name in enumerate(names)]
+        return self._of_collectors([source.run_id or source.path.name, *source.others])
+
+    def _of_collectors(self, names: list[str]) -> list[ListedRun]:
+        """Return the runs in files of collectors; of those that their ends do not name little is known."""
+        rows: dict[str, RunRow] = {}
+        with suppress(UnusableInput):
+            rows = {row.id: row for row in list_runs(self.directory)}
+        listed = []
+        for name in names:
+            row = rows.get(name) or run_rows.refused(self.directory, _NOT_AT_THE_END)
+            last = row.last_sign / 1e9
+            is_live = row.state in _OPEN and time.time() - last <= _QUIET
+            listed.append(ListedRun(name, self.directory, name, last, is_live, row))
+        return listed
 
     def _stores(self) -> Iterator[ListedRun]:
         """Yield the runs of the file store."""
@@ -133,5 +150,4 @@ def _runs(process: Process) -> bool:
 
 def row(run: ListedRun) -> RunRow:
     """Return what a list says of one run: from its summary and manifests, and the ends of its files."""
-    rows = list_runs(run.path)
-    return next((row for row in rows if run.run is None or row.id == run.run), rows[0])
+    return run.row or list_runs(run.path)[0]

@@ -22,7 +22,8 @@ from otel_rl.live import updates
 from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
-from otel_rl.live.standing import Standing
+from otel_rl.live.pace import Pace
+from otel_rl.live.standing import RecordedStatus, Standing
 from otel_rl.report import run_summary
 from otel_rl.report.core import output
 from otel_rl.store.reader.errors import UnusableInput
@@ -39,14 +40,6 @@ if TYPE_CHECKING:
 LOOK, BEAT = 1.0, 5.0
 #: Seconds of reading at once, of a first view, and of one look.
 _SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
-#: Between two renderings: at least so many seconds, and so long that they take this share of a core.
-_LEAST_PAUSE, _SHARE = 2.0, 0.02
-#: What has been read is shown after so many seconds at most. Files are written every 5 s: 8 s from a step to the page.
-_MOST_DELAY = 2.0
-#: Of a page that takes long, whatever waits.
-_MOST_SHARE = 0.25
-#: Without a browser: pauses between two looks for findings.
-_UNWATCHED_PAUSE = 15.0
 #: Events that wait for one browser; more is too slow, and it has to come again.
 _QUEUED = 64
 #: Seconds in which a browser that got a page asks for events.
@@ -63,44 +56,6 @@ class FirstPage(NamedTuple):
     number: int
     nonce: str
     made: float
-
-
-class Pace:
-    """When the next rendering is due: soon after something was read, and so rarely that it costs little."""
-
-    def __init__(self) -> None:
-        self._cpu = self._ended = 0.0
-        self._unshown: float | None = None
-
-    @property
-    def shows_all(self) -> bool:
-        """True where nothing was read that is not shown."""
-        return self._unshown is None
-
-    def has_read(self, now: float) -> None:
-        """Something was read that is not shown."""
-        self._unshown = now if self._unshown is None else self._unshown
-
-    def rendered(self, now: float, cpu: float) -> None:
-        """Everything is shown; that took ``cpu`` seconds of a core."""
-        self._cpu, self._ended, self._unshown = cpu, now, None
-
-    def failed(self, now: float, cpu: float) -> None:
-        """Keep that it could not be rendered, for ``cpu`` seconds of a core: the next try has its pause, too."""
-        self._cpu, self._ended = cpu, now
-
-    def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:
-        """Return whether to render now."""
-        pause = now - self._ended
-        if pause < max(_LEAST_PAUSE, self._cpu / _MOST_SHARE):
-            return False
-        if is_urgent:
-            return True
-        if self._unshown is None:
-            return False
-        if not is_watched:
-            return pause >= max(_UNWATCHED_PAUSE, self._cpu / _SHARE)
-        return pause >= self._cpu / _SHARE or now - self._unshown >= _MOST_DELAY
 
 
 class RunWatch:
@@ -124,6 +79,7 @@ class RunWatch:
         self._liveness = Liveness(source.path, self.run_id, ring_directory)
         self._on_findings = on_findings
         self.standing = Standing()
+        self._recorded = RecordedStatus()
         self.progress = Progress(0, 1)
         #: Findings of the last rendering, as JSON.
         self.findings: list[dict[str, Any]] = []
@@ -202,6 +158,8 @@ class RunWatch:
         was_over = self.standing.is_over
         try:
             self.standing = self._liveness.look()
+            if not self.standing.processes:
+                self.standing = self._recorded.standing(time.monotonic())
         except OSError as error:
             self.trouble = f"the folder of the run cannot be read: {error.strerror or error}"
             return False
@@ -278,11 +236,11 @@ class RunWatch:
         if changes is not None:
             self._state = changes.pop("state")
             # What the rings say of the processes is newer than what they have recorded.
-            changes.pop("status", None)
+            self._recorded = RecordedStatus(changes.pop("status"), now)
             self._send(self._log.append("message", json.dumps(changes).encode()))
         page = content.get("page")
         if page is not None:
-            self._state = page["state"]
+            self._state, self._recorded = page["state"], RecordedStatus(page["status"], now)
             nonce = _NONCE.search(page["html"][:4096])
             self._page = FirstPage(
                 page["html"].encode("utf-8", "replace"), self._log.number, nonce[1] if nonce else "", now
@@ -323,12 +281,9 @@ class RunWatch:
         status["findings"] = [*said, *status["findings"]]
         if self.is_gone:
             status["state"] = "gone"
-        steps = [sign.step for sign in self.standing.processes if sign.step is not None]
+        status["step"] = self.standing.last_step(self._recorded.step)
         progress = {"read": self.progress.read, "left": self.progress.left, "shows_all": self.follower.shows_all}
-        return {
-            "status": {"run": self.run_id, "at_unix_nano": time.time_ns(), "step": max(steps, default=None), **status},
-            "progress": progress,
-        }
+        return {"status": {"run": self.run_id, "at_unix_nano": time.time_ns(), **status}, "progress": progress}
 
     def _send_status(self) -> None:
         signs = [(sign.state, sign.step, sign.phase) for sign in self.standing.processes]

@@ -254,7 +254,7 @@ def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path,
         _send(
             browser,
             server,
-            {"status": {"state": "running", "processes": processes}, "progress": {"read": 40, "left": 60}},
+            {"status": {"state": "running", "step": 7, "processes": processes}, "progress": {"read": 40, "left": 60}},
         )
         line = "document.querySelector('.live .line').innerText"
         assert "running" in browser.evaluate(line)

@@ -15,7 +15,7 @@ pytest.importorskip("bokeh", reason="the extra `report` is not installed")
 
 from unit.report.synthetic_run import GrpoRun
 
-from otel_rl.live import run_watch
+from otel_rl.live import pace, run_watch
 from otel_rl.live.run_watch import RunWatch
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _IS_OURS = re.compile("could not be made anew|^following failed").search
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run_watch, "LOOK", 0.01)
-    monkeypatch.setattr(run_watch, "_LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(pace, "_LEAST_PAUSE", 0.0)
     return GrpoRun(tmp_path / "data").write()
 
 
@@ -93,11 +93,3 @@ def test_what_nobody_has_foreseen_is_said_on_the_page_and_in_the_terminal_and_fo
     said = capfd.readouterr().err
     assert said.count("following failed") == 1
     assert 'raise KeyError("of this test")' in said
-
-
-def test_a_page_that_cannot_be_made_is_not_tried_again_at_once() -> None:
-    pace = run_watch.Pace()
-    pace.has_read(100.0)
-    pace.failed(101.0, 4.0)
-    assert not pace.is_due(116.9, is_urgent=True, is_watched=True)
-    assert pace.is_due(117.0, is_urgent=False, is_watched=True)

@@ -27,12 +27,10 @@ class Status {
   show() {
     const { processes, step } = this.status;
     const state = this.connected ? this.status.state : "lost";
-    const steps = processes.map((one) => one.step).filter((one) => one !== null && one !== undefined);
-    const latest = steps.length ? Math.max(...steps) : step;
     const signs = processes.map((one) => this.#silent(one)).filter((seconds) => seconds !== undefined);
     this.root.dataset.state = state;
     setText(this.root.querySelector("b"), WORDS[state] ?? state);
-    setText(this.root.querySelector(".step"), latest === null || latest === undefined ? "" : `step ${latest.toLocaleString("en")}`);
+    setText(this.root.querySelector(".step"), step === null || step === undefined ? "" : `step ${step.toLocaleString("en")}`);
     setText(this.root.querySelector(".sign"), signs.length ? `last sign ${seconds(Math.min(...signs))} ago` : "");
     setText(this.root.querySelector(".progress"), this.#progress());
     setText(this.root.querySelector(".unseen"), WORDS[state] ?? state);
