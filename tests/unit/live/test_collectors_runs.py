@@ -16,6 +16,7 @@ from unit.report.synthetic_run import process
 from otel_rl.live import run_pages
 from otel_rl.live.run_index import RunIndex
 from otel_rl.live.run_watch import RunWatch
+from otel_rl.report.core import human
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +66,7 @@ def test_one_that_the_ends_of_the_files_do_not_name_has_no_line_of_another(tmp_p
         # So much of the last run that the first one is not within what is read of the end.
         file.write_text("".join([*lines, *(lines[-1] * (1 + 300_000 // len(line)) for line in lines[-1:])]))
     state, last_sign, step, *_ = _rows(tmp_path / "collected")["early"]
-    assert (state, last_sign, step) == ("not known", "–", "–")
+    assert (state, last_sign, step) == ("not known", human.UNKNOWN, human.UNKNOWN)
 
 
 @pytest.mark.parametrize(("days", "state"), [(0.0, "unknown"), (1.0, "gone")])
