@@ -18,12 +18,13 @@ from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
 from otel_rl.store.reader.run_list import list_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from otel_rl.store.reader.run_rows import RunRow
 
-#: Seconds without a new byte after which a run is not asked whether it lives: metrics alone are written more often.
-_QUIET = 600.0
+#: Seconds without a new byte after which what runs on another machine does not live: metrics alone are written more
+#: often; and after which nothing more is expected of it.
+_QUIET, _GIVEN_UP = 600.0, 86400.0
 _OPEN = {state.value for state in EndState if state.is_open}
 _NOT_AT_THE_END = "it is not in the ends of the collector's files; its page reads all of them"
 #: Seconds for which the list is kept.
@@ -107,7 +108,7 @@ class RunIndex:
             processes = list(self._processes(folder.path))
             if processes:
                 last = max(sign for _, sign in processes)
-                is_live = _is_live([path for path, _ in processes], last)
+                is_live = _is_live((path for path, _ in processes if path not in self._closed), last)
                 yield ListedRun(folder.name, self.directory / folder.name, None, last, is_live)
 
     def _processes(self, run: str) -> Iterator[tuple[str, float]]:
@@ -129,23 +130,24 @@ class RunIndex:
                 last = max(last, entry.stat().st_mtime)
         if not is_process:
             return 0.0
-        if time.time() - last > _QUIET:
+        quiet = time.time() - last
+        if quiet > _QUIET and not _runs(from_folder(Path(folder)), quiet, _GIVEN_UP):
             self._closed[folder] = last
         return last
 
 
-def _is_live(folders: list[str], last: float) -> bool:
-    if time.time() - last > _QUIET:
-        return False
-    return any(_runs(from_folder(Path(folder))) for folder in folders)
+def _is_live(folders: Iterable[str], last: float) -> bool:
+    quiet = time.time() - last
+    return any(_runs(from_folder(Path(folder)), quiet, _QUIET) for folder in folders)
 
 
-def _runs(process: Process) -> bool:
+def _runs(process: Process, quiet: float, most: float) -> bool:
+    """Return whether a process may run that has written nothing for some seconds: a rank can hang for hours."""
     if process.number("ended_unix_nano"):
         return False
-    own = process.lifetime
+    is_alive = lifetime.is_alive(process.lifetime) if process.lifetime is not None else None
     # On another machine its files are the only sign.
-    return own is None or lifetime.is_alive(own) is not False
+    return quiet <= most if is_alive is None else is_alive
 
 
 def row(run: ListedRun) -> RunRow:
