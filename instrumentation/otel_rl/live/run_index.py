@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _QUIET, _GIVEN_UP = 600.0, 86400.0
 _OPEN = {state.value for state in EndState if state.is_open}
 _NOT_AT_THE_END = "it is not in the ends of the collector's files; its page reads all of them"
-#: Seconds for which the list is kept.
-_KEPT = 5.0
+#: Seconds for which the list is kept, and how many times as long as it takes: the files of collectors are read whole.
+_KEPT, _TIMES_KEPT = 5.0, 20.0
 
 
 @dataclass(slots=True)
@@ -52,7 +52,8 @@ class RunIndex:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._listed: list[ListedRun] = []
-        self._read = float("-inf")
+        #: When it is read again, of the monotonic clock.
+        self._due = 0.0
         #: Folder of a process whose end is known -> its last byte: nothing is written there any more.
         self._closed: dict[str, float] = {}
 
@@ -62,9 +63,11 @@ class RunIndex:
         Raises:
             UnusableInput: the folder holds no run, or cannot be read.
         """
-        if time.monotonic() - self._read > _KEPT:
+        began = time.monotonic()
+        if began >= self._due:
             self._listed = sorted(self._find(), key=lambda run: (not run.is_live, -run.last_sign))
-            self._read = time.monotonic()
+            ended = time.monotonic()
+            self._due = ended + max(_KEPT, _TIMES_KEPT * (ended - began))
         return self._listed
 
     def find(self, name: str) -> ListedRun | None:

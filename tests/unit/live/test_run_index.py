@@ -28,7 +28,7 @@ def _write(data: Path, run: str, own: object, quiet: float) -> Path:
 
 
 def _live(index: RunIndex, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(index, "_read", float("-inf"))
+    monkeypatch.setattr(index, "_due", 0.0)
     return [run.name for run in index.runs() if run.is_live]
 
 
@@ -59,3 +59,19 @@ def test_a_process_of_which_nothing_more_is_expected_is_not_looked_into_again(tm
     assert _live(index, monkeypatch) == []
     monkeypatch.setattr(run_index, "from_folder", None)
     assert _live(index, monkeypatch) == []
+
+
+def test_a_list_that_takes_long_is_kept_for_long(tmp_path, monkeypatch) -> None:
+    now, index, found = [1000.0], RunIndex(tmp_path), []
+
+    def find() -> list[run_index.ListedRun]:
+        found.append(now[0])
+        now[0] += 3.0
+        return []
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(index, "_find", find)
+    while now[0] < 1100:
+        index.runs()
+        now[0] += 1.0
+    assert found == [1000.0, 1063.0]
