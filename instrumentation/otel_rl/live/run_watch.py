@@ -149,7 +149,9 @@ class RunWatch:
     def _complain(self, what: str, details: str) -> None:
         """Say in the terminal what has failed, once."""
         if what != self._complained_of:
-            stderr.write_line(f"otel-rl live: {self.run_id}: {what}\n{details.rstrip()}")
+            said = f"otel-rl live: {self.run_id}: {what}\n{details.rstrip()}"
+            # Text of the run may be in it, and could move the cursor of a terminal.
+            stderr.write_line("".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in said))
         self._complained_of = what
 
     def _look(self) -> bool:

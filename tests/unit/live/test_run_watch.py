@@ -84,12 +84,13 @@ def test_what_nobody_has_foreseen_is_said_on_the_page_and_in_the_terminal_and_fo
     send = RunWatch._look
 
     def fails(_: RunWatch) -> bool:
-        raise KeyError("of this test")
+        raise ValueError("of this \x1b[2Jtest")
 
     broken, _ = _watched(
         run, lambda: monkeypatch.setattr(RunWatch, "_look", fails), lambda: monkeypatch.setattr(RunWatch, "_look", send)
     )
-    assert "following failed, and is tried again: KeyError: 'of this test'." in broken
+    assert "following failed, and is tried again: ValueError: of this \x1b[2Jtest." in broken
     said = capfd.readouterr().err
     assert said.count("following failed") == 1
-    assert 'raise KeyError("of this test")' in said
+    assert 'raise ValueError("of this' in said
+    assert "\x1b" not in said
