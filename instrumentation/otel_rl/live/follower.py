@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: is read in about a second. A step of a process takes some 7 kB.
 FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
-#: Seconds of CPU after which a rendering is given up.
+#: Seconds after which a rendering is given up.
 _DEADLINE = 120
 _READ = 64 * 1024
 
@@ -161,7 +161,13 @@ class Rendering:
         self._content: list[bytes] = []
         #: Seconds of CPU of the child, once it has ended.
         self.seconds = 0.0
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError:
+            # No memory for another process, or too many of them.
+            os.close(self.descriptor)
+            os.close(writing)
+            raise
         if self._child == 0:
             _render_and_exit(reading, build, writing)
         os.close(writing)

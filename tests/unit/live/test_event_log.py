@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_rl.live.event_log import EventLog
-from otel_rl.live.run_watch import Pace
+from otel_rl.live.pace import Pace
 
 
 def test_a_browser_gets_the_events_after_its_last_one() -> None:
@@ -68,3 +68,11 @@ def test_without_a_browser_it_is_made_rarely() -> None:
     pace.has_read(101.0)
     assert not pace.is_due(124.0, is_urgent=False, is_watched=False)
     assert pace.is_due(125.0, is_urgent=False, is_watched=False)
+
+
+def test_a_page_that_could_not_be_made_has_its_pause_before_the_next_try() -> None:
+    pace = Pace()
+    pace.has_read(100.0)
+    pace.failed(101.0, 4.0)
+    assert not pace.is_due(116.9, is_urgent=True, is_watched=True)
+    assert pace.is_due(117.0, is_urgent=False, is_watched=True)
