@@ -14,12 +14,14 @@ import json
 import re
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.live import updates
 from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
+from otel_rl.live.pace import Pace
 from otel_rl.live.standing import Standing
 from otel_rl.report import run_summary
 from otel_rl.report.core import output
@@ -37,14 +39,6 @@ if TYPE_CHECKING:
 LOOK, BEAT = 1.0, 5.0
 #: Seconds of reading at once, of a first view, and of one look.
 _SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
-#: Between two renderings: at least so many seconds, and so long that they take this share of a core.
-_LEAST_PAUSE, _SHARE = 2.0, 0.02
-#: What has been read is shown after so many seconds at most. Files are written every 5 s: 8 s from a step to the page.
-_MOST_DELAY = 2.0
-#: Of a page that takes long, whatever waits.
-_MOST_SHARE = 0.25
-#: Without a browser: pauses between two looks for findings.
-_UNWATCHED_PAUSE = 15.0
 #: Events that wait for one browser; more is too slow, and it has to come again.
 _QUEUED = 64
 #: Seconds in which a browser that got a page asks for events.
@@ -61,40 +55,6 @@ class FirstPage(NamedTuple):
     number: int
     nonce: str
     made: float
-
-
-class Pace:
-    """When the next rendering is due: soon after something was read, and so rarely that it costs little."""
-
-    def __init__(self) -> None:
-        self._cpu = self._ended = 0.0
-        self._unshown: float | None = None
-
-    @property
-    def shows_all(self) -> bool:
-        """True where nothing was read that is not shown."""
-        return self._unshown is None
-
-    def has_read(self, now: float) -> None:
-        """Something was read that is not shown."""
-        self._unshown = now if self._unshown is None else self._unshown
-
-    def rendered(self, now: float, cpu: float) -> None:
-        """Everything is shown; that took ``cpu`` seconds of a core."""
-        self._cpu, self._ended, self._unshown = cpu, now, None
-
-    def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:
-        """Return whether to render now."""
-        pause = now - self._ended
-        if pause < max(_LEAST_PAUSE, self._cpu / _MOST_SHARE):
-            return False
-        if is_urgent:
-            return True
-        if self._unshown is None:
-            return False
-        if not is_watched:
-            return pause >= max(_UNWATCHED_PAUSE, self._cpu / _SHARE)
-        return pause >= self._cpu / _SHARE or now - self._unshown >= _MOST_DELAY
 
 
 class RunWatch:
@@ -128,6 +88,8 @@ class RunWatch:
         self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
         self._log = EventLog()
         self._state: dict[str, Any] | None = None
+        #: Steps that the charts mark, as the last rendering has found them.
+        self._marks: dict[str, list[int]] = {}
         self._page: FirstPage | None = None
         #: When pages were sent to browsers, and the events that these have.
         self._served: list[tuple[float, int]] = []
@@ -172,7 +134,7 @@ class RunWatch:
                 return
             now = time.monotonic()
             if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
-                await self._render_changes()
+                await self._render_changes(now)
             self._send_status()
             await asyncio.sleep(LOOK)
 
@@ -226,9 +188,11 @@ class RunWatch:
         self._served.append((time.monotonic(), page.number))
         return page
 
-    async def _render_changes(self) -> None:
+    async def _render_changes(self, now: float) -> None:
+        is_whole = self._is_urgent or self.standing.is_over or not self.is_watched or self._state is None
+        is_whole = is_whole or self._pace.is_whole_due(now)
         try:
-            await self._render(with_page=False)
+            await (self._render(with_page=False) if is_whole else self._render_curves())
         except RenderingError as error:
             self.trouble = f"the page could not be made anew: {str(error).splitlines()[0]}"
 
@@ -243,9 +207,19 @@ class RunWatch:
             now = time.monotonic()
             self._pace.rendered(now, rendering.seconds)
             self._is_urgent = False
-            self.findings = content["findings"]
+            self.findings, self._marks = content["findings"], content["marks"]
             self._take(content, now)
         self._on_findings(self)
+
+    async def _render_curves(self) -> None:
+        """Send what costs little to make: the steps, the curves and the key figures."""
+        async with self._rendering:
+            assert self._state is not None  # noqa: S101 - nobody listens without a page
+            rendering = self.follower.begin_growing(partial(updates.growth, state=self._state, marks=self._marks))
+            changes = json.loads(await _finished(rendering))
+            now = time.monotonic()
+            self._pace.rendered(now, rendering.seconds, is_whole=False)
+            self._take({"changes": changes}, now)
 
     def _take(self, content: dict[str, Any], now: float) -> None:
         """Send what has changed, and keep the page."""
@@ -343,7 +317,7 @@ def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool)
         if with_summary:
             # Where the folder may not be written, lists read the ends of its files.
             run_summary.write(collected, overview)
-        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"]}
+        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"], "marks": overview.marks()}
         if state is not None:
             content["changes"] = json.loads(updates.changes(collected, overview, state))
         if with_page:

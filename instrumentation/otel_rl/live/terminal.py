@@ -19,7 +19,7 @@ from rich.text import Text
 from otel_rl.live import essentials
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.live.liveness import Liveness
-from otel_rl.live.run_watch import Pace
+from otel_rl.live.pace import Pace
 from otel_rl.live.standing import ProcessState, Standing
 from otel_rl.report.core import human
 from otel_rl.report.core.colours import colour_of
