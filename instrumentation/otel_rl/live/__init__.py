@@ -10,7 +10,7 @@ Modules, each importing only those below it:
     terminal: the essentials of a run in a terminal.
     essentials: the essentials of a run, as JSON.
     run_watch: one run that is followed while somebody watches it, and the events of it.
-    pace: when a page is made anew.
+    pace: when a page is made anew, all of it or its steps and curves.
     event_log: the events of a run that a browser may have missed.
     run_index: the runs of a data folder, the live ones first.
     liveness: the last sign of each process, and who waits for whom, every second.

@@ -15,6 +15,7 @@ import re
 import time
 import traceback
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import stderr
@@ -90,6 +91,8 @@ class RunWatch:
         self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
         self._log = EventLog()
         self._state: dict[str, Any] | None = None
+        #: Steps that the charts mark, as the last rendering has found them.
+        self._marks: dict[str, list[int]] = {}
         self._page: FirstPage | None = None
         #: When pages were sent to browsers, and the events that these have.
         self._served: list[tuple[float, int]] = []
@@ -143,7 +146,7 @@ class RunWatch:
             return
         now = time.monotonic()
         if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
-            await self._render_changes()
+            await self._render_changes(now)
         self._send_status()
 
     def _complain(self, what: str, details: str) -> None:
@@ -206,9 +209,11 @@ class RunWatch:
         self._served.append((time.monotonic(), page.number))
         return page
 
-    async def _render_changes(self) -> None:
+    async def _render_changes(self, now: float) -> None:
+        is_whole = self._is_urgent or self.standing.is_over or not self.is_watched or self._state is None
+        is_whole = is_whole or self._pace.is_whole_due(now)
         try:
-            await self._render(with_page=False)
+            await (self._render(with_page=False) if is_whole else self._render_curves())
         except (RenderingError, OSError) as error:
             self.failure = f"the page could not be made anew: {error}".splitlines()[0]
             self._complain(self.failure, str(error))
@@ -220,25 +225,41 @@ class RunWatch:
             rendering = self.follower.begin_rendering(
                 _build(state, with_page=with_page, with_summary=is_over), anew=is_over
             )
-            try:
-                content = json.loads(await _finished(rendering))
-            except RenderingError:
-                self._pace.failed(time.monotonic(), rendering.seconds)
-                raise
+            content = json.loads(await self._result(rendering))
             now = time.monotonic()
-            self._pace.rendered(now, rendering.seconds)
             self._is_urgent, self.failure = False, ""
-            self.findings = content["findings"]
+            self.findings, self._marks = content["findings"], content["marks"]
             self._take(content, now)
         self._on_findings(self)
+
+    async def _result(self, rendering: Rendering, *, is_whole: bool = True) -> bytes:
+        """Return what a child has made, and keep what that took."""
+        try:
+            made = await _finished(rendering)
+        except RenderingError:
+            self._pace.failed(time.monotonic(), rendering.seconds, is_whole=is_whole)
+            raise
+        self._pace.rendered(time.monotonic(), rendering.seconds, is_whole=is_whole)
+        return made
+
+    async def _render_curves(self) -> None:
+        """Send what costs little to make: the steps, the curves and the key figures."""
+        async with self._rendering:
+            assert self._state is not None  # noqa: S101 - nobody listens without a page
+            rendering = self.follower.begin_growing(partial(updates.growth, state=self._state, marks=self._marks))
+            changes = json.loads(await self._result(rendering, is_whole=False))
+            now = time.monotonic()
+            self._take({"changes": changes}, now)
 
     def _take(self, content: dict[str, Any], now: float) -> None:
         """Send what has changed, and keep the page."""
         changes = content.get("changes")
         if changes is not None:
             self._state = changes.pop("state")
-            # What the rings say of the processes is newer than what they have recorded.
-            self._recorded = RecordedStatus(changes.pop("status"), now)
+            status = changes.pop("status", None)
+            if status is not None:
+                # What the rings say of the processes is newer than what they have recorded.
+                self._recorded = RecordedStatus(status, now)
             self._send(self._log.append("message", json.dumps(changes).encode()))
         page = content.get("page")
         if page is not None:
@@ -325,7 +346,7 @@ def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool)
         if with_summary:
             # Where the folder may not be written, lists read the ends of its files.
             run_summary.write(collected, overview)
-        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"]}
+        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"], "marks": overview.marks()}
         if state is not None:
             content["changes"] = json.loads(updates.changes(collected, overview, state))
         if with_page:

@@ -35,19 +35,23 @@ from typing import TYPE_CHECKING, Any
 
 from bokeh.resources import Resources
 
-from otel_rl.live import recorded
+from otel_rl.live import page_state, recorded
 from otel_rl.live.page_state import PageState, encoded
-from otel_rl.report.page import markup
+from otel_rl.report.core.charts import Charts
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.page import markup, page_head, sections
 from otel_rl.report.page.contents import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Overview
     from otel_rl.report.page.contents import PageContents
 
 _PAGE = markup.environment().get_template("live.html.j2")
+#: Sections whose charts grow with every step and cost little.
+_GROWING = ("steps", "training")
 #: Charts of values that no panel shows: a browser makes only those that somebody opens.
 _MOST_OF_REST = 400
 
@@ -80,6 +84,26 @@ def changes(collected: Collected, overview: Overview, state: Mapping[str, str]) 
     if charts := now.changed_charts(state):
         message["charts"] = charts
         message["steps"] = page.charts.steps
+    return encoded(message).encode()
+
+
+def growth(collected: Collected, state: Mapping[str, str], marks: Mapping[str, Sequence[int]]) -> bytes:
+    """Return what has grown with the steps as :func:`changes` does: values of known charts, and the key figures.
+
+    It needs neither rings nor traces nor findings, but the ``marks`` of those that were found before. Everything else
+    comes with the next :func:`changes`.
+    """
+    charts = Charts(marks, _MOST_OF_REST)
+    built = sections.build_of(collected, charts, _GROWING)
+    message: dict[str, Any] = {"state": dict(state)}
+    if grown := page_state.grown_charts(built, state):
+        message["charts"] = {key: change for key, (change, _) in grown.items()}
+        message["state"] |= {page_state.CHART + key: now for key, (_, now) in grown.items()}
+        message["steps"] = charts.steps
+    tiles = page_head.tiles(collected, summarise(collected))
+    key, html, now = page_state.tiles_block(tiles)
+    if state.get(key) != now:
+        message["blocks"], message["state"][key] = {key: html}, now
     return encoded(message).encode()
 
 
