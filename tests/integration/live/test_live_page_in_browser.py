@@ -267,6 +267,21 @@ def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path,
         assert browser.evaluate("[...document.querySelectorAll('.live .bad')].length") == 0
 
 
+def test_the_page_says_whether_what_it_shows_is_of_the_last_steps_only(tmp_path: Path, browser: Browser) -> None:
+    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+    said = "document.querySelector('.live .progress').textContent"
+    with PageServer(first["html"]) as server:
+        _open(browser, server)
+        for shows_all, words in (
+            (False, "only the last steps so far, counts and onsets may change"),
+            (True, "reading: 40 %"),
+        ):
+            _send(browser, server, {"progress": {"read": 40, "left": 60, "shows_all": shows_all}})
+            browser.wait_for(f"{said}.startsWith({json.dumps(words)})")
+        _send(browser, server, {"progress": {"read": 100, "left": 0, "shows_all": True}})
+        browser.wait_for(f"{said} === ''")
+
+
 #: What runs, loads or breaks out where text is taken for markup, script, JSON, a template or a selector.
 PAYLOADS = (
     EVIL,

@@ -46,8 +46,10 @@ class Status {
   }
 
   #progress() {
-    const { read, left } = this.progress ?? {};
-    return left ? `showing the last steps; reading the rest: ${Math.floor((100 * read) / (read + left))} %` : "";
+    const { read, left, shows_all: showsAll } = this.progress ?? {};
+    if (!left) return "";
+    const percent = `${Math.floor((100 * read) / (read + left))} %`;
+    return showsAll ? `reading: ${percent}` : `only the last steps so far, counts and onsets may change; reading the rest: ${percent}`;
   }
 
   #showSigns(processes) {
