@@ -23,6 +23,7 @@ from otel_rl.live.run_watch import Pace
 from otel_rl.live.standing import ProcessState, Standing
 from otel_rl.report.core import human
 from otel_rl.report.core.colours import colour_of
+from otel_rl.report.core.statistics import is_flat
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 #: Characters of a phase in the bar, so that it does without colour too.
 _FILLS = "█▓▒░#=+-"
 _SPARK = 24
-#: Differences up to this share of a value are those of rounding: sums of several ranks and of 32 bits differ by them.
-_ROUNDING = 1e-6
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 #: Lines that are not tables: title, steps, bar, legend, and a title for each table.
 _FIXED_LINES = 9
@@ -299,8 +298,7 @@ def sparkline(values: list[float]) -> str:
     if not finite:
         return ""
     low, high = min(finite), max(finite)
-    is_flat = high - low <= _ROUNDING * max(abs(low), abs(high))
-    scale = 0.0 if is_flat else (len(_BARS) - 1) / (high - low)
+    scale = 0.0 if is_flat(finite) else (len(_BARS) - 1) / (high - low)
     return "".join(_BARS[round((value - low) * scale)] for value in finite)
 
 
