@@ -23,6 +23,7 @@ from otel_rl.live.pace import Pace
 from otel_rl.live.standing import ProcessState, RecordedStatus, Standing
 from otel_rl.report.core import human
 from otel_rl.report.core.colours import colour_of
+from otel_rl.report.core.statistics import is_flat
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -300,7 +301,7 @@ def sparkline(values: list[float]) -> str:
     if not finite:
         return ""
     low, high = min(finite), max(finite)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    scale = 0.0 if is_flat(finite) else (len(_BARS) - 1) / (high - low)
     return "".join(_BARS[round((value - low) * scale)] for value in finite)
 
 

@@ -58,6 +58,14 @@ def _with_steps(folder: Path) -> str:
     return frame if re.search(r"^rank 0 +running +20", frame, re.MULTILINE) and "rank 1" in frame else ""
 
 
+def test_values_that_differ_by_rounding_only_are_a_flat_line() -> None:
+    from otel_rl.live.terminal import sparkline
+
+    assert sparkline([0.5658, 0.5658 + 6e-8] * 3) == "▁▁▁▁▁▁"
+    assert sparkline([0.5658, 0.5659] * 2) == "▁█▁█"
+    assert sparkline([0.0, 1e-9]) == "▁█"
+
+
 def test_names_of_the_run_are_no_commands_for_the_terminal() -> None:
     from rich.console import Console
 

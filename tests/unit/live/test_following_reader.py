@@ -12,7 +12,9 @@ import pytest
 from unit.live.growing import GrowingRun, split_into_small_lines
 from unit.report.synthetic_run import GrpoRun
 
-from otel_rl.store.reader import Reader, Span, find_run, following
+from otel_rl.semconv import events
+from otel_rl.semconv.attributes import RL_LOOP_ITERATION
+from otel_rl.store.reader import Log, Reader, Span, find_run, following
 from otel_rl.store.reader.following import FollowingReader
 
 if TYPE_CHECKING:
@@ -32,6 +34,19 @@ def _seen(records) -> list[tuple[str, str, int]]:
         else (record.process.key, getattr(record, "metric", "") or getattr(record, "event", ""), record.time)
         for record in records
     ]
+
+
+def _is_logged_step(record) -> bool:
+    return isinstance(record, Log) and record.event == events.RL_STEP.name
+
+
+def _put_in_front(file: Path, event: str) -> None:
+    """Put a record of the run itself, of no step, before all others."""
+    lines = file.read_text().splitlines(keepends=True)
+    first = json.loads(lines[0])
+    records = first["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    records[:] = [{**records[0], "eventName": event, "attributes": []}]
+    file.write_text("".join([f"{json.dumps(first)}\n", *lines]))
 
 
 def _spans_by_process(records):
@@ -148,15 +163,30 @@ def test_files_and_folders_that_go_end_nothing(run):
 
 def test_only_the_end_of_a_run_and_its_beginning_in_logs_can_be_read(run, monkeypatch):
     monkeypatch.setattr(following, "_BEGINNING", 1)
+    for file in run.glob("*/logs-0001.jsonl"):
+        _put_in_front(file, events.RL_RUN_START.name)
     whole = _seen(Reader(find_run(run)).records())
     reader = FollowingReader(find_run(run), newest=6000)
     seen = _seen(reader.appended())
     assert reader.begins_late
     assert 0 < len(seen) < len(whole)
     assert set(seen) <= set(whole)
-    first_logs = [_seen(Reader(find_run(folder)).records())[0] for folder in run.iterdir()]
+    first_logs = [one for one in whole if one[1] == events.RL_RUN_START.name]
+    assert first_logs
     assert set(first_logs) <= set(seen)
     assert not reader.problems.unreadable
+
+
+def test_of_the_beginning_of_a_long_run_no_step_is_read(run, monkeypatch):
+    monkeypatch.setattr(following, "_BEGINNING", 2000)
+    reader = FollowingReader(find_run(run), newest=6000)
+    read = {record.attributes[RL_LOOP_ITERATION] for record in reader.appended() if _is_logged_step(record)}
+    written = {
+        record.attributes[RL_LOOP_ITERATION] for record in Reader(find_run(run)).records() if _is_logged_step(record)
+    }
+    assert read
+    assert sorted(read) == sorted(written)[-len(read) :]
+    assert len(read) < len(written)
 
 
 def test_spans_of_chosen_traces_are_found_again(run):

@@ -89,6 +89,18 @@ def test_the_rank_that_did_not_enter_is_the_origin(ranks):
     assert "rank 1 is stuck in step 5 (tool search) and did not enter all_reduce number 2" in sentence
 
 
+def test_calls_that_are_open_at_once_are_counted_and_not_said_to_be_in_each_other(ranks):
+    ranks.opens(0, layout.STEP, "", 5)
+    ranks.opens(0, layout.PHASE, "sample")
+    for call in ("search", "fetch", "search", "lint", "search", "shell", "sql"):
+        ranks.opens(0, layout.TOOL, call)
+    ranks.opens(0, layout.PHASE, "generate")
+
+    assert ranks.examine().ranks[0].inside == [
+        "sample", "generate", "3 x tool search, tool fetch, tool lint, tool shell, 1 more",
+    ]  # fmt: skip
+
+
 def test_a_chain_over_groups_ends_at_its_last_rank(ranks):
     ranks.waits(0, 1)
     ranks.waits(1, 1, PAIR)

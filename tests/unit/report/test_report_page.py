@@ -6,17 +6,22 @@ import io
 import json
 import re
 import sys
+import time
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.report.synthetic_run import GrpoRun, process, write_agent_run
+from unit.report.synthetic_run import SECOND, GrpoRun, process, write_agent_run
 
-from otel_rl.report import write_report
-from otel_rl.report.page import cards
+from otel_rl.report import subjects, write_report
+from otel_rl.report.core import human
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.page import cards, page_head
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +78,20 @@ def grpo(tmp_path_factory: pytest.TempPathFactory) -> Page:
 def test_the_head_says_what_ran(grpo: Page) -> None:
     _has(grpo.texts["head"], "grpo_two_ranks", "grpo-7f3a", "train.py", "trl", "grpo", "torchrun", "2 of 2 reported")
     _has(grpo.texts["foot"], "torch 2.13.0", "trl 1.16.0")
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_the_head_says_when_a_run_ended_once_it_has(tmp_path: Path, is_over: bool) -> None:
+    run = tmp_path / "data" / "run"
+    writer = process(run, 0, world_size=1, started=time.time_ns() - 100 * SECOND)
+    writer.clean_exit = is_over
+    writer.span("rl.rank.step", 1, 40, {"rl.loop.iteration": 7})
+    if is_over:
+        writer.event("rl.run.end", 41)
+    writer.write()
+    head = _page(tmp_path, run).texts["head"]
+    assert ("Ended" in head) is is_over
+    assert (human.moment(writer.at(41)) in head) is is_over
 
 
 def test_the_figures_of_the_run_come_first(grpo: Page) -> None:
@@ -431,6 +450,19 @@ def test_a_change_within_the_noise_is_said_to_be_none(tmp_path: Path) -> None:
         writer.event("rl.step", step, body=body, attributes={"rl.loop.iteration": step})
     writer.write()
     _has(_page(tmp_path, run).texts["tiles"], "mean of steps 16 to 20; no clear change since steps 1 to 5: 0.443")
+
+
+def test_values_that_differ_by_rounding_have_no_curve_in_their_tile(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "still"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000)
+    for step in range(1, 21):
+        body = {"reward": 0.1 * step, "kl": 0.5658 + 6e-8 * (step % 2)}
+        writer.event("rl.step", step, body=body, attributes={"rl.loop.iteration": step})
+    writer.write()
+    collected = Collected(Reader(find_run(run)), subjects.load()).read(lambda _: None)
+    tiles = {tile.name: tile for tile in page_head.tiles(collected, summarise(collected))}
+    assert tiles["Reward"].curve
+    assert (tiles["KL"].value, tiles["KL"].curve) == ("0.566", "")
 
 
 def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds() -> None:

@@ -17,6 +17,8 @@ from support import recorded_runs
 from unit.report.synthetic_run import SECOND, GrpoRun, process
 
 from otel_rl.report import write_report
+from otel_rl.semconv import metrics
+from otel_rl.semconv.attributes import RL_HEALTH_CODE
 from otel_rl.store.reader import process_folders, run_list
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.run_list import list_runs
@@ -427,3 +429,11 @@ def test_a_list_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_health_rule_is_named_without_its_number(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=time.time_ns() - 10 * SECOND)
+    writer.meter.create_gauge(metrics.RL_HEALTH.name).set(2, {RL_HEALTH_CODE: "P7_slow_step"})
+    writer.write()
+    (row,) = list_runs(tmp_path)
+    assert (row.severity, row.code, row.finding) == ("critical", "P7_slow_step", "slow step")

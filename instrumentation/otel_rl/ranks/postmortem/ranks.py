@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from otel_rl.process.lifetime import Lifetime
 
 _COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
-_INSIDE = frozenset({layout.PHASE, layout.TOOL, layout.MODEL_CALL})
+_CALLS = frozenset({layout.TOOL, layout.MODEL_CALL})
+#: Kinds of calls that are named; of more the rest is counted.
+_NAMED_CALLS = 4
 
 NO_EXITS: Mapping[Lifetime, Exit] = MappingProxyType({})
 #: Reason of an end by Ctrl-C.
@@ -97,7 +100,7 @@ class RankState:
     step_was_open: bool
     #: How its parent saw it end; None: no parent has reported it.
     exit: Exit | None
-    #: Open phases, tools and model calls, the outermost first.
+    #: Open phases, the outermost first; behind them the open tools and model calls, in one text.
     inside: list[str]
     #: The last collective that it entered, and those in which it waits or has failed.
     collective: EnteredCollective | None
@@ -166,7 +169,7 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         step=iteration if begun else None,
         step_is_open=any(event.kind == layout.STEP for event in ring.open),
         step_was_open=_was_open(ring),
-        inside=[_words(event) for event in ring.open if event.kind in _INSIDE],
+        inside=_inside(ring),
         collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
         unfinished=unfinished,
         failed_launches={group_of(text): number for text, number in ring.failed_launches.items()},
@@ -183,8 +186,15 @@ def _was_open(ring: RingSnapshot) -> bool:
     return is_failed or any(event.kind == layout.STEP for event in ring.open)
 
 
-def _words(event: Event) -> str:
-    return event.name if event.kind == layout.PHASE else f"{layout.KINDS[event.kind]} {event.name}"
+def _inside(ring: RingSnapshot) -> list[str]:
+    """Return the phases, then the calls in one text: a ring does not say which of them are in one rollout."""
+    phases = [event.name for event in ring.open if event.kind == layout.PHASE]
+    calls = Counter(f"{layout.KINDS[event.kind]} {event.name}" for event in ring.open if event.kind in _CALLS)
+    named = calls.most_common(_NAMED_CALLS)
+    words = [f"{number} x {call}" if number > 1 else call for call, number in named]
+    if others := sum(calls.values()) - sum(number for _, number in named):
+        words.append(f"{others} more")
+    return [*phases, ", ".join(words)] if calls else phases
 
 
 def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:

@@ -6,10 +6,15 @@ import heapq
 import math
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 T = TypeVar("T")
 _BUCKETS_PER_DOUBLING = 8
+#: Differences up to this share of a value are those of rounding: sums of 32 bits, and of several ranks, differ by them.
+_ROUNDING = 1e-6
 
 
 @dataclass(slots=True)
@@ -199,3 +204,9 @@ class EveryNth(Generic[T]):
     def items(self) -> list[T]:
         """Return those that are kept, in their order."""
         return [item for _, item in self._kept]
+
+
+def is_flat(values: Sequence[float]) -> bool:
+    """Return whether the values are the same, but for rounding."""
+    low, high = min(values), max(values)
+    return high - low <= _ROUNDING * max(abs(low), abs(high))

@@ -128,7 +128,9 @@ def _number(name: str, statistics: list[CallStatistics]) -> Tile:
     if not statistics:
         return _NONE
     failed = sum(statistic.failed for statistic in statistics)
-    return Tile(name, human.short_number(sum(statistic.number for statistic in statistics)), f"{failed} failed")
+    return Tile(
+        name, human.short_number(sum(statistic.number for statistic in statistics)), f"{human.number(failed)} failed"
+    )
 
 
 def _of_models(models: list[CallStatistics]) -> list[Tile]:

@@ -42,6 +42,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Launcher", _launcher(processes)),
         ("Job", first_value(processes, names.RL_JOB_ID)),
         ("Started", human.moment(summary.start)),
+        ("Ended", _ended(collected)),
         ("Length", human.duration(_length(collected, summary))),
         ("End", _end(collected)),
         ("Result", collected[RunResult].words(collected)),
@@ -85,6 +86,15 @@ def _end(collected: Collected) -> str:
                 state.value if number == len(states) else f"{state.value} ({number} of {len(states)} processes)"
             )
     return ", ".join(parts)
+
+
+def _ended(collected: Collected) -> str | None:
+    """Return when the last process ended, or was last heard of; None while one may run."""
+    ends = process_end.ends(collected)
+    if not ends or any(end.state.is_open for end in ends):
+        return None
+    last = max(end.time for end in ends)
+    return human.moment(last) if last else None
 
 
 def _launcher(processes: list[Process]) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core.statistics import is_flat
+
 if TYPE_CHECKING:
     from otel_rl.report.core.curves import Curve
 
@@ -13,7 +15,7 @@ _POINTS, _FEWEST = 60, 5
 
 def points(curve: Curve) -> str:
     """Return the points; empty for a line that is too short or flat."""
-    if len(curve.y) < _FEWEST or min(curve.y) == max(curve.y):
+    if len(curve.y) < _FEWEST or is_flat(curve.y):
         return ""
     every = -(-len(curve.y) // _POINTS)
     y = [sum(part) / len(part) for start in range(0, len(curve.y), every) if (part := curve.y[start : start + every])]

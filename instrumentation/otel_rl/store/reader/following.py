@@ -21,10 +21,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.semconv.attributes import RL_LOOP_ITERATION
 from otel_rl.store.reader import Reader, moment
 from otel_rl.store.reader.lines import MAX_LINE_BYTES, parse
 from otel_rl.store.reader.locate import look_again, stream_of
-from otel_rl.store.reader.records import Span
+from otel_rl.store.reader.records import Log, Span
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ class _GrowingFile:
                 if self.skip_to > self.offset >= self._beginning:
                     break
         return lines
+
+    @property
+    def begins_apart(self) -> bool:
+        """True where nothing is read of what is between the beginning and the end."""
+        return self.skip_to > self._beginning
 
     @property
     def _beginning(self) -> int:
@@ -261,11 +267,18 @@ class FollowingReader(Reader):
             self.read += len(line)
             request = parse(line, problems)
             found = list(self._of_this_run(request, file.file)) if request is not None else []
+            if file.begins_apart and offset < file.skip_to:
+                # Beside the last steps the first ones would look like those just before.
+                found = [record for record in found if not _is_of_a_step(record)]
             stream.records.extend(found)
             if traces := {_hashed(record.trace_id) for record in found if isinstance(record, Span)}:
                 file.index.append(_Line(offset, array("I", traces)))
         self._count(problems, file.file)
         return bool(lines)
+
+
+def _is_of_a_step(record: Record) -> bool:
+    return isinstance(record, Log) and RL_LOOP_ITERATION in record.attributes
 
 
 def _hashed(trace_id: str) -> int:

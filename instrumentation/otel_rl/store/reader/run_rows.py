@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ _TAILS, _ASKED = 4, 16
 #: Hosts that are named, and characters of a text.
 _HOSTS, _TEXT = 16, 500
 _CRITICAL, _WARNING = "critical", "warning"
+#: In front of the name of a rule, ``P7_slow_step``.
+_NUMBER = re.compile(r"P\d+_")
 _SEVERITIES = {2: _CRITICAL, 1: _WARNING}
 
 
@@ -302,7 +305,11 @@ def _worst(
     if not of_rules:
         return {}
     state, code = max(of_rules)
-    return {"severity": _SEVERITIES.get(state, _CRITICAL), "code": code, "finding": code.replace("_", " ")}
+    return {
+        "severity": _SEVERITIES.get(state, _CRITICAL),
+        "code": code,
+        "finding": _NUMBER.sub("", code).replace("_", " "),
+    }
 
 
 # -- from a collector's files --------------------------------------------------------------------------------------

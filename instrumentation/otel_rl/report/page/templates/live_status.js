@@ -45,8 +45,9 @@ class Status {
 
   #progress() {
     const { read, left, shows_all: showsAll } = this.progress ?? {};
-    const what = showsAll ? "reading" : "showing the last steps; reading the rest";
-    return left ? `${what}: ${Math.floor((100 * read) / (read + left))} %` : "";
+    if (!left) return "";
+    const percent = `${Math.floor((100 * read) / (read + left))} %`;
+    return showsAll ? `reading: ${percent}` : `only the last steps so far, counts and onsets may change; reading the rest: ${percent}`;
   }
 
   #showSigns(processes) {
