@@ -27,7 +27,7 @@ FROM span JOIN body ON body.span = span.id ORDER BY track, start, stop DESC, id 
 """
 
 
-class _Row(NamedTuple):
+class _SpanRow(NamedTuple):
     identity: int
     start: int
     stop: int
@@ -59,10 +59,10 @@ class Slices:
             if number != current:
                 process, (_, label) = self.timeline.tracks[number]
                 current, track = number, _TrackLanes(self.pids[process], self._first_tids[number], label)
-            self._write(_Row(*columns), track)
+            self._write(_SpanRow(*columns), track)
             advance(1)
 
-    def _write(self, row: _Row, track: _TrackLanes) -> None:
+    def _write(self, row: _SpanRow, track: _TrackLanes) -> None:
         lane, above = track.lanes.place(row.key, row.parent, row.start, row.stop)
         if lane >= THREADS:
             self._write_asynchronous(row, track, lane)
@@ -80,7 +80,7 @@ class Slices:
         if row.has_events:
             self._put_events(row, b'%b,"s":"t"' % where)
 
-    def _write_asynchronous(self, row: _Row, track: _TrackLanes, lane: int) -> None:
+    def _write_asynchronous(self, row: _SpanRow, track: _TrackLanes, lane: int) -> None:
         for phase, time in ((b"b", row.start), (b"e", row.stop)):
             self.events.put(
                 b'{"ph":"%b","pid":%d,"id2":{"local":"0x%x"},"ts":%b,%b}'
@@ -93,11 +93,11 @@ class Slices:
 
     # -- what belongs to a span ----------------------------------------------------------------------------------------
 
-    def _arrows(self, row: _Row) -> Any:
+    def _arrows(self, row: _SpanRow) -> Any:
         query = "SELECT phase, flow, time, name FROM arrow WHERE span = ?"
         return self.timeline.spill.rows(query, (row.identity,))
 
-    def _put_arrow_beside(self, above: OpenSpan, row: _Row, track: _TrackLanes, where: bytes) -> None:
+    def _put_arrow_beside(self, above: OpenSpan, row: _SpanRow, track: _TrackLanes, where: bytes) -> None:
         """Lead from a parent to a child that did not fit on its lane."""
         self._flows += 1
         self._put_arrow(track.place(above.lane), "s", self._flows, above.start, row.kind)
@@ -111,7 +111,7 @@ class Slices:
             % (phase.encode(), where, binds, name.encode(), flow, self.events.at(time))
         )
 
-    def _put_events(self, row: _Row, where: bytes) -> None:
+    def _put_events(self, row: _SpanRow, where: bytes) -> None:
         for time, text in self.timeline.spill.rows("SELECT time, text FROM event WHERE span = ?", (row.identity,)):
             self.events.put(b'{"ph":"i",%b,"ts":%b,%b}' % (where, self.events.at(time), text))
 

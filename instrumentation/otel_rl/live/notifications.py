@@ -84,8 +84,11 @@ class Notifier:
         """Send what is new of a run that is followed."""
         for key, content in _worth_telling(watch):
             sent = self._sent.setdefault(watch.run_id, set())
-            if key in sent or len(sent) >= _MOST_OF_A_RUN:
+            if key in sent:
                 continue
+            if len(sent) >= _MOST_OF_A_RUN:
+                self._say_once(watch.run_id, f"{watch.run_id}: {len(sent)} notifications were sent, no more will be")
+                return
             sent.add(key)
             self._send({**content, "address": self._address(watch.folder.name)})
 
@@ -112,9 +115,12 @@ class Notifier:
             self._complain(target, reason)
 
     def _complain(self, target: NotifyTarget, reason: str) -> None:
-        if (target.label, reason) not in self._complained:
-            self._complained.add((target.label, reason))
-            stderr.write_line(f"otel-rl live: a notification to {target.label} failed: {reason}")
+        self._say_once(target.label, f"a notification to {target.label} failed: {reason}")
+
+    def _say_once(self, whose: str, said: str) -> None:
+        if (whose, said) not in self._complained:
+            self._complained.add((whose, said))
+            stderr.write_line(f"otel-rl live: {said}")
 
 
 def _worth_telling(watch: RunWatch) -> Iterator[tuple[tuple[object, ...], dict[str, Any]]]:

@@ -29,6 +29,7 @@ from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from otel_rl.store.reader.locate import RunSource, SignalFile
     from otel_rl.store.reader.otlp_values import Attributes
@@ -85,9 +86,9 @@ class LogTail:
         self._registry = ProcessRegistry()
         self.problems = Unreadable()
         self._files = self._wanted_files()
-        #: Where in each file the next line begins that :meth:`appended` returns.
-        self._ends = {file.path: end_of_lines(file.path) for file in self._files}
-        self.problems.cut_off = sum(size(path) > end for path, end in self._ends.items())
+        #: Where in each file the next line begins that :meth:`appended` returns; a file that is moved stays the same.
+        self._ends = {_identity(file.path): end_of_lines(file.path) for file in self._files}
+        self.problems.cut_off = sum(size(file.path) > self._end(file) for file in self._files)
 
     def _wanted_files(self) -> list[SignalFile]:
         return [file for file in self._source.files if file.signal == "logs" and self._is_of_rank(file.process)]
@@ -118,7 +119,7 @@ class LogTail:
 
     def _from_end(self, files: list[SignalFile]) -> Iterator[Log]:
         for file in reversed(files):
-            for logs in self._of_lines(file, lambda file: lines_from_end(file.path, end=self._ends[file.path])):
+            for logs in self._of_lines(file, lambda file: lines_from_end(file.path, end=self._end(file))):
                 yield from reversed(logs)
 
     def _from_begin(self, files: list[SignalFile]) -> Iterator[Log]:
@@ -133,12 +134,15 @@ class LogTail:
         except OSError as error:
             self.problems.errors.append(f"{file.path}: {error.strerror or error}")
 
+    def _end(self, file: SignalFile) -> int:
+        return self._ends.get(_identity(file.path), 0)
+
     def _new_in(self, file: SignalFile) -> list[Log]:
         """Return the records of the whole lines that were appended; half a line is read when it is whole."""
-        begin, end = self._ends.get(file.path, 0), size(file.path)
+        begin, end = self._end(file), size(file.path)
         if end == begin:
             return []
-        # A collector begins its file anew.
+        # It was emptied, and is written anew.
         begin = begin if begin < end else 0
         try:
             with file.path.open("rb") as stream:
@@ -147,7 +151,7 @@ class LogTail:
         except OSError:
             return []
         *lines, rest = data.split(b"\n")
-        self._ends[file.path] = begin + len(data) - len(rest)
+        self._ends[_identity(file.path)] = begin + len(data) - len(rest)
         return [log for line in lines for log in self._in(line + b"\n", file)]
 
     def _in(self, line: bytes, file: SignalFile) -> list[Log]:
@@ -174,3 +178,12 @@ class LogTail:
             return True
         named = process.resource.get(names.RL_RUN_ID)
         return not self._source.is_mixed if named is None else named == self._source.run_id
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what a file keeps when a collector that rotates moves it; None without one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
