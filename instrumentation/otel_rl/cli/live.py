@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Follow a run while it is written: a page on this machine with findings as they come, steps by phase, curves, ranks,
-tools and trajectories. It needs no other server and no network, and it changes nothing."""
+tools and trajectories. It needs no other server and no network. Of the run it changes nothing; into the folder of one
+that has ended it puts a summary.json, for `otel-rl runs`."""
 
 _EPILOG = """\
-DIR can be the data directory (the page lists its runs, the live ones first) or one run in it. The address, which has
-a token that is new with each start, is printed on stdout, everything else on stderr. From another machine:
+DIR can be the data directory (the page lists its runs, the live ones first) or one run in it, which --run names too.
+The address, which has a token that is new with each start, is printed on stdout, everything else on stderr. From
+another machine:
 `ssh -L 8321:127.0.0.1:8321 MACHINE`, then open the address there.
 
 --notify gets a finding that is critical, a hang and a death, each once: an address gets a POST of JSON whose `text` is
@@ -140,18 +142,19 @@ class _LiveSession:
         return 0
 
     def _listen(self) -> None:
-        self._warn_of_nothing()
+        asked_for = self._asked_for()
         said = self._server.listen(self._arguments.host, self._arguments.port)
         if said:
             print(f"otel-rl live: {said}", file=sys.stderr)
-        print(self._server.address, flush=True)
+        address = self._server.address_of(asked_for) if asked_for is not None else self._server.address
+        print(address, flush=True)
         if self._arguments.open:
             import webbrowser  # noqa: PLC0415 - rarely asked for
 
-            webbrowser.open(self._server.address)
+            webbrowser.open(address)
 
-    def _warn_of_nothing(self) -> None:
-        """Say that there is no run yet, which may come, and that a wanted one is not there.
+    def _asked_for(self) -> str | None:
+        """Return the run that ``--run`` or DIR names; say that there is no run yet, which may come.
 
         Raises:
             UnusableInput: the folder is no folder, or the wanted run is not in it.
@@ -159,12 +162,13 @@ class _LiveSession:
         if self._index.directory.is_file():
             raise UnusableInput(f"{self._index.directory} is a file; give the folder it lies in")
         try:
-            self._index.runs()
+            runs = self._index.runs()
         except UnusableInput as error:
             print(f"otel-rl live: no run yet: {error}", file=sys.stderr)
-            return
+            return None
         if self._arguments.run is not None:
-            self._wanted()
+            return self._wanted()[0].name
+        return runs[0].name if len(runs) == 1 and runs[0].path == self._index.directory else None
 
     def _wanted(self) -> list[ListedRun]:
         """Return the runs that are followed although nobody looks at them.

@@ -16,7 +16,7 @@ from otel_rl.flight_recorder import layout
 from otel_rl.process.lifetime import Lifetime, is_alive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 
@@ -30,6 +30,7 @@ RECENT_STEPS = 16
 _SAMPLED_PLACES = 4
 #: Segments before it that may hold earlier and later ones.
 _SEGMENTS_BEFORE = 2
+_UNUSED_SEGMENT = bytes(layout.SEGMENT * layout.COLLECTIVE_SIZE)
 _LAST_WHAT = layout.HAS_FAILED << 1
 
 
@@ -212,7 +213,7 @@ def _read_operations(ring: RingSnapshot, data: bytes, since: int | None) -> None
         _read_failed_launches(ring, data, groups)
     for place in range(layout.RECORDS) if since is None else _recent_records(data, since):
         _read_record(ring, data, place, names)
-    for place in range(layout.COLLECTIVES) if since is None else _recent_collectives(data, since):
+    for place in _used_collectives(ring, data) if since is None else _recent_collectives(data, since):
         _read_collective(ring, data, place, groups, operations)
     _leave_out_abandoned(ring)
     ring.open.sort(key=lambda event: event.began)
@@ -263,6 +264,15 @@ def _recent_collectives(data: bytes, since: int) -> list[int]:
         moments = words[start : start + size : layout.COLLECTIVE_WORDS].tolist()
         places += [place for place, moment in enumerate(moments, start // layout.COLLECTIVE_WORDS) if moment >= first]
     return places
+
+
+def _used_collectives(ring: RingSnapshot, data: bytes) -> Iterator[int]:
+    """Yield places of the segments that were ever used: of a program with few collectives that is none, or one."""
+    for first in range(0, layout.COLLECTIVES, layout.SEGMENT):
+        if data.startswith(_UNUSED_SEGMENT, layout.COLLECTIVES_AT + first * layout.COLLECTIVE_SIZE):
+            ring.has_lost_collectives = False
+        else:
+            yield from range(first, first + layout.SEGMENT)
 
 
 def _read_failed_launches(ring: RingSnapshot, data: bytes, groups: _Texts) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.live import recorded
 from otel_rl.report.core import output
 from otel_rl.report.core.colours import order
 from otel_rl.report.core.statistics import Cell
@@ -35,6 +36,7 @@ def build(collected: Collected, overview: Overview) -> bytes:
         "world_size": summary.world_size,
         "steps": counted(steps, collected.totals),
         "last_step": steps.last_iteration,
+        "recorded": recorded.standing(collected).as_json(),
         "phases": _phases(steps),
         "values": _values(collected),
         "findings": output.as_json(overview)["findings"],

@@ -19,6 +19,7 @@ import pickle
 import signal
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report import subjects
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 #: is read in about a second. A step of a process takes some 7 kB.
 FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
-#: Seconds of CPU after which a rendering is given up.
+#: Seconds after which a rendering is given up.
 _DEADLINE = 120
 _READ = 64 * 1024
 
@@ -137,7 +138,11 @@ class Follower:
         """
         if anew:
             self._shown.collected.earlier_looks = EarlierLooks()
-        return Rendering(self._shown, build)
+        return Rendering(self._shown, partial(_rendered, build=build))
+
+    def begin_growing(self, build: Callable[[Collected], bytes]) -> Rendering:
+        """Begin to make what costs little: of aggregates without rings and traces, and without a look for findings."""
+        return Rendering(self._shown, partial(_grown, build=build))
 
     def render(self, build: Build, *, anew: bool = False) -> bytes:
         """Return what ``build`` makes of all that was read by now; see :meth:`begin_rendering`.
@@ -155,15 +160,21 @@ class Rendering:
         descriptor: readable when there is something for :meth:`advance`.
     """
 
-    def __init__(self, reading: _Reading, build: Build) -> None:
+    def __init__(self, reading: _Reading, make: Callable[[_Reading], bytes]) -> None:
         self._reading = reading
         self.descriptor, writing = os.pipe()
         self._content: list[bytes] = []
         #: Seconds of CPU of the child, once it has ended.
         self.seconds = 0.0
-        self._child = os.fork()
+        try:
+            self._child = os.fork()
+        except OSError:
+            # No memory for another process, or too many of them.
+            os.close(self.descriptor)
+            os.close(writing)
+            raise
         if self._child == 0:
-            _render_and_exit(reading, build, writing)
+            _render_and_exit(reading, make, writing)
         os.close(writing)
 
     def advance(self) -> bool:
@@ -198,7 +209,7 @@ class Rendering:
         os.waitpid(self._child, 0)
 
 
-def _render_and_exit(reading: _Reading, build: Build, writing: int) -> None:
+def _render_and_exit(reading: _Reading, make: Callable[[_Reading], bytes], writing: int) -> None:
     """Make the page and end this process, which is a child, whatever happens."""
     code = 1
     try:
@@ -208,7 +219,7 @@ def _render_and_exit(reading: _Reading, build: Build, writing: int) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         signal.alarm(_DEADLINE)
-        content = _rendered(reading, build)
+        content = make(reading)
         with os.fdopen(writing, "wb") as stream:
             pickle.dump(reading.collected.earlier_looks, stream)
             stream.write(content)
@@ -221,7 +232,17 @@ def _render_and_exit(reading: _Reading, build: Build, writing: int) -> None:
 
 
 def _rendered(reading: _Reading, build: Build) -> bytes:
-    for record in reading.reader.take_waiting():
-        reading.collected.add(record)
+    _add_waiting(reading)
     collected = reading.collected.close()
     return build(collected, overview.examine(collected))
+
+
+def _grown(reading: _Reading, build: Callable[[Collected], bytes]) -> bytes:
+    _add_waiting(reading)
+    reading.collected.close_aggregates()
+    return build(reading.collected)
+
+
+def _add_waiting(reading: _Reading) -> None:
+    for record in reading.reader.take_waiting():
+        reading.collected.add(record)

@@ -15,17 +15,19 @@ from markupsafe import Markup
 from otel_rl.report.page import markup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from otel_rl.report.core.blocks import PageBlock, Section
     from otel_rl.report.core.charts import Drawing
     from otel_rl.report.core.plots import Columns, Plot
+    from otel_rl.report.page.cards import Tile
     from otel_rl.report.page.contents import PageContents
 
 #: Macros that make the HTML of a block.
 _PARTS: Any = markup.environment().get_template("live_parts.html.j2").module
 _SLOT = re.compile(r'<div data-block="([\w-]+)"></div>')
-_CHART = "chart-"
+#: Begin of the key of a chart in a state.
+CHART = "chart-"
 #: Values are hashed up to a multiple of this number: what comes after is sent again with what was appended.
 _TOGETHER = 32
 
@@ -40,7 +42,7 @@ class PageState:
         self._hashes: dict[str, str] = {}
         self._drawings: dict[str, Drawing] = {}
         self._add_blocks()
-        self._hashes |= {_CHART + key: _hash_of_chart(drawing.plot) for key, drawing in self._drawings.items()}
+        self._hashes |= {CHART + key: _hash_of_chart(drawing.plot) for key, drawing in self._drawings.items()}
 
     def hashes(self) -> dict[str, str]:
         """Return what a browser has that shows all of this."""
@@ -53,7 +55,7 @@ class PageState:
     def changed_charts(self, state: Mapping[str, str]) -> dict[str, Any]:
         """Return what is new of the charts that are not as in ``state``."""
         changed = {
-            key: _change(drawing.plot, self._hashes[_CHART + key], state.get(_CHART + key, ""))
+            key: _change(drawing.plot, self._hashes[CHART + key], state.get(CHART + key, ""))
             for key, drawing in self._drawings.items()
         }
         return {key: change for key, change in changed.items() if change}
@@ -69,7 +71,7 @@ class PageState:
         self._add("links", _PARTS.links(page))
         self._add("main", _PARTS.main(page))
         self._add("findings", _PARTS.findings(page))
-        self._add("tiles", _PARTS.tiles(page))
+        self._add("tiles", _PARTS.tiles(page.tiles))
         for section in page.sections:
             self._add(f"section-{section.key}", _PARTS.section(section, self._add_section(section)))
         if page.folded or page.empty:
@@ -82,13 +84,11 @@ class PageState:
 
     def _add_section(self, section: Section) -> list[str]:
         """Take in the blocks of a section; return their keys."""
-        keys = _keys(f"{section.key}-{_hash(_name(block))}" for block in section.blocks)
         names = []
-        for key, block in zip(keys, section.blocks, strict=True):
-            charts = list(_keys(f"{key}-{_hash(_name_of_chart(drawing))}" for drawing in block.charts))
-            self._drawings |= zip(charts, block.charts, strict=True)
+        for key, block, drawings in _named(section):
+            self._drawings |= drawings
             self._hashes[key] = hash_of_block(block)
-            self._blocks[key] = partial(_html_of_block, block, key, charts)
+            self._blocks[key] = partial(_html_of_block, block, key, list(drawings))
             names.append(key)
         return names
 
@@ -96,6 +96,33 @@ class PageState:
         text = str(html).strip()
         self._hashes[key] = _hash(text)
         self._blocks[key] = lambda: text
+
+
+def grown_charts(sections: Iterable[Section], state: Mapping[str, str]) -> dict[str, tuple[dict[str, Any], str]]:
+    """Return what is new, and the new hash, of the charts of ``sections`` that a browser has with this structure."""
+    drawings = {
+        key: drawing for section in sections for _, _, named in _named(section) for key, drawing in named.items()
+    }
+    grown = {}
+    for key, drawing in drawings.items():
+        before = state.get(CHART + key)
+        if before is not None and (change := _change(drawing.plot, now := _hash_of_chart(drawing.plot), before)):
+            grown[key] = change, now
+    return {key: found for key, found in grown.items() if "plot" not in found[0]}
+
+
+def tiles_block(tiles: list[Tile]) -> tuple[str, str, str]:
+    """Return the key of the block of key figures, its HTML and its hash."""
+    html = str(_PARTS.tiles(tiles)).strip()
+    return "tiles", html, _hash(html)
+
+
+def _named(section: Section) -> Iterator[tuple[str, PageBlock, dict[str, Drawing]]]:
+    """Yield the blocks of a section with their keys, and their charts by key."""
+    keys = _keys(f"{section.key}-{_hash(_name(block))}" for block in section.blocks)
+    for key, block in zip(keys, section.blocks, strict=True):
+        charts = _keys(f"{key}-{_hash(_name_of_chart(drawing))}" for drawing in block.charts)
+        yield key, block, dict(zip(charts, block.charts, strict=True))
 
 
 def hash_of_block(block: PageBlock) -> str:
@@ -170,10 +197,6 @@ def _from(columns: Columns, number: int) -> dict[str, Any]:
             for name, values in columns.items()
         },
     }
-
-
-def _is_no_number(value: Any) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _hash_of_values(columns: Columns, first: int, last: int | None) -> str:

@@ -92,7 +92,7 @@ def _row(run: ListedRun) -> _RunLine:
         run.name,
         f"run/{quote(run.name, safe='')}/",
         row.state,
-        f"{human.duration(round(max(time.time() - run.last_sign, 0.0)))} ago",
+        _ago(run.last_sign) if run.last_sign else human.UNKNOWN,
         human.number(row.step if row.step is not None else row.steps),
         human.UNKNOWN if value is None or value.last is None else f"{key}{human.short_number(value.last)}",
         row.failure or row.finding or row.remark,
@@ -102,6 +102,10 @@ def _row(run: ListedRun) -> _RunLine:
         row.program,
         run.is_live,
     )
+
+
+def _ago(moment: float) -> str:
+    return f"{human.duration(round(max(time.time() - moment, 0.0)))} ago"
 
 
 def _links(number: int, last: int, wanted: str) -> list[_PageLink]:

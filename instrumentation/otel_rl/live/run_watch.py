@@ -13,14 +13,18 @@ import asyncio
 import json
 import re
 import time
+import traceback
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import stderr
 from otel_rl.live import updates
 from otel_rl.live.event_log import EventLog, ServerSentEvent, event
 from otel_rl.live.follower import Follower, Progress, RenderingError
 from otel_rl.live.liveness import Liveness
-from otel_rl.live.standing import Standing
+from otel_rl.live.pace import Pace
+from otel_rl.live.standing import RecordedStatus, Standing
 from otel_rl.report import run_summary
 from otel_rl.report.core import output
 from otel_rl.store.reader.errors import UnusableInput
@@ -37,14 +41,6 @@ if TYPE_CHECKING:
 LOOK, BEAT = 1.0, 5.0
 #: Seconds of reading at once, of a first view, and of one look.
 _SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
-#: Between two renderings: at least so many seconds, and so long that they take this share of a core.
-_LEAST_PAUSE, _SHARE = 2.0, 0.02
-#: What has been read is shown after so many seconds at most. Files are written every 5 s: 8 s from a step to the page.
-_MOST_DELAY = 2.0
-#: Of a page that takes long, whatever waits.
-_MOST_SHARE = 0.25
-#: Without a browser: pauses between two looks for findings.
-_UNWATCHED_PAUSE = 15.0
 #: Events that wait for one browser; more is too slow, and it has to come again.
 _QUEUED = 64
 #: Seconds in which a browser that got a page asks for events.
@@ -61,40 +57,6 @@ class FirstPage(NamedTuple):
     number: int
     nonce: str
     made: float
-
-
-class Pace:
-    """When the next rendering is due: soon after something was read, and so rarely that it costs little."""
-
-    def __init__(self) -> None:
-        self._cpu = self._ended = 0.0
-        self._unshown: float | None = None
-
-    @property
-    def shows_all(self) -> bool:
-        """True where nothing was read that is not shown."""
-        return self._unshown is None
-
-    def has_read(self, now: float) -> None:
-        """Something was read that is not shown."""
-        self._unshown = now if self._unshown is None else self._unshown
-
-    def rendered(self, now: float, cpu: float) -> None:
-        """Everything is shown; that took ``cpu`` seconds of a core."""
-        self._cpu, self._ended, self._unshown = cpu, now, None
-
-    def is_due(self, now: float, *, is_urgent: bool, is_watched: bool) -> bool:
-        """Return whether to render now."""
-        pause = now - self._ended
-        if pause < max(_LEAST_PAUSE, self._cpu / _MOST_SHARE):
-            return False
-        if is_urgent:
-            return True
-        if self._unshown is None:
-            return False
-        if not is_watched:
-            return pause >= max(_UNWATCHED_PAUSE, self._cpu / _SHARE)
-        return pause >= self._cpu / _SHARE or now - self._unshown >= _MOST_DELAY
 
 
 class RunWatch:
@@ -118,16 +80,19 @@ class RunWatch:
         self._liveness = Liveness(source.path, self.run_id, ring_directory)
         self._on_findings = on_findings
         self.standing = Standing()
+        self._recorded = RecordedStatus()
         self.progress = Progress(0, 1)
         #: Findings of the last rendering, as JSON.
         self.findings: list[dict[str, Any]] = []
-        #: Why the run cannot be followed any more, or just now.
-        self.trouble = ""
+        #: Why the run cannot be followed any more, or just now; and why the page is not made anew.
+        self.trouble = self.failure = self._complained_of = ""
         self.is_gone = False
         self.last_used = time.monotonic()
         self._listeners: set[asyncio.Queue[ServerSentEvent | None]] = set()
         self._log = EventLog()
         self._state: dict[str, Any] | None = None
+        #: Steps that the charts mark, as the last rendering has found them.
+        self._marks: dict[str, list[int]] = {}
         self._page: FirstPage | None = None
         #: When pages were sent to browsers, and the events that these have.
         self._served: list[tuple[float, int]] = []
@@ -165,16 +130,32 @@ class RunWatch:
 
     async def _follow(self) -> None:
         while not self.is_gone:
-            self._is_urgent = self._look() or self._is_urgent
-            await self._read(_PER_LOOK)
-            if self.follower.is_gone:
-                self._say_gone()
-                return
-            now = time.monotonic()
-            if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
-                await self._render_changes()
-            self._send_status()
+            try:
+                await self._follow_on()
+            except Exception as error:  # noqa: BLE001 - a page that stands still has to say so
+                self.trouble = f"following failed, and is tried again: {type(error).__name__}: {error}".splitlines()[0]
+                self._complain(self.trouble, "".join(traceback.format_exception(error)))
+                self._send_status()
             await asyncio.sleep(LOOK)
+
+    async def _follow_on(self) -> None:
+        self._is_urgent = self._look() or self._is_urgent
+        await self._read(_PER_LOOK)
+        if self.follower.is_gone:
+            self._say_gone()
+            return
+        now = time.monotonic()
+        if self._pace.is_due(now, is_urgent=self._is_urgent, is_watched=self.is_watched):
+            await self._render_changes(now)
+        self._send_status()
+
+    def _complain(self, what: str, details: str) -> None:
+        """Say in the terminal what has failed, once."""
+        if what != self._complained_of:
+            said = f"otel-rl live: {self.run_id}: {what}\n{details.rstrip()}"
+            # Text of the run may be in it, and could move the cursor of a terminal.
+            stderr.write_line("".join(one if one.isprintable() or one == "\n" else repr(one)[1:-1] for one in said))
+        self._complained_of = what
 
     def _look(self) -> bool:
         """Look at the processes; return whether something urgent is new."""
@@ -182,6 +163,8 @@ class RunWatch:
         was_over = self.standing.is_over
         try:
             self.standing = self._liveness.look()
+            if not self.standing.processes:
+                self.standing = self._recorded.standing(time.monotonic())
         except OSError as error:
             self.trouble = f"the folder of the run cannot be read: {error.strerror or error}"
             return False
@@ -226,11 +209,14 @@ class RunWatch:
         self._served.append((time.monotonic(), page.number))
         return page
 
-    async def _render_changes(self) -> None:
+    async def _render_changes(self, now: float) -> None:
+        is_whole = self._is_urgent or self.standing.is_over or not self.is_watched or self._state is None
+        is_whole = is_whole or self._pace.is_whole_due(now)
         try:
-            await self._render(with_page=False)
-        except RenderingError as error:
-            self.trouble = f"the page could not be made anew: {str(error).splitlines()[0]}"
+            await (self._render(with_page=False) if is_whole else self._render_curves())
+        except (RenderingError, OSError) as error:
+            self.failure = f"the page could not be made anew: {error}".splitlines()[0]
+            self._complain(self.failure, str(error))
 
     async def _render(self, *, with_page: bool) -> None:
         async with self._rendering:
@@ -239,25 +225,45 @@ class RunWatch:
             rendering = self.follower.begin_rendering(
                 _build(state, with_page=with_page, with_summary=is_over), anew=is_over
             )
-            content = json.loads(await _finished(rendering))
+            content = json.loads(await self._result(rendering))
             now = time.monotonic()
-            self._pace.rendered(now, rendering.seconds)
-            self._is_urgent = False
-            self.findings = content["findings"]
+            self._is_urgent, self.failure = False, ""
+            self.findings, self._marks = content["findings"], content["marks"]
             self._take(content, now)
         self._on_findings(self)
+
+    async def _result(self, rendering: Rendering, *, is_whole: bool = True) -> bytes:
+        """Return what a child has made, and keep what that took."""
+        try:
+            made = await _finished(rendering)
+        except RenderingError:
+            self._pace.failed(time.monotonic(), rendering.seconds, is_whole=is_whole)
+            raise
+        self._pace.rendered(time.monotonic(), rendering.seconds, is_whole=is_whole)
+        return made
+
+    async def _render_curves(self) -> None:
+        """Send what costs little to make: the steps, the curves and the key figures."""
+        async with self._rendering:
+            assert self._state is not None  # noqa: S101 - nobody listens without a page
+            rendering = self.follower.begin_growing(partial(updates.growth, state=self._state, marks=self._marks))
+            changes = json.loads(await self._result(rendering, is_whole=False))
+            now = time.monotonic()
+            self._take({"changes": changes}, now)
 
     def _take(self, content: dict[str, Any], now: float) -> None:
         """Send what has changed, and keep the page."""
         changes = content.get("changes")
         if changes is not None:
             self._state = changes.pop("state")
-            # What the rings say of the processes is newer than what they have recorded.
-            changes.pop("status", None)
+            status = changes.pop("status", None)
+            if status is not None:
+                # What the rings say of the processes is newer than what they have recorded.
+                self._recorded = RecordedStatus(status, now)
             self._send(self._log.append("message", json.dumps(changes).encode()))
         page = content.get("page")
         if page is not None:
-            self._state = page["state"]
+            self._state, self._recorded = page["state"], RecordedStatus(page["status"], now)
             nonce = _NONCE.search(page["html"][:4096])
             self._page = FirstPage(
                 page["html"].encode("utf-8", "replace"), self._log.number, nonce[1] if nonce else "", now
@@ -293,21 +299,18 @@ class RunWatch:
     def status(self) -> dict[str, Any]:
         """Return what can be said without a rendering, as a message for the page."""
         status = self.standing.as_json()
-        if self.trouble:
-            trouble = {"code": "unreadable", "severity": "warning", "title": self.trouble, "text": f"{self.trouble}."}
-            status["findings"] = [trouble, *status["findings"]]
+        troubles = [said for said in (self.trouble, self.failure) if said]
+        said = [{"code": "unreadable", "severity": "warning", "title": one, "text": f"{one}."} for one in troubles]
+        status["findings"] = [*said, *status["findings"]]
         if self.is_gone:
             status["state"] = "gone"
-        steps = [sign.step for sign in self.standing.processes if sign.step is not None]
+        status["step"] = self.standing.last_step(self._recorded.step)
         progress = {"read": self.progress.read, "left": self.progress.left, "shows_all": self.follower.shows_all}
-        return {
-            "status": {"run": self.run_id, "at_unix_nano": time.time_ns(), "step": max(steps, default=None), **status},
-            "progress": progress,
-        }
+        return {"status": {"run": self.run_id, "at_unix_nano": time.time_ns(), **status}, "progress": progress}
 
     def _send_status(self) -> None:
         signs = [(sign.state, sign.step, sign.phase) for sign in self.standing.processes]
-        said = signs, [finding.text for finding in self.standing.findings], self.progress, self.trouble
+        said = signs, [finding.text for finding in self.standing.findings], self.progress, self.trouble, self.failure
         now = time.monotonic()
         if said != self._said:
             self._said, self._beat = said, now
@@ -343,7 +346,7 @@ def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool)
         if with_summary:
             # Where the folder may not be written, lists read the ends of its files.
             run_summary.write(collected, overview)
-        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"]}
+        content: dict[str, Any] = {"findings": output.as_json(overview)["findings"], "marks": overview.marks()}
         if state is not None:
             content["changes"] = json.loads(updates.changes(collected, overview, state))
         if with_page:

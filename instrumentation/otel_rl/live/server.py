@@ -1,7 +1,7 @@
 """The local web server of ``otel-rl live``: the list of runs, the page of one run, and its events.
 
-It listens on loopback addresses only, and answers nobody who does not know the token in its address. It reads, and
-never writes. Tornado comes with Bokeh.
+It listens on loopback addresses only, and answers nobody who does not know the token in its address. No request
+changes anything. Tornado comes with Bokeh.
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ class LiveServer:
         if self._server is not None:
             self._server.stop()
             await self._server.close_all_connections()
+
+    def address_of(self, name: str) -> str:
+        """Return where a browser finds the page of a run, with the token."""
+        return f"{self.address}run/{quote(name, safe='')}/"
 
     def address_without_token(self, name: str) -> str:
         """Return the address of the page of a run, for those who must not get the token."""
@@ -248,7 +252,7 @@ class Nothing(_Page):
 
 
 class ListPage(_Page):
-    """The list of runs; where there is one only, its page."""
+    """The list of runs."""
 
     def get(self, _token: str) -> Any:
         """Show the runs of the folder."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core import human
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.report.core.finding import Severity
 
@@ -53,6 +55,11 @@ class ProcessSign:
         return f"step {self.step}{f' ({self.phase})' if self.phase else ''}"
 
     @property
+    def is_current(self) -> bool:
+        """True where its step and phase are those of now; else of the copy of its ring, or of its files."""
+        return self.still is not None
+
+    @property
     def is_alive(self) -> bool:
         """True where it is seen to run, or to be stopped."""
         return self.state in (ProcessState.RUNNING, ProcessState.STOPPED)
@@ -62,6 +69,13 @@ class ProcessSign:
         content = asdict(self)
         del content["lifetime"]
         return {**content, "state": self.state.value}
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, Any], seconds: float) -> ProcessSign:
+        """Return what :meth:`as_json` has returned so many seconds ago, as it is now."""
+        silent = content["silent"]
+        later = {"state": ProcessState(content["state"]), "silent": silent if silent is None else silent + seconds}
+        return cls(**{**content, **later})
 
 
 @dataclass(slots=True)
@@ -116,6 +130,12 @@ class Standing:
         """True where every process has ended or is gone."""
         return self.state in ("ended", "gone")
 
+    def last_step(self, recorded: int | None) -> int | None:
+        """Return the last step: of the rings, else the later one of what is ``recorded`` and of copies of rings."""
+        current = [sign.step for sign in self.processes if sign.is_current and sign.step is not None]
+        older = [step for step in (recorded, *(sign.step for sign in self.processes)) if step is not None]
+        return max(current or older, default=None)
+
     def as_json(self) -> dict[str, Any]:
         """Return it for the page."""
         return {
@@ -123,3 +143,21 @@ class Standing:
             "processes": [process.as_json() for process in self.processes],
             "findings": [finding.as_json() for finding in self.findings],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStatus:
+    """What the processes had recorded of themselves at ``moment``, of the monotonic clock, as JSON."""
+
+    content: Mapping[str, Any] = field(default_factory=dict)
+    moment: float = 0.0
+
+    @property
+    def step(self) -> int | None:
+        """The last step."""
+        return self.content.get("step")
+
+    def standing(self, now: float) -> Standing:
+        """Return how they stand now, if nothing has happened since."""
+        processes = self.content.get("processes", ())
+        return Standing([ProcessSign.of_json(one, now - self.moment) for one in processes])

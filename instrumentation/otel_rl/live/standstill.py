@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.copies import INTERVAL as COPY_INTERVAL
 from otel_rl.live.standing import LiveFinding, ProcessSign, ProcessState
 from otel_rl.ranks.postmortem.ranks import INTERRUPTED, RankState
 from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, STEPS
@@ -185,7 +186,8 @@ def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None) -> LiveFin
     severity = Severity.WARNING if is_asked_for or (sign.rank is None and sign.step is None) else Severity.CRITICAL
     since = time.time_ns() - round(sign.silent * _NANOSECONDS) if sign.silent is not None else 0
     label = sign.label[:1].upper() + sign.label[1:]
-    where = f", in {sign.place}" if sign.place else ""
+    before = f"; at most {COPY_INTERVAL:.0f} s earlier it was in {sign.place}"
+    where = "" if not sign.place else f", in {sign.place}" if sign.is_current else before
     return LiveFinding(
         code, severity, f"{label} {'is gone' if code == 'gone' else 'has failed'}", f"{label} {how}{where}.",
         [] if sign.rank is None else [sign.rank], sign.place, sign.step, since, "the run, as far as it needs this rank",
@@ -233,7 +235,7 @@ def _silent(signs: list[ProcessSign]) -> list[LiveFinding]:
 
 def _is_silent(sign: ProcessSign) -> bool:
     # Without a ring only its files tell, and those are written when there is something to write.
-    return sign.still is not None and sign.silent is not None and sign.silent >= _SILENT
+    return sign.is_current and sign.silent is not None and sign.silent >= _SILENT
 
 
 def _silence(sign: ProcessSign) -> str:

@@ -19,8 +19,8 @@ from rich.text import Text
 from otel_rl.live import essentials
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.live.liveness import Liveness
-from otel_rl.live.run_watch import Pace
-from otel_rl.live.standing import ProcessState, Standing
+from otel_rl.live.pace import Pace
+from otel_rl.live.standing import ProcessState, RecordedStatus, Standing
 from otel_rl.report.core import human
 from otel_rl.report.core.colours import colour_of
 from otel_rl.report.core.statistics import is_flat
@@ -66,6 +66,7 @@ class RunView:
         source = self._follower.source
         self._liveness = Liveness(source.path, source.run_id or source.path.name, ring_directory)
         self._pace = Pace()
+        self._recorded = RecordedStatus()
         self._read = -1
         self.view = View(source.run_id or source.path.name)
 
@@ -74,6 +75,8 @@ class RunView:
         view = self.view
         try:
             view.standing = self._liveness.look()
+            if not view.standing.processes:
+                view.standing = self._recorded.standing(time.monotonic())
             progress = self._follower.poll(_READ)
             while is_whole and progress.left:
                 progress = self._follower.poll(_READ)
@@ -94,6 +97,7 @@ class RunView:
         rendering = self._follower.begin_rendering(essentials.build)
         try:
             self.view.content = json.loads(rendering.result())
+            self._recorded = RecordedStatus(self.view.content["recorded"], time.monotonic())
         except RenderingError as error:
             self.view.trouble = f"the findings could not be made: {str(error).splitlines()[0]}"
         self._pace.rendered(time.monotonic(), rendering.seconds)
@@ -204,8 +208,7 @@ def _head(view: View) -> list[Text]:
         "  ",
         (_clean(content.get("program", "")), "dim"),
     )
-    step = max((sign.step for sign in view.standing.processes if sign.step is not None), default=None)
-    step = content.get("last_step") if step is None else step
+    step = view.standing.last_step(content.get("last_step"))
     phases = content.get("phases", {})
     parts = [f"step {human.number(step)}" if step is not None else "no step yet"]
     parts += [f"{human.duration(sum(phases.values()))} a step"] if phases else []

@@ -18,7 +18,8 @@ are JSON objects with any of these keys:
     "findings": [{"severity": "critical", "text": "...", "evidence": [...]}]}``: what the processes do now; ``silent``
     are seconds since the last sign, ``step``, ``silent`` and ``findings`` may be missing.
 ``progress``
-    ``{"read": bytes, "left": bytes}``: ``left`` is 0 once all that was written has been read.
+    ``{"read": bytes, "left": bytes, "shows_all": bool}``: ``left`` is 0 once all that was written has been read;
+    ``shows_all`` is False while a page has the last steps only.
 
 An event named ``reload`` makes the browser load the page again. Everything may be sent twice: a browser that comes back
 after a while gets what has changed against an empty state.
@@ -30,42 +31,37 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from typing import TYPE_CHECKING, Any
 
 from bokeh.resources import Resources
 
+from otel_rl.live import page_state, recorded
 from otel_rl.live.page_state import PageState, encoded
-from otel_rl.report.page import markup
+from otel_rl.report.core.charts import Charts
+from otel_rl.report.core.summary import summarise
+from otel_rl.report.page import markup, page_head, sections
 from otel_rl.report.page.contents import contents
-from otel_rl.report.subjects.endings import process_end
-from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Overview
     from otel_rl.report.page.contents import PageContents
-    from otel_rl.report.subjects.endings.process_end import ProcessEnd
 
 _PAGE = markup.environment().get_template("live.html.j2")
-_MOST_PROCESSES = 512
+#: Sections whose charts grow with every step and cost little.
+_GROWING = ("steps", "training")
 #: Charts of values that no panel shows: a browser makes only those that somebody opens.
 _MOST_OF_REST = 400
-_STATES = {
-    EndState.RUNNING: "running",
-    EndState.NOT_KNOWN: "unknown",
-    EndState.GONE: "gone",
-    EndState.KILLED: "gone",
-}
 
 
 def first_page(collected: Collected, overview: Overview) -> bytes:
-    """Return the page and its state as JSON: ``{"html": ..., "state": {key: hash}}``."""
+    """Return the page, its state and its status as JSON: ``{"html": ..., "state": {key: hash}, "status": ...}``."""
     page = contents(collected, overview, _MOST_OF_REST)
     now = PageState(page)
-    message = {"charts": now.changed_charts({}), "steps": page.charts.steps, "status": _status(collected, page)}
+    status = _status(collected, page)
+    message = {"charts": now.changed_charts({}), "steps": page.charts.steps, "status": status}
     html = _PAGE.render(
         page=page,
         header=now.filled("header"),
@@ -75,7 +71,7 @@ def first_page(collected: Collected, overview: Overview) -> bytes:
         message=markup.in_script(encoded(message)),
         nonce=secrets.token_urlsafe(16),
     )
-    return json.dumps({"html": html, "state": now.hashes()}).encode()
+    return json.dumps({"html": html, "state": now.hashes(), "status": status}).encode()
 
 
 def changes(collected: Collected, overview: Overview, state: Mapping[str, str]) -> bytes:
@@ -91,6 +87,26 @@ def changes(collected: Collected, overview: Overview, state: Mapping[str, str]) 
     return encoded(message).encode()
 
 
+def growth(collected: Collected, state: Mapping[str, str], marks: Mapping[str, Sequence[int]]) -> bytes:
+    """Return what has grown with the steps as :func:`changes` does: values of known charts, and the key figures.
+
+    It needs neither rings nor traces nor findings, but the ``marks`` of those that were found before. Everything else
+    comes with the next :func:`changes`.
+    """
+    charts = Charts(marks, _MOST_OF_REST)
+    built = sections.build_of(collected, charts, _GROWING)
+    message: dict[str, Any] = {"state": dict(state)}
+    if grown := page_state.grown_charts(built, state):
+        message["charts"] = {key: change for key, (change, _) in grown.items()}
+        message["state"] |= {page_state.CHART + key: now for key, (_, now) in grown.items()}
+        message["steps"] = charts.steps
+    tiles = page_head.tiles(collected, summarise(collected))
+    key, html, now = page_state.tiles_block(tiles)
+    if state.get(key) != now:
+        message["blocks"], message["state"][key] = {key: html}, now
+    return encoded(message).encode()
+
+
 def bokeh_js() -> bytes:
     """Return the library that the page needs, a file of the installed Bokeh."""
     return "\n".join(Resources("inline", components=["bokeh"]).js_raw).encode()
@@ -98,29 +114,10 @@ def bokeh_js() -> bytes:
 
 def _status(collected: Collected, page: PageContents) -> dict[str, Any]:
     """Return what the processes have recorded of themselves."""
-    ends = sorted(process_end.ends(collected), key=lambda end: (end.process.rank is None, end.process.rank or 0))
-    processes = [_process(end) for end in ends[:_MOST_PROCESSES]]
-    states = {process["state"] for process in processes}
-    state = next((state for state in ("running", "unknown", "gone", "ended") if state in states), "starting")
-    return {"state": state, "step": _last_step(page), "processes": processes}
+    return {**recorded.standing(collected).as_json(), "step": _last_step(collected, page)}
 
 
-def _last_step(page: PageContents) -> int | None:
-    return None if page.charts.steps is None else int(page.charts.steps[1])
-
-
-def _process(end: ProcessEnd) -> dict[str, Any]:
-    state = _STATES.get(end.state, "ended")
-    if state == "unknown" and process_end.is_silent(end):
-        state = "gone"
-    process: dict[str, Any] = {
-        "label": end.process.label,
-        "rank": end.process.rank,
-        "state": state,
-        "step": end.iteration,
-    }
-    if state in ("running", "unknown"):
-        process["silent"] = max(time.time_ns() - end.time, 0) / 1e9
-    elif end.is_bad:
-        process["cause"] = end.words
-    return process
+def _last_step(collected: Collected, page: PageContents) -> int | None:
+    last = collected.steps.last_iteration
+    # The range of the charts ends behind the last point, which may stand for several steps.
+    return last if last is not None or page.charts.steps is None else int(page.charts.steps[1])

@@ -14,6 +14,7 @@ from unit.live.runs_in_part import STARTED, changes, collected, first_page, log_
 from unit.report.synthetic_run import GrpoRun, process
 from unit.report.test_report_page import EVIL
 
+from otel_rl.live.standing import ProcessSign, ProcessState, Standing
 from otel_rl.report.core.figures import Figures
 from otel_rl.report.page.contents import contents
 from otel_rl.report.page.page import THEME
@@ -253,7 +254,7 @@ def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path,
         _send(
             browser,
             server,
-            {"status": {"state": "running", "processes": processes}, "progress": {"read": 40, "left": 60}},
+            {"status": {"state": "running", "step": 7, "processes": processes}, "progress": {"read": 40, "left": 60}},
         )
         line = "document.querySelector('.live .line').innerText"
         assert "running" in browser.evaluate(line)
@@ -265,6 +266,20 @@ def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path,
         said = browser.evaluate("document.querySelector('.live .sign').textContent")
         browser.wait_for(f"document.querySelector('.live .sign').textContent !== {json.dumps(said)}")
         assert browser.evaluate("[...document.querySelectorAll('.live .bad')].length") == 0
+
+
+def test_where_each_process_is_stands_at_its_sign(tmp_path: Path, browser: Browser) -> None:
+    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+    signs = [
+        ProcessSign("rank 0", 0, "node", 1, ProcessState.RUNNING, 1207, "train > optimizer", 1.0, 1.0),
+        ProcessSign("rank 1", 1, "node", 2, ProcessState.RUNNING, silent=1.0),
+        ProcessSign("rank 2", 2, "node", 3, ProcessState.ENDED, 7, cause="KeyError"),
+    ]
+    with PageServer(first["html"]) as server:
+        _open(browser, server)
+        _send(browser, server, {"status": Standing(signs).as_json()})
+        titles = browser.evaluate("[...document.querySelectorAll('.signs li')].map((one) => one.title)")
+        assert titles == ["step 1,207, train > optimizer", "", "KeyError"]
 
 
 def test_the_page_says_whether_what_it_shows_is_of_the_last_steps_only(tmp_path: Path, browser: Browser) -> None:

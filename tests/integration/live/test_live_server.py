@@ -45,11 +45,21 @@ def test_the_runs_of_the_folder_are_listed_with_links_to_their_pages(live: Live,
     assert b"2 runs" in content
 
 
+@pytest.mark.parametrize("by", ["folder", "option"])
+def test_the_address_of_one_run_is_that_of_its_page(tmp_path: Path, by: str) -> None:
+    run = GrpoRun(tmp_path / "otel-rl").write()
+    shutil.copytree(run, run.parent / "other")
+    with started(tmp_path, *([str(run)] if by == "folder" else ["--run", run.name[:-1]])) as live:
+        assert live.path.endswith(f"/run/{run.name}/")
+        status, _, content = live.ask()
+        assert (status, b'id="first-message"' in content) == (200, True)
+
+
 def test_the_page_of_a_run_is_the_whole_page_and_may_ask_for_events(live: Live, run: str) -> None:
     status, headers, content = live.ask(f"run/{run}/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=UTF-8")
     assert b"connect-src 'self'" in content
-    assert b"Findings" in content or b"findings" in content
+    assert b'<section id="training" data-block="section-training">' in content
 
 
 def test_a_run_that_has_ended_and_was_looked_at_has_a_summary_for_lists(live: Live, folder: Path, run: str) -> None:

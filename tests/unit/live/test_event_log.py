@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_rl.live.event_log import EventLog
-from otel_rl.live.run_watch import Pace
+from otel_rl.live.pace import Pace
 
 
 def test_a_browser_gets_the_events_after_its_last_one() -> None:
@@ -66,5 +66,42 @@ def test_a_page_that_takes_long_takes_a_quarter_of_a_core_at_most() -> None:
 def test_without_a_browser_it_is_made_rarely() -> None:
     pace = _pace(0.5)
     pace.has_read(101.0)
-    assert not pace.is_due(124.0, is_urgent=False, is_watched=False)
-    assert pace.is_due(125.0, is_urgent=False, is_watched=False)
+    assert not pace.is_due(159.0, is_urgent=False, is_watched=False)
+    assert pace.is_due(160.0, is_urgent=False, is_watched=False)
+
+
+def test_all_of_a_page_is_made_so_rarely_that_it_costs_a_hundredth_of_a_core_and_its_curves_go_on() -> None:
+    pace = _pace(0.21)
+    for second in range(101, 130, 3):
+        pace.has_read(second)
+        assert pace.is_due(second + 2, is_urgent=False, is_watched=True)
+        assert not pace.is_whole_due(second + 2) or second + 2 >= 130
+        pace.rendered(second + 2, 0.02, is_whole=False)
+    assert not pace.shows_all
+    assert pace.is_whole_due(130.1)
+
+
+def test_what_only_the_curves_show_gets_its_page_although_nothing_is_read_any_more() -> None:
+    pace = _pace(0.07)
+    pace.has_read(101.0)
+    pace.rendered(103.0, 0.02, is_whole=False)
+    assert not pace.is_due(109.9, is_urgent=False, is_watched=True)
+    assert pace.is_due(110.1, is_urgent=False, is_watched=True)
+    pace.rendered(110.1, 0.07)
+    assert pace.shows_all
+    assert not pace.is_due(300.0, is_urgent=False, is_watched=True)
+
+
+def test_of_a_page_that_takes_long_all_is_made_every_minute() -> None:
+    pace = _pace(6.0)
+    pace.has_read(101.0)
+    assert not pace.is_whole_due(159.9)
+    assert pace.is_whole_due(160.0)
+
+
+def test_a_page_that_could_not_be_made_has_its_pause_before_the_next_try() -> None:
+    pace = Pace()
+    pace.has_read(100.0)
+    pace.failed(101.0, 4.0)
+    assert not pace.is_due(116.9, is_urgent=True, is_watched=True)
+    assert pace.is_due(117.0, is_urgent=False, is_watched=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,3 +195,30 @@ def test_spans_of_chosen_traces_are_found_again(run):
     trace = spans[len(spans) // 2].trace_id
     assert _seen(reader.traces({trace})) == _seen(Reader(find_run(run)).traces({trace}))
     assert list(reader.traces({"0" * 32})) == []
+
+
+def test_a_file_system_that_is_slow_to_look_at_does_not_keep_a_follower_from_reading(run, monkeypatch):
+    look, looks = following.look_again, []
+
+    def slow(source):
+        looks.append(source)
+        look(source)
+        # As long as each call of the follower may take.
+        clock.passed += 0.05
+
+    clock = SimpleNamespace(passed=0.0)
+    monotonic = time.monotonic
+    monkeypatch.setattr(following, "look_again", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + clock.passed)
+    follower = FollowingReader(find_run(run))
+    records = 0
+    while True:
+        until, before = time.monotonic() + 0.05, records
+        for _ in follower.appended():
+            records += 1
+            if time.monotonic() > until:
+                break
+        if records == before:
+            break
+    assert records == len(list(Reader(find_run(run)).records()))
+    assert len(looks) < records / 4

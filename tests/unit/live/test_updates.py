@@ -27,9 +27,13 @@ from otel_rl.report.page.contents import contents
 from otel_rl.report.subjects import overview
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from unit.report.synthetic_run import ProcessWriter
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.finding import Overview
 
 
 __all__ = ["evil_run"]
@@ -194,3 +198,59 @@ def test_whatever_changes_in_a_block_it_is_sent(place: int) -> None:
         changed = _parts(block)[place]
         object.__setattr__(changed, field.name, _other(getattr(changed, field.name)))
         assert hash_of_block(block) != hash_of_block(_block()), f"{type(changed).__name__}.{field.name}"
+
+
+def test_what_is_made_soon_is_what_all_of_the_page_shows_of_steps_curves_and_key_figures(tmp_path: Path) -> None:
+    recorded = GrpoRun(tmp_path / "data").write()
+    state, marks = _state_and_marks(recorded)
+    assert json.loads(_growth(recorded, state, marks)) == {"state": state}
+    # As of a browser that has the charts, but none of their values.
+    charts = {key: value.split() for key, value in state.items() if key.startswith("chart-")}
+    empty = {key: " ".join((structure, *["0:0:0"] * len(rest))) for key, (structure, *rest) in charts.items()}
+    message = json.loads(_growth(recorded, {**state, **empty, "tiles": ""}, marks))
+    sent = [f"chart-{key}" for key in message["charts"]]
+    assert len([key for key in sent if key.startswith("chart-training-")]) >= 10
+    assert len([key for key in sent if key.startswith("chart-steps-")]) == 1
+    assert set(message["blocks"]) == {"tiles"}
+    assert [message["state"][key] for key in (*sent, "tiles")] == [state[key] for key in (*sent, "tiles")]
+
+
+def test_what_is_made_soon_has_no_chart_that_a_browser_lacks_or_that_looks_otherwise(tmp_path: Path) -> None:
+    recorded = GrpoRun(tmp_path / "data").write()
+    state, marks = _state_and_marks(recorded)
+    assert "charts" not in json.loads(_growth(recorded, {}, marks))
+    marked = {"phase-seconds": [2, 3, 4]}
+    assert marked != marks
+    assert "charts" not in json.loads(_growth(recorded, state, marked))
+
+
+def test_of_a_curve_that_has_grown_the_last_values_are_sent_soon(tmp_path: Path) -> None:
+    writer = _logging(tmp_path / "run")
+    log_steps(writer, 40)
+    writer.write()
+    state = first_page(collected(tmp_path / "run", 39))["state"]
+    message = json.loads(_growth(tmp_path / "run", state, {}))
+    [chart] = message["charts"].values()
+    assert chart["sources"][0]["columns"]["x"] == [33.0, 34.0, 35.0, 36.0, 37.0, 38.0, 39.0, 40.0]
+    assert message["steps"] == [0.5, 40.5]
+    assert "charts" not in changes(collected(tmp_path / "run"), message["state"])
+
+
+def _growth(run: Path, state: Mapping[str, str], marks: Mapping[str, list[int]]) -> bytes:
+    follower = _read(run)
+    return follower.begin_growing(functools.partial(updates.growth, state=state, marks=marks)).result()
+
+
+def _state_and_marks(run: Path) -> tuple[dict[str, str], dict[str, list[int]]]:
+    def build(of: Collected, found: Overview) -> bytes:
+        return json.dumps([json.loads(updates.first_page(of, found))["state"], found.marks()]).encode()
+
+    state, marks = json.loads(_read(run).render(build))
+    return state, marks
+
+
+def _read(run: Path) -> Follower:
+    follower = Follower(run)
+    while follower.poll(10).left:
+        pass
+    return follower

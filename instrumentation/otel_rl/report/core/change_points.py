@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+# NumPy imports it when it is asked for: in each child that renders a page of a run that is followed.
+from numpy.random import default_rng
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
@@ -168,7 +171,7 @@ def _stretch(values: Array) -> list[int]:
     differences, effects = _differences(few[np.newaxis, :], begins, ends)
     best = int(differences[0].argmax())
     largest = float(differences[0, best])
-    if largest < _SMALLEST_DIFFERENCE or effects[0, best] < _SMALLEST_EFFECT or _is_chance(few, largest):
+    if largest < _SMALLEST_DIFFERENCE or effects[0, best] < _SMALLEST_EFFECT or _is_chance(few):
         return []
     first = np.cumsum([0, *map(len, parts)])
     width = len(parts[0])
@@ -176,16 +179,37 @@ def _stretch(values: Array) -> list[int]:
     return edges if width == 1 else [_located(values, place, 2 * width) for place in edges]
 
 
-def _is_chance(few: Array, largest: float) -> bool:
-    generator = np.random.default_rng(0)
-    begins, ends = _stretches(len(few))
+def _is_chance(few: Array) -> bool:
+    """Return whether in too many random orders a stretch differs as much as the one that differs most."""
+    generator = default_rng(0)
+    centred = few - few.mean()
+    # Sums of the same numbers in another order differ by rounding.
+    largest = _most_between(centred[np.newaxis, :])[0] * (1 - 1e-9)
     most, reached = int(_CHANCE * (_ORDERS + 1)), 0
     for _ in range(_ORDERS // _ORDERS_AT_ONCE):
-        orders = generator.permuted(np.tile(few, (_ORDERS_AT_ONCE, 1)), axis=1)
-        reached += int((_differences(orders, begins, ends)[0].max(axis=1) >= largest - 1e-9).sum())
+        orders = generator.permuted(np.tile(centred, (_ORDERS_AT_ONCE, 1)), axis=1)
+        reached += int((_most_between(orders) >= largest).sum())
         if reached + 1 > most:
             return True
     return False
+
+
+def _most_between(rows: Array) -> Array:
+    """Return for each row, whose mean is 0, the most that a stretch explains of the sum of squares.
+
+    Orders of the same values have one sum of squares: that stretch is the one of the largest difference in standard
+    errors too, and takes a tenth of the time to find. The stretches are those of :func:`_stretches`.
+    """
+    number = rows.shape[1]
+    sums = np.zeros((number + 1, len(rows)))
+    np.cumsum(rows.T, axis=0, out=sums[1:])
+    inside = np.abs(sums[FEWEST : number - FEWEST + 1])
+    for size in range(FEWEST, number - 2 * FEWEST + 1):
+        later = sums[FEWEST + size : number - FEWEST + 1] - sums[FEWEST : number - FEWEST + 1 - size]
+        np.maximum(inside[size - FEWEST], np.abs(later, out=later).max(axis=0), out=inside[size - FEWEST])
+    sizes = np.arange(FEWEST, number - FEWEST + 1)[:, np.newaxis]
+    most: Array = (inside**2 * (number / (sizes * (number - sizes)))).max(axis=0)
+    return most
 
 
 def _stretches(number: int) -> tuple[Indices, Indices]:

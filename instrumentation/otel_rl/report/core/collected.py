@@ -161,7 +161,7 @@ class Collected:
 
     def close(self) -> Collected:
         """Read what a page needs beside the records that were added, and return itself; no record can be added then."""
-        self._close_aggregates()
+        self.close_aggregates()
         self._read_traces()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self
@@ -187,7 +187,8 @@ class Collected:
         for add_log in self._add_log:
             add_log(log)
 
-    def _close_aggregates(self) -> None:
+    def close_aggregates(self) -> None:
+        """Take in what waits for a later record; no record can be added then."""
         for log in self._pending_trajectories.close():
             self._add_log_record(log)
         for log_call in self._reward_curves.close():

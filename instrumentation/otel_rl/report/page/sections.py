@@ -9,6 +9,8 @@ from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from otel_rl.report.core.blocks import Section
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 def build(collected: Collected, charts: Charts, overview: Overview) -> list[Section]:
     """Build all sections, with or without data; those that a finding leads to keep no brief."""
-    builders = {key: build for subject in collected.subjects for key, build in subject.sections.items()}
+    builders = _builders(collected)
     kind = program_kinds.kind_of(collected, collected[Scalars].keys)
     order = list(dict.fromkeys((*kind.sections, *SECTIONS, *builders)))
     found = {part.section for finding in overview.findings for part in (finding, *finding.symptoms)}
@@ -32,3 +34,14 @@ def build(collected: Collected, charts: Charts, overview: Overview) -> list[Sect
         sections.append(section)
     charts.close()
     return sections
+
+
+def build_of(collected: Collected, charts: Charts, keys: Sequence[str]) -> list[Section]:
+    """Build these sections, each without the blocks of other subjects at its end."""
+    built = [build(collected, charts) for key, build in _builders(collected).items() if key in keys]
+    charts.close()
+    return built
+
+
+def _builders(collected: Collected) -> dict[str, Callable[[Collected, Charts], Section]]:
+    return {key: build for subject in collected.subjects for key, build in subject.sections.items()}

@@ -42,7 +42,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import matching_lines, parse, requests
 from otel_rl.store.reader.locate import RunSource, SignalFile, find_run, written_together
-from otel_rl.store.reader.otlp import records
+from otel_rl.store.reader.otlp import leave_traces, records
 from otel_rl.store.reader.processes import Process, ProcessRegistry
 from otel_rl.store.reader.records import Log, Point, Record, Span
 from otel_rl.store.reader.unreadable import Unreadable
@@ -113,8 +113,9 @@ class Reader:
                     yield from self._spans(request, file, trace_ids)
 
     def _spans(self, request: dict[str, Any], file: SignalFile, trace_ids: set[str]) -> Iterator[Span]:
+        leave_traces(request, trace_ids)
         for record in records(request, self._process_of(file)):
-            if isinstance(record, Span) and record.trace_id in trace_ids:
+            if isinstance(record, Span):
                 yield record
 
     def _of_this_run(self, request: dict[str, Any], file: SignalFile) -> Iterator[Record]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a record waits for those of the other files of its process and signal.
 DISORDER = 15.0
+#: Seconds after a look at the files in which it is not repeated while there is more to read.
+_LOOK = 1.0
 #: Bytes that are read of a file at once, and of the beginning of a log file where only the end of files is read: what
 #: the run is stands there.
 _CHUNK, _BEGINNING = 1024 * 1024, 128 * 1024
@@ -136,6 +138,8 @@ class FollowingReader(Reader):
         self.is_gone = False
         #: Bytes that were read.
         self.read = 0
+        #: When the files were looked at last, of the monotonic clock; True where all that was there then was read.
+        self._looked, self._is_current = 0.0, False
         self._look()
 
     @property
@@ -150,12 +154,15 @@ class FollowingReader(Reader):
 
     def appended(self) -> Iterator[Record]:
         """Yield the records that can be read by now; who stops in between goes on there with the next call."""
-        self._look()
+        # On a shared file system a look at the files of many processes takes longer than to read what a caller wants.
+        if self._is_current or time.monotonic() - self._looked >= _LOOK:
+            self._look()
         # Of the reader's clock: of a writer whose clock is behind, nothing waits.
         settled = time.time_ns() - int(DISORDER * 1e9)
         for (_, signal), streams in list(self._groups.items()):
             # Points have no file of failures.
             yield from self._merged(streams, None if signal == "metrics" else settled)
+        self._is_current = True
 
     def take_waiting(self) -> Iterator[Record]:
         """Yield the records that wait for others: for a last look, after which the reader is of no use.
@@ -187,6 +194,7 @@ class FollowingReader(Reader):
             return
         look_again(self.source)
         there = []
+        self._is_current = False
         for file in self.source.files:
             try:
                 status = file.path.stat()
@@ -207,6 +215,7 @@ class FollowingReader(Reader):
         if self._newest is not None:
             self._skip(self._newest)
             self._newest = None
+        self._looked = time.monotonic()
 
     def _group(self, file: SignalFile) -> _GrowingStream:
         owner = "" if file.process is None else file.process.key

@@ -12,7 +12,7 @@ from otel_rl.store.reader.otlp_values import any_value, integer, items_of, key_v
 from otel_rl.store.reader.records import Log, Point, Record, Span, SpanEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from otel_rl.store.reader.otlp_values import Attributes
     from otel_rl.store.reader.processes import Process
@@ -39,6 +39,14 @@ def records(request: dict[str, Any], process_of: Callable[[Attributes], Process]
                 for record in _READERS[root](scoped, process, str(mapping_of(scoped, "scope").get("name", "")))
             )
             yield from sorted(records, key=_end) if root == "resourceSpans" else records
+
+
+def leave_traces(request: dict[str, Any], trace_ids: Collection[str]) -> None:
+    """Leave of a request only the spans of these traces."""
+    for entry in items_of(request, "resourceSpans"):
+        for scoped in items_of(entry, "scopeSpans"):
+            spans = items_of(scoped, "spans")
+            scoped["spans"] = [span for span in spans if str(span.get("traceId", "")).lower() in trace_ids]
 
 
 def _end(span: Any) -> tuple[int, int]:

@@ -27,12 +27,10 @@ class Status {
   show() {
     const { processes, step } = this.status;
     const state = this.connected ? this.status.state : "lost";
-    const steps = processes.map((one) => one.step).filter((one) => one !== null && one !== undefined);
-    const latest = steps.length ? Math.max(...steps) : step;
     const signs = processes.map((one) => this.#silent(one)).filter((seconds) => seconds !== undefined);
     this.root.dataset.state = state;
     setText(this.root.querySelector("b"), WORDS[state] ?? state);
-    setText(this.root.querySelector(".step"), latest === null || latest === undefined ? "" : `step ${latest.toLocaleString("en")}`);
+    setText(this.root.querySelector(".step"), step === null || step === undefined ? "" : `step ${step.toLocaleString("en")}`);
     setText(this.root.querySelector(".sign"), signs.length ? `last sign ${seconds(Math.min(...signs))} ago` : "");
     setText(this.root.querySelector(".progress"), this.#progress());
     setText(this.root.querySelector(".unseen"), WORDS[state] ?? state);
@@ -56,7 +54,7 @@ class Status {
     const list = this.root.querySelector(".signs");
     const silent = (one) => this.#silent(one) ?? -1;
     const shown = processes.length > MOST_SIGNS ? [...processes].sort((a, b) => silent(b) - silent(a)).slice(0, MOST_LATE) : processes;
-    const entries = shown.map((one) => ({ text: `${one.label} ${said(one, this.#silent(one))}`, tone: toneOf(one, this.#silent(one)), title: one.cause ?? one.phase ?? "" }));
+    const entries = shown.map((one) => ({ text: `${one.label} ${said(one, this.#silent(one))}`, tone: toneOf(one, this.#silent(one)), title: placeOf(one) }));
     if (shown.length < processes.length) entries.unshift({ text: `${processes.length} processes; silent for longest:`, tone: "", title: "" });
     while (list.children.length > entries.length) list.lastChild.remove();
     entries.forEach(({ text, tone, title }, place) => {
@@ -108,6 +106,11 @@ function seconds(value) {
 function said(process, silent) {
   if (silent === undefined) return process.state;
   return process.state === "stopped" ? `stopped, ${seconds(silent)}` : seconds(silent);
+}
+// Where a process is, or how it ended.
+function placeOf(process) {
+  const isKnown = process.step !== null && process.step !== undefined;
+  return process.cause || [isKnown ? `step ${process.step.toLocaleString("en")}` : "", process.phase].filter(Boolean).join(", ");
 }
 function toneOf(process, silent) {
   if (process.state === "gone" || process.cause) return "bad";

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import change_points, human, sentences, thresholds
@@ -164,7 +165,7 @@ def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float,
     lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
     lines = {key: line for key, line in lines.items() if place is None or key.place == place}
     line = merged(lines, lambda _: None).get(None)
-    rise = _rise(line) if line is not None else None
+    rise = _rise(collected, key, line) if line is not None else None
     if line is not None and rise is not None:
         onset = line.x[rise.first]
         ended = "" if rise.last == len(line.x) - 1 else f" to {human.number(line.x[rise.last])}"
@@ -183,10 +184,12 @@ def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float,
     return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
 
 
-def _rise(line: Line) -> change_points.Rise | None:
+def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) -> change_points.Rise | None:
     if not line.by_step:
         return None
-    return change_points.rise(line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+    look = partial(change_points.rise, line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+    looks = collected.earlier_looks
+    return look() if looks is None else looks.rise(("failed", *key, line.width), len(line.x), look)
 
 
 def _models(collected: Collected, named: set[str]) -> list[Finding]:

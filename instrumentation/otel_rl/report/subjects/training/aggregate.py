@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -250,4 +249,4 @@ def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
 
 @functools.lru_cache(maxsize=65_536)
 def _is_like(key: str, pattern: str) -> bool:
-    return re.fullmatch(pattern, key.partition(_OF_LOOP)[0], re.IGNORECASE) is not None
+    return program_kinds.is_like(key.partition(_OF_LOOP)[0], pattern)

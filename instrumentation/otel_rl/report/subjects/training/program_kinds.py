@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.summary import first_value
@@ -313,5 +314,21 @@ def _by_calls(collected: Collected, *, is_loop: bool) -> ProgramKind:
     return INFERENCE if calls.models(collected.totals) else OWN_LOOP
 
 
+def is_like(key: str, pattern: str) -> bool:
+    """Return whether a key has a pattern of this table."""
+    return _compiled(pattern).fullmatch(key) is not None
+
+
 def _is_one(key: str, patterns: tuple[str, ...]) -> bool:
-    return any(re.fullmatch(pattern, key, re.IGNORECASE) for pattern in patterns)
+    return any(is_like(key, pattern) for pattern in patterns)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+# A page of a run that is followed is made in children, each of which would compile them anew.
+for _kind in (OWN_LOOP, *KINDS):
+    for _pattern in (*_kind.keys, *(pattern for panel in panels_of(_kind) for pattern in panel.patterns)):
+        _compiled(_pattern)

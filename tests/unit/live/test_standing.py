@@ -1,0 +1,32 @@
+"""What is said of a process whose live ring is not on this machine: its place is that of a copy, up to 30 s older."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("bokeh", reason="the extra `report` is not installed")
+
+from otel_rl.live import standstill
+from otel_rl.live.standing import ProcessSign, ProcessState, Standing
+
+
+def _sign(state: ProcessState, step: int | None, still: float | None) -> ProcessSign:
+    return ProcessSign("rank 1", 1, "node", 7, state, step, "train", silent=2.0, still=still)
+
+
+def test_the_step_of_a_live_ring_counts_and_else_the_later_one_of_its_copy_and_what_is_recorded() -> None:
+    live, copy = _sign(ProcessState.RUNNING, 31, 0.5), _sign(ProcessState.UNKNOWN, 29, None)
+    assert Standing([live]).last_step(30) == 31
+    # A job that goes on from a checkpoint makes steps that it had recorded before.
+    assert Standing([live]).last_step(55) == 31
+    assert Standing([copy]).last_step(55) == 55
+    assert Standing([copy]).last_step(None) == 29
+    assert Standing([]).last_step(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("still", "where"), [(1.0, ", in step 29 (train)."), (None, "; at most 30 s earlier it was in step 29 (train).")]
+)
+def test_a_death_is_not_said_to_be_where_a_copy_of_the_ring_saw_the_process(still: float | None, where: str) -> None:
+    (death,) = standstill.deaths([_sign(ProcessState.GONE, 29, still)], {})
+    assert death.text == f"Rank 1 is gone without an end: killed, or os._exit{where}"
