@@ -293,6 +293,11 @@ def test_the_page_says_whether_what_it_shows_is_of_the_last_steps_only(tmp_path:
         ):
             _send(browser, server, {"progress": {"read": 40, "left": 60, "shows_all": shows_all}})
             browser.wait_for(f"{said}.startsWith({json.dumps(words)})")
+            for width in (1400, 400):
+                browser.call(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+                )
+                assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
         _send(browser, server, {"progress": {"read": 100, "left": 0, "shows_all": True}})
         browser.wait_for(f"{said} === ''")
 

@@ -120,6 +120,13 @@ def test_problems_solved_by_one_of_several_samples_are_told_apart_for_training_a
     assert "In evaluations: pass@1 100 %, pass@2 100 %, by 1 group" in page
 
 
+def test_of_a_program_that_records_successes_only_no_pass_at_k_is_said(tmp_path):
+    body = {**_columns(success=[True, True, None, True, True, None]), "rl.group.id": ["a"] * 3 + ["b"] * 3}
+    _, page = _report(tmp_path, [({"rl.loop.iteration": 1}, body)])
+    assert "Success was recorded for 4 of 6, and no failure" in page
+    assert "pass@" not in page
+
+
 @pytest.mark.parametrize(("k", "chance"), [(1, 0.25), (2, 0.5), (3, 0.75), (4, 1.0)])
 def test_the_chance_of_a_success_among_k_samples_has_no_bias(k, chance):
     assert estimate([(4, 1)], k) == pytest.approx(chance)

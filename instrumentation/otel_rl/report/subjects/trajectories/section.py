@@ -131,7 +131,12 @@ def _success(trajectories: Trajectories) -> str:
 
 
 def _solved(trajectories: Trajectories) -> list[str]:
-    """Return how many problems were solved, in training and in evaluations."""
+    """Return how many problems were solved, in training and in evaluations.
+
+    Of a program that says it of successes only these would all be 100 %.
+    """
+    if trajectories.succeeded == trajectories.tried < trajectories.ended:
+        return []
     parts = (("", trajectories.trained_problems.solved), ("In evaluations: ", trajectories.evaluated_problems.solved))
     return [
         f"{where}pass@1 {human.percent(solved.at_1)}, pass@{solved.k} {human.percent(solved.at_k)}, by "
