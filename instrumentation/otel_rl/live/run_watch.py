@@ -45,8 +45,8 @@ _SLICE, _FIRST, _PER_LOOK = 0.05, 1.2, 0.5
 _QUEUED = 64
 #: Seconds in which a browser that got a page asks for events.
 _LOADING = 30.0
-#: Seconds for which a page serves several browsers.
-_PAGE_AGE = 60.0
+#: Seconds for which a page serves several browsers, and after which the first one gets what is new at once.
+_PAGE_AGE, _STALE = 60.0, 5.0
 _NONCE = re.compile(r"'nonce-([\w+/=-]+)'")
 
 
@@ -260,7 +260,8 @@ class RunWatch:
             if status is not None:
                 # What the rings say of the processes is newer than what they have recorded.
                 self._recorded = RecordedStatus(status, now)
-            self._send(self._log.append("message", json.dumps(changes).encode()))
+            if changes:
+                self._send(self._log.append("message", json.dumps(changes).encode()))
         page = content.get("page")
         if page is not None:
             self._state, self._recorded = page["state"], RecordedStatus(page["status"], now)
@@ -273,7 +274,10 @@ class RunWatch:
 
     def listen(self, last: int | None) -> asyncio.Queue[ServerSentEvent | None]:
         """Return a queue of events from now on, and of those after the event ``last``; None ends it."""
-        self.last_used = time.monotonic()
+        self.last_used = now = time.monotonic()
+        if not self.is_watched and self._page is not None and now - self._page.made > _STALE:
+            # What was rendered meanwhile was for findings alone: all of the page is as old as it was.
+            self._is_urgent = True
         queue: asyncio.Queue[ServerSentEvent | None] = asyncio.Queue(_QUEUED + 64)
         missed = self._log.since(self._of_served_page() if last is None else last)
         for each in [event("reload", {})] if missed is None else missed:
@@ -281,7 +285,7 @@ class RunWatch:
         queue.put_nowait(event("message", self.status()))
         self._listeners.add(queue)
         # What was read while nobody listened is not on its page.
-        self._pace.has_read(time.monotonic())
+        self._pace.has_read(now)
         return queue
 
     def leave(self, queue: asyncio.Queue[ServerSentEvent | None]) -> None:

@@ -1,96 +1,60 @@
-"""A run that is watched goes on to be followed, whatever fails on the way, and says what did."""
+"""A page that follows a run: its curves soon after they were read, and all of it in the end."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
-import os
-import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("bokeh", reason="the extra `report` is not installed")
 
+from unit.live.growing import GrowingRun
+from unit.live.runs_in_part import collected, first_page
 from unit.report.synthetic_run import GrpoRun
 
-from otel_rl.live import pace, run_watch
 from otel_rl.live.run_watch import RunWatch
+from otel_rl.live.standing import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-_IS_OURS = re.compile("could not be made anew|^following failed").search
+
+def test_curves_come_soon_and_in_the_end_a_browser_has_all_that_the_report_shows(tmp_path: Path) -> None:
+    recorded = GrpoRun(tmp_path / "recorded").write()
+    soon, then, state = asyncio.run(_followed(GrowingRun(recorded, tmp_path / "growing"), tmp_path))
+    assert soon["charts"]
+    assert set(soon.get("blocks", ())) <= {"tiles"}
+    assert {key.partition("-")[0] for key in soon["charts"]} <= {"steps", "training"}
+    assert {"steps", "tools"} <= {key.partition("-")[0] for key in then["blocks"]}
+    whole = first_page(collected(recorded))["state"]
+    assert {key: value for key, value in state.items() if key.startswith("chart-")} == {
+        key: value for key, value in whole.items() if key.startswith("chart-")
+    }
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(run_watch, "LOOK", 0.01)
-    monkeypatch.setattr(pace, "_LEAST_PAUSE", 0.0)
-    return GrpoRun(tmp_path / "data").write()
-
-
-def _watched(run: Path, breaks: Callable[[], object], mends: Callable[[], object]) -> list[list[str]]:
-    """What is said of a run at the top of its page: when something breaks, and once that works again."""
-
-    async def watch() -> list[list[str]]:
-        watch = RunWatch(run, ring_directory=run)
-        watch.start()
-        await watch.first_page()
-        queue = watch.listen(None)
-        breaks()
-        broken = await _texts(queue, lambda texts: any(map(_IS_OURS, texts)))
-        mends()
-        watch._is_urgent = True
-        mended = await _texts(queue, lambda texts: not any(map(_IS_OURS, texts)))
-        await watch.close()
-        return [broken, mended]
-
-    return asyncio.run(asyncio.wait_for(watch(), 60))
-
-
-async def _texts(queue: asyncio.Queue[Any], is_wanted: Callable[[list[str]], bool]) -> list[str]:
-    while True:
-        event = await queue.get()
-        content = json.loads(event.data)
-        if "status" in content:
-            texts = [finding["text"] for finding in content["status"]["findings"]]
-            if is_wanted(texts):
-                return texts
-
-
-def test_without_memory_for_a_page_the_one_that_is_there_says_so_until_the_next_one(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    fork, before = os.fork, len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-
-    def no_memory() -> int:
-        raise OSError(errno.ENOMEM, "Cannot allocate memory")
-
-    broken, mended = _watched(
-        run, lambda: monkeypatch.setattr(os, "fork", no_memory), lambda: monkeypatch.setattr(os, "fork", fork)
-    )
-    assert "the page could not be made anew: [Errno 12] Cannot allocate memory." in broken
-    assert all("anew" not in text for text in mended)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
-    assert capfd.readouterr().err.count("made anew") == 1
-
-
-def test_what_nobody_has_foreseen_is_said_on_the_page_and_in_the_terminal_and_following_goes_on(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    send = RunWatch._look
-
-    def fails(_: RunWatch) -> bool:
-        raise ValueError("of this \x1b[2Jtest")
-
-    broken, _ = _watched(
-        run, lambda: monkeypatch.setattr(RunWatch, "_look", fails), lambda: monkeypatch.setattr(RunWatch, "_look", send)
-    )
-    assert "following failed, and is tried again: ValueError: of this \x1b[2Jtest." in broken
-    said = capfd.readouterr().err
-    assert said.count("following failed") == 1
-    assert 'raise ValueError("of this' in said
-    assert "\x1b" not in said
+async def _followed(growing: GrowingRun, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """Return what a browser gets at once of the second half of a run, what then, and what it has in the end."""
+    pieces = growing.pieces(2)
+    next(pieces)
+    watch = RunWatch(growing.folder, ring_directory=folder)
+    await watch.first_page()
+    queue = watch.listen(None)
+    for _ in pieces:
+        pass
+    await watch._read(30)
+    watch._pace.rendered(now := time.monotonic(), 1.0)
+    watch._pace.has_read(now)
+    while not queue.empty():
+        queue.get_nowait()
+    # As while its processes run.
+    watch.standing, watch._is_urgent = Standing(), False
+    await watch._render_changes(now)
+    soon = json.loads(queue.get_nowait().data)
+    assert not watch.is_shown
+    watch._is_urgent = True
+    await watch._render_changes(now)
+    assert watch.is_shown
+    return soon, json.loads(queue.get_nowait().data), watch._state
