@@ -35,13 +35,13 @@ def test_curves_come_soon_and_in_the_end_a_browser_has_all_that_the_report_shows
     }
 
 
-async def _followed(growing: GrowingRun, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+async def _followed(growing: GrowingRun, folder: Path) -> Any:
     """Return what a browser gets at once of the second half of a run, what then, and what it has in the end."""
     pieces = growing.pieces(2)
     next(pieces)
     watch = RunWatch(growing.folder, ring_directory=folder)
     await watch.first_page()
-    queue = watch.listen(None)
+    queue: Any = watch.listen(None)
     for _ in pieces:
         pass
     await watch._read(30)
@@ -53,8 +53,8 @@ async def _followed(growing: GrowingRun, folder: Path) -> tuple[dict[str, Any], 
     watch.standing, watch._is_urgent = Standing(), False
     await watch._render_changes(now)
     soon = json.loads(queue.get_nowait().data)
-    assert not watch.is_shown
+    are_shown = [watch.is_shown]
     watch._is_urgent = True
     await watch._render_changes(now)
-    assert watch.is_shown
+    assert [*are_shown, watch.is_shown] == [False, True]
     return soon, json.loads(queue.get_nowait().data), watch._state
