@@ -25,7 +25,7 @@ ROWS = 50
 _NEAR = 3
 
 
-class _Row(NamedTuple):
+class _RunLine(NamedTuple):
     """What a line says; ``finding`` is what the run died of, the worst that was found, or what could not be read."""
 
     name: str
@@ -82,13 +82,13 @@ def _template() -> Template:
     return Environment(loader=loader, **options).get_template("runs.html.j2")  # type: ignore[arg-type]  # noqa: S701
 
 
-def _row(run: ListedRun) -> _Row:
+def _row(run: ListedRun) -> _RunLine:
     try:
         row = run_index.row(run)
     except UnusableInput as error:
         row = run_rows.refused(run.path, str(error))
     value, key = (row.reward, "") if row.reward is not None else (row.loss, "loss ")
-    return _Row(
+    return _RunLine(
         run.name,
         f"run/{quote(run.name, safe='')}/",
         row.state,
