@@ -50,8 +50,8 @@ class _PageLink(NamedTuple):
     is_this: bool = False
 
 
-def runs(directory: str, listed: list[ListedRun], wanted: str, number: int) -> bytes:
-    """Return page ``number`` (from 1) of the runs whose names contain ``wanted``."""
+def runs(directory: str, listed: list[ListedRun], wanted: str, number: int, nonce: str) -> bytes:
+    """Return page ``number`` (from 1) of the runs whose names contain ``wanted``; ``nonce`` allows its script."""
     found = [run for run in listed if wanted.lower() in run.name.lower()]
     last = max(-(-len(found) // ROWS), 1)
     number = min(max(number, 1), last)
@@ -61,7 +61,7 @@ def runs(directory: str, listed: list[ListedRun], wanted: str, number: int) -> b
     said = human.amount(len(found), "run") + (f", {human.number(live)} running" if live else "")
     return _render(
         title=title, number=said, rows=list(map(_row, shown)), pages=_links(number, last, wanted), wanted=wanted,
-        is_list=True,
+        is_list=True, nonce=nonce,
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def message(title: str, text: str, back: str = "") -> bytes:
 
 
 def _render(**values: object) -> bytes:
-    empty = {"text": "", "back": "", "is_list": False, "number": "", "rows": [], "pages": [], "wanted": ""}
+    empty = {"text": "", "back": "", "is_list": False, "number": "", "rows": [], "pages": [], "wanted": "", "nonce": ""}
     return _template().render({**empty, **values}).encode("utf-8", "replace")
 
 

@@ -264,7 +264,9 @@ class ListPage(_Page):
         wanted = self.get_query_argument("q", "")
         number = self.get_query_argument("page", "1")
         page = int(number) if number.isdecimal() and len(number) < 10 else 1  # noqa: PLR2004 - no run has more
-        self.finish(run_pages.runs(str(self.live.index.directory), runs, wanted, page))
+        nonce = secrets.token_urlsafe(16)
+        self._allow_scripts(nonce)
+        self.finish(run_pages.runs(str(self.live.index.directory), runs, wanted, page, nonce))
 
 
 class RunPage(_Page):
