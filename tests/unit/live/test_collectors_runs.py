@@ -41,7 +41,7 @@ def _write(folder: Path, run_id: str, days: float) -> None:
 
 def _rows(directory: Path) -> dict[str, list[str]]:
     """Cells of the list by the name of the run."""
-    html = run_pages.runs(str(directory), RunIndex(directory).runs(), "", 1).decode()
+    html = run_pages.runs(str(directory), RunIndex(directory).runs(), "", 1, "nonce").decode()
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", html)]
     return {re.sub("<[^>]*>", "", row[0]): row[1:] for row in cells}
 
