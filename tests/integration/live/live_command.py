@@ -82,13 +82,15 @@ class Live:
         return answer.status, dict(answer.getheaders()), content
 
     def events(self, name: str, since: str = "", **headers: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Kind, id and content of the events of a run, as they come; messages are ``changes`` or ``status``."""
+        """Kind, id and content of the events of a run, until a deadline; messages are ``changes`` or ``status``."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         connection.request("GET", f"{self.path}run/{name}/events{since}", headers=headers)
         answer = connection.getresponse()
         fields: dict[str, str] = {}
+        deadline = time.monotonic() + TIMEOUT
         try:
             while line := answer.readline().decode():
+                assert time.monotonic() < deadline, "what the test waits for did not come"
                 key, colon, value = line.rstrip("\n").partition(": ")
                 if colon:
                     fields[key] = value
