@@ -112,6 +112,22 @@ def test_what_becomes_slower_on_all_ranks_is_said_of_all(tmp_path: Path) -> None
     assert one.text.endswith("% of the step.")
 
 
+def test_a_little_more_work_of_a_rank_whose_steps_vary_is_named_and_not_the_network(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        varies = 0.15 * (step * 7 % 10) / 10
+        return {**PHASES, "sample": 0.3 + varies + (0.15 if rank == 1 and step >= 21 else 0.0)}
+
+    one, *others = _grave(examined(Job(tmp_path / tmp_path.name, phases, noise=0.005).write()))
+    assert one.code == "slower_rank"
+    assert one.text.startswith("Work outside of collectives on rank 1 takes ")
+    assert "since step 21 (" in one.text
+    assert "; rank 0 unchanged): all ranks lose 2" in one.text
+    assert one.look_at == ["Host, device and data of rank 1, against those of the others."]
+    assert {symptom.code for symptom in one.symptoms} >= {"slower_collectives", "late_rank"}
+    assert not any("network" in said for symptom in one.symptoms for said in symptom.look_at)
+    assert others == []
+
+
 def test_a_change_that_is_over_says_from_when_to_when(tmp_path: Path) -> None:
     def phases(step: int, _rank: int) -> dict[str, float]:
         return {**PHASES, "sample": 0.9 if 11 <= step <= 20 else 0.4}

@@ -68,9 +68,24 @@ def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
         cost=change.share or None,
         onset=change.onset if change.by_step else None,
         ranks=[rank for rank in change.ranks if rank is not None],
-        symptoms=[_finding(symptom, start, several=several) for symptom in change.symptoms],
-        look_at=[_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else [],
+        symptoms=[_symptom(symptom, start, several=several) for symptom in change.symptoms],
+        look_at=_look_at(change),
     )
+
+
+def _symptom(change: LevelChange, start: int, *, several: bool) -> Finding:
+    finding = _finding(change, start, several=several)
+    if change.kind is SeriesKind.WAIT:
+        # A rank did come later, or something else explains it.
+        finding.look_at = []
+    return finding
+
+
+def _look_at(change: LevelChange) -> list[str]:
+    if change.kind is SeriesKind.WORK and change.unchanged:
+        ranks = _ranks([rank for rank in change.ranks if rank is not None])
+        return [f"Host, device and data of {ranks}, against those of the others."]
+    return [_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else []
 
 
 def _about(change: LevelChange) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,7 @@ def level_changes(collected: Collected) -> list[LevelChange]:
             roots.append(change)
     for root in roots:
         root.all_lose = context.all_lose(root)
+    roots = [_of_late_rank(root, context) if root.kind is SeriesKind.WAIT else root for root in roots]
     return sorted(roots, key=lambda change: -change.share)
 
 
@@ -105,6 +106,7 @@ class _Context:
         calls = collected[Calls]
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
         self.waiting: dict[int | None, StepSeries] = {}
+        self.work: dict[int | None, StepSeries] = {}
 
     def is_in_rollouts(self, change: LevelChange) -> bool:
         if change.kind is SeriesKind.ROLLOUT:
@@ -169,6 +171,8 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
         by_place.setdefault((series.kind, series.name, series.place), []).append(series)
         if series.kind is SeriesKind.WAIT:
             context.waiting[series.rank] = series
+        if series.kind is SeriesKind.WORK:
+            context.work[series.rank] = series
     for group in by_place.values():
         yield from _of_place(group, context)
 
@@ -296,12 +300,37 @@ def _rank_of_kind(change: LevelChange, context: _Context) -> int:
     return int(SeriesKind.WAIT if waited and fmean(waited) >= 0.5 * change.extra / steps else SeriesKind.PHASE)
 
 
+def _of_late_rank(change: LevelChange, context: _Context) -> LevelChange:
+    """Return the work of the rank that others wait longer for; the change itself where no rank came later.
+
+    A little more work of one rank, which is no change by itself, is many times the usual waiting of the others.
+    """
+    others = [_more(context.work[rank], change) for rank in change.ranks if rank in context.work]
+    mores = {rank: _more(context.work[rank], change) for rank in change.unchanged if rank in context.work}
+    if not others or not mores:
+        return change
+    late = max(mores, key=mores.__getitem__)
+    if mores[late] - fmean(others) < (change.after - change.before) / 2:
+        return change
+    before = median(_around(context.work[late], change)[0])
+    return replace(
+        change, kind=SeriesKind.WORK, ranks=[late], unchanged=[rank for rank in change.ranks if rank is not None],
+        before=before, after=before + mores[late], all_lose=True, symptoms=[change],
+    )  # fmt: skip
+
+
 def _more(series: StepSeries, change: LevelChange) -> float:
     """Return by how much a series is higher while a change lasts."""
-    pairs = list(zip(series.line.x, series.values, strict=True))
-    before = [value for x, value in pairs if x < change.onset]
-    during = [value for x, value in pairs if change.onset <= x <= change.last]
+    before, during = _around(series, change)
     return median(during) - median(before) if before and during else 0.0
+
+
+def _around(series: StepSeries, change: LevelChange) -> tuple[list[float], list[float]]:
+    """Return its values before a change, and those while that lasts."""
+    pairs = list(zip(series.line.x, series.values, strict=True))
+    return [value for x, value in pairs if x < change.onset], [
+        value for x, value in pairs if change.onset <= x <= change.last
+    ]
 
 
 def _explains(root: LevelChange, change: LevelChange) -> bool:
