@@ -85,8 +85,10 @@ class ProcessFolder:
     @property
     def step(self) -> int | None:
         """The last step that is recorded; log records are written more often than metrics."""
-        logs = None if self._has_end else self.files.get(_LOGS)
-        steps = (self.values.step, last_step(logs) if logs is not None else None)
+        step = self.values.step
+        # The last metrics of SDK 1.44 lack gauges that were not set again.
+        logs = None if self._has_end and step is not None else self.files.get(_LOGS)
+        steps = (step, last_step(logs) if logs is not None else None)
         return max((step for step in steps if step is not None), default=None)
 
     @cached_property
