@@ -20,7 +20,9 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_SUPPORTED = (3, 10)
-UNIT_TESTS = ("tests/unit", "tests/conformance")
+#: What is of the repository alone, and of no interpreter and package, runs in the main environment only.
+OF_THE_REPOSITORY = ("benchmarks", "docs", "repository", "structure")
+UNIT_TESTS = ("tests/unit", "tests/conformance", *(f"--ignore=tests/unit/{name}" for name in OF_THE_REPOSITORY))
 _OURS = ("--editable", ".[report,dashboards,collector]")
 
 
