@@ -99,7 +99,7 @@ def test_of_rl_the_reward_comes_first_and_tokens_that_taught_nothing_are_on_top(
     assert page.cards[2:4] == ["Tokens that taught something", "Reward"]
     assert {"Entropy", "Loss"} <= set(page.cards)
     assert page.curves[0] == "Reward"
-    assert page.sections[:3] == ["run_time", "steps", "training"]
+    assert page.sections[:4] == ["run_time", "steps", "states", "training"]
     assert WORDS_OF_RL in page.text("training")
     [idle] = [one for one in page.report.overview.findings if one.code == "idle_tokens"]
     assert re.fullmatch(
