@@ -33,7 +33,7 @@ _COLOURS = 256
 #: Of the terminal that fills the picture.
 _COLUMNS = 118
 #: Stands for the folder of the runs, which is a temporary one.
-_FOLDER = "/work/grpo/otel-rl"
+_FOLDER = "~/grpo/otel-rl"
 #: Steps that are to be seen before a rank is late.
 _STEPS = 20
 #: Text that is within the picture, of what is drawn with markup.
@@ -113,13 +113,13 @@ def _while_it_runs(job: tour_job.Job, live: Live, browser: Browser, with_axe: bo
 
 
 def _state_timeline(browser: Browser) -> View:
-    """The last step that the page offers: its ranks and its rollouts."""
+    """A step shortly before the last one that the page offers: of that a rank may not have recorded all yet."""
     browser.evaluate("document.getElementById('states').scrollIntoView({ behavior: 'instant' })")
     browser.wait_for("document.documentElement.dataset.states === 'drawn'")
     browser.evaluate(
         """(() => {
           const steps = document.querySelector(".lane-controls select");
-          steps.value = [...steps.options].map((one) => Number(one.value)).filter(Boolean).sort((a, b) => b - a)[0];
+          steps.value = [...steps.options].map((one) => Number(one.value)).filter(Boolean).sort((a, b) => b - a)[9];
           steps.dispatchEvent(new Event("change"));
         })()"""
     )
