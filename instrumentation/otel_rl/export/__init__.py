@@ -22,7 +22,7 @@ Modules, each importing only those below it:
     tracks: the track of a span.
     spill: rows on disk.
     excerpt: which steps and ranks.
-    output_file: a file that appears whole or not at all.
+    output_file: the file that an export writes, and the room for its rows beside it.
     progress: the bar on a terminal.
     safe_json: JSON that every reader takes.
 """

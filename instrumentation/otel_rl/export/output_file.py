@@ -1,22 +1,22 @@
-"""A file that appears whole or not at all."""
+"""The file that an export writes, and the room for its rows beside it."""
 
 from __future__ import annotations
 
 import gzip
-import os
 import sqlite3
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from otel_rl.report.core import replaced_file
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 #: Of gzip: a third of the time of the highest one, for a tenth more bytes.
 _LEVEL = 5
+_ADVICE = "name a file in another place"
 
 
 @contextmanager
@@ -26,23 +26,12 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     Raises:
         UnusableInput: it cannot be written.
     """
-    try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        unfinished = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                if target.name.endswith(".gz"):
-                    with gzip.GzipFile(target.name[: -len(".gz")], "wb", _LEVEL, stream) as packed:
-                        yield packed  # type: ignore[misc] # as good as a file
-                else:
-                    yield stream
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(target)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise _unwritable(target, error.strerror or type(error).__name__) from error
+    with replaced_file.replacing(target, _ADVICE) as stream:
+        if target.name.endswith(".gz"):
+            with gzip.GzipFile(target.name[: -len(".gz")], "wb", _LEVEL, stream) as packed:
+                yield packed  # type: ignore[misc] # as good as a file
+        else:
+            yield stream
 
 
 @contextmanager
@@ -61,10 +50,4 @@ def room_beside(target: Path) -> Iterator[None]:
 
 
 def _unwritable(target: Path, reason: str) -> UnusableInput:
-    return UnusableInput(f"cannot write {target}: {reason}; name a file in another place")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    return UnusableInput(f"cannot write {target}: {reason}; {_ADVICE}")

@@ -17,18 +17,16 @@ Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progr
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, replaced_file
 from otel_rl.store.reader import Reader, UnusableInput, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from otel_rl.report.core.finding import Overview
 
@@ -78,7 +76,9 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     with _progress(source.size) as advance:
         collected = Collected(Reader(source), subjects.load(), torch_dumps).read(advance)
     examined = overview.examine(collected)
-    _write(target, page.render(collected, examined))
+    html = page.render(collected, examined).encode("utf-8", "replace")
+    with replaced_file.replacing(target, "choose another place with -o FILE") as stream:
+        stream.write(html)
     notes = [note] if (note := run_summary.write(collected, examined)) else []
     if source.others:
         notes.append(
@@ -108,30 +108,6 @@ def _target(output: Path | None, run: Path) -> Path:
     if not target.parent.is_dir():
         raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
     return target
-
-
-def _write(target: Path, page: str) -> None:
-    try:
-        # A page that is being replaced stays whole until the new one is complete.
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        unfinished = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as stream:
-                stream.write(page)
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(target)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise UnusableInput(f"cannot write {target}: {reason}; choose another place with -o FILE") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager

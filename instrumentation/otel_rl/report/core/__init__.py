@@ -24,6 +24,7 @@ Modules:
     sentences: sentences that stand in several places of the page.
     output: findings as lines for a terminal and as JSON.
     human: numbers, times and lists as people read them.
+    replaced_file: a file that appears whole or not at all.
     blocks: the pieces that a section is made of.
     cells: a table, its cells, and cells for durations and numbers.
     charts: the charts of the sections.
