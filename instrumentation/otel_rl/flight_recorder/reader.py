@@ -122,10 +122,7 @@ def read(path: Path, owners: Collection[int] | None = None, since: int | None = 
     Raises:
         UnreadableRing: with the reason.
     """
-    data = _content(path, owners, layout.SIZE)
-    ring = _header(path, data)
-    if len(data) < layout.SIZE:
-        raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
+    ring, data = _whole(path, owners, layout.SIZE)
     _read_operations(ring, data, since)
     return ring
 
@@ -145,10 +142,7 @@ def read_current(path: Path, owners: Collection[int] | None = None) -> RingSnaps
     Raises:
         UnreadableRing: with the reason.
     """
-    data = _content(path, owners, layout.RECORDS_AT)
-    ring = _header(path, data)
-    if len(data) < layout.RECORDS_AT:
-        raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
+    ring, data = _whole(path, owners, layout.RECORDS_AT)
     names = _Texts(data, layout.NAMES)
     for place in range(layout.STEP_ENTRIES):
         _read_entry(ring, data, layout.ENTRIES_AT + place * layout.ENTRY_SIZE, names)
@@ -184,6 +178,15 @@ def header_text(text: str) -> str:
     form = layout.HEADER_TEXT
     data = text.encode("utf-8", "replace")[: form.size - 2]
     return _text(form.pack(len(data), data), form, 0)
+
+
+def _whole(path: Path, owners: Collection[int] | None, size: int) -> tuple[RingSnapshot, bytes]:
+    """Return the ring with its header, and its first ``size`` bytes, of which none is missing."""
+    data = _content(path, owners, size)
+    ring = _header(path, data)
+    if len(data) < size:
+        raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
+    return ring, data
 
 
 def _content(path: Path, owners: Collection[int] | None, size: int) -> bytes:

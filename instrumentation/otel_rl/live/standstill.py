@@ -197,20 +197,14 @@ def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None) -> LiveFin
 def _stopped(signs: list[ProcessSign]) -> list[LiveFinding]:
     """Return processes that are stopped, and for which nobody waits."""
     return [
-        LiveFinding(
-            "stopped",
-            Severity.WARNING,
-            f"{sign.label} is stopped",
+        _without_signs(
+            sign, "stopped", Severity.WARNING,
             f"{sign.label[:1].upper()}{sign.label[1:]} is stopped by a signal (SIGSTOP) or a debugger"
             f"{f', in {sign.place}' if sign.place else ''}; SIGCONT lets it go on.",
-            [] if sign.rank is None else [sign.rank],
-            sign.place,
-            sign.step,
-            time.time_ns() - round((sign.silent or 0.0) * _NANOSECONDS),
         )
         for sign in signs
         if sign.state is ProcessState.STOPPED
-    ]
+    ]  # fmt: skip
 
 
 def _silent(signs: list[ProcessSign]) -> list[LiveFinding]:
@@ -218,19 +212,20 @@ def _silent(signs: list[ProcessSign]) -> list[LiveFinding]:
     if not any(sign.state is ProcessState.RUNNING and not _is_silent(sign) for sign in signs):
         return []
     return [
-        LiveFinding(
-            "silent",
-            Severity.NOTICE,
-            f"{sign.label} is silent",
-            f"{_silence(sign)[:-1]}{f'; it is in {sign.place}' if sign.place else ''}.",
-            [] if sign.rank is None else [sign.rank],
-            sign.place,
-            sign.step,
-            time.time_ns() - round((sign.silent or 0.0) * _NANOSECONDS),
+        _without_signs(
+            sign, "silent", Severity.NOTICE, f"{_silence(sign)[:-1]}{f'; it is in {sign.place}' if sign.place else ''}."
         )
         for sign in signs
         if sign.state is ProcessState.RUNNING and _is_silent(sign)
     ]
+
+
+def _without_signs(sign: ProcessSign, code: str, severity: Severity, text: str) -> LiveFinding:
+    """Return that a process is ``code`` since its last sign."""
+    return LiveFinding(
+        code, severity, f"{sign.label} is {code}", text, [] if sign.rank is None else [sign.rank], sign.place,
+        sign.step, time.time_ns() - round((sign.silent or 0.0) * _NANOSECONDS),
+    )  # fmt: skip
 
 
 def _is_silent(sign: ProcessSign) -> bool:
