@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import sys
@@ -13,7 +14,6 @@ from otel_rl.cli import complain, missing_extra, run_directory
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
-    import argparse
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -70,10 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:  # noqa: PLR2004 - all ports
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 - all ports
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 0 to 65535")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,6 +14,8 @@ import pytest
 from integration.live.live_command import SCRIPTS, TIMEOUT, Live, environment, started
 from unit.report.synthetic_run import GrpoRun
 
+from otel_rl.cli import main
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -205,6 +207,13 @@ def test_a_port_that_is_taken_is_an_error_where_it_was_asked_for(folder: Path, r
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "is taken" in _fails(folder, "--port", str(taken.getsockname()[1]))
+
+
+@pytest.mark.parametrize("port", ["banana", "65536", "-1"])
+def test_what_is_no_port_is_refused_with_what_is_one(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["live", "--port", port])
+    assert f"'{port}' is no port; give a number from 0 to 65535" in capsys.readouterr().err
 
 
 def test_without_a_wanted_port_the_next_free_one_is_taken_and_said(folder: Path, run: str) -> None:
