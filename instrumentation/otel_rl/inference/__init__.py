@@ -2,6 +2,7 @@
 
 ========================  ====================================================
 ``calls``                 one span and one set of metrics per call
+``call_roles``            whose a call is: the policy's, a judge's, a tool's
 ``engine_calls``          the same for engines in the process of the program
 ``engine_requests``       tokens, candidates and times of an engine's requests
 ``requests``              operation, model and parameters of a request

@@ -28,13 +28,14 @@ from opentelemetry.trace import SpanKind
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.inference import measurements, messages, ownership, tool_round_trips
+from otel_rl.inference import call_roles, measurements, messages, ownership, tool_round_trips
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress
+from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -86,6 +87,8 @@ class InferenceCall:
     #: Input and output tokens of the calls inside of this one, as far as they are known.
     _child_tokens: tuple[int | None, int | None] = (None, None)
     owned = True
+    #: Whose call it is, see ``call_roles``.
+    role: str | None = None
     event_loop = 0
     #: Times the request was sent.
     attempts = 0
@@ -100,14 +103,20 @@ class InferenceCall:
         self.started = time.perf_counter()
         context = get_current()
         self._trajectory = trajectory = open_trajectory.current(context)
-        if trajectory is not None and (trajectory.tool_matches.asked or trajectory.unparsed):
-            with _TOOLS:
-                tool_round_trips.returned(scope, trajectory, request.body)
         #: An embedding is no turn, and stands for no other call.
         self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
         self._parent_call = ownership.parent_call(context, self._trajectory) if self._is_turn else None
+        self.role = call_roles.role_of(context, trajectory, request.body.get("model"), self._parent_call)
         if self._parent_call is not None:
             self._parent_call.child_began()
+        # A judge is shown the results of the policy's tools, too.
+        if (
+            trajectory is not None
+            and self.role == Role.POLICY
+            and (trajectory.tool_matches.asked or trajectory.unparsed)
+        ):
+            with _TOOLS:
+                tool_round_trips.returned(scope, trajectory, request.body)
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -272,7 +281,7 @@ class InferenceCall:
             self._count(self._trajectory, failed=kind is not None)
         self._summarise(error, ended)
         values = self._span_values(error, ended)
-        if self._trajectory is not None and kind is None and self._is_turn:
+        if self._trajectory is not None and kind is None and self._is_turn and self.role == Role.POLICY:
             turn = self._trajectory.turn
             if turn is not None:
                 values[attributes.RL_ROLLOUT_TURN] = turn
@@ -292,6 +301,9 @@ class InferenceCall:
         answer, reasons = self.answer, self.answer.finish_reasons
         tokens = answer.input_tokens, answer.exact_output_tokens()
         failed = failed or was_aborted(reasons)
+        if self.role in side_calls.COLUMNS:
+            trajectory.side_call_ended(self.role, tokens, failed=failed)
+            return
         trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed)
         if answer.tool_calls:
             tool_round_trips.asked(trajectory, answer.tool_calls)
@@ -315,6 +327,8 @@ class InferenceCall:
         """Attributes for the span, all of them clean."""
         values = self.answer.server_attributes()
         values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
+        if self.role is not None:
+            values[attributes.RL_INFERENCE_ROLE] = self.role
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
             how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended

@@ -20,8 +20,9 @@ from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import get_current_span
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import progress
+from otel_rl.telemetry import progress, side_calls
 from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.side_calls import SideCalls
 from otel_rl.telemetry.tool_matches import ToolMatches
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class OpenTrajectory:
         "output_tokens",
         "reward",
         "rewards",
+        "side_calls",
         "span_errors",
         "stop_reason",
         "success",
@@ -107,6 +109,8 @@ class OpenTrajectory:
         self.stop_reason: str | None = None
         self._lowest_version: int | None = None
         self._highest_version: int | None = None
+        #: Model calls that are no turns, by their role.
+        self.side_calls: dict[str, SideCalls] = {}
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
         #: None where scores of one name had several.
         self.reward: float | None = None
@@ -157,6 +161,11 @@ class OpenTrajectory:
             lowest, highest = self._lowest_version, self._highest_version
             self._lowest_version = number if lowest is None else min(lowest, number)
             self._highest_version = number if highest is None else max(highest, number)
+
+    def side_call_ended(self, role: str, tokens: tuple[int | None, int | None], *, failed: bool) -> None:
+        """Count a model call that is no turn: of a judge, or inside of a tool."""
+        side = self.side_calls.get(role) or self.side_calls.setdefault(role, SideCalls())
+        side.ended(tokens, failed=failed)
 
     def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
         """Count a tool call that has ended; ``call_id`` is the one that a model gave the call."""
@@ -226,7 +235,8 @@ class OpenTrajectory:
 
     def _is_suspect(self, *, failed: bool) -> bool:
         """Return whether the reward is zero and something failed: the score may be the failure's, not the policy's."""
-        return self.reward == 0 and bool(failed or self.tool_errors or self.model_errors or self.span_errors)
+        errors = self.tool_errors or self.model_errors or self.span_errors
+        return self.reward == 0 and bool(failed or errors or any(side.errors for side in self.side_calls.values()))
 
     def totals(self, *, failed: bool = False) -> dict[str, Any]:
         """Return the totals as attributes; counters that nothing was seen of are left out.
@@ -249,6 +259,7 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         values |= {key: value for key, value in known.items() if value is not None}
+        values |= side_calls.totals(self.side_calls)
         if self.tool_retries:
             values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
