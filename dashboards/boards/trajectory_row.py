@@ -64,8 +64,9 @@ TRAJECTORIES = Row(
         Cell(
             panels.timeseries(
                 "Turns",
-                "Answers of the model in a trajectory, by where it comes from. Rises with the reward unchanged: the "
-                "policy takes detours; stuck at 1: it does not use its tools.",
+                "Answers of the policy's model in a trajectory, by where it comes from; those of judges and of models "
+                "inside of tools are none. Rises with the reward unchanged: the policy takes detours; stuck at 1: it "
+                "does not use its tools.",
                 [
                     PromQuery(mean(_TURNS, _SOURCE), f"{shown(_SOURCE)} mean", empty_when=_OF_TURNS),
                     PromQuery(

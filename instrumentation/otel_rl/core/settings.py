@@ -129,6 +129,10 @@ def _functions(text: str) -> tuple[str, ...]:
     return functions
 
 
+def _models(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _labels(text: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of a pattern and a name; a name may hold a ``=``, since the last one separates."""
     labels = []
@@ -355,6 +359,15 @@ class Settings:
         "functions that return a score, e.g. my_pkg.rewards:correct, see trajectories.md",
         shown="(none)",
         **_FUNCTIONS,
+    )
+    judge_models: tuple[str, ...] | None = _setting(
+        None,
+        "OTEL_RL_JUDGE_MODELS",
+        "models whose calls judge and are no turns of a rollout, by the names that the client asks for; `*` stands for "
+        "anything, see trajectories.md",
+        shown="(none)",
+        parse=_models,
+        accepted="names of models, separated by commas",
     )
     labels: tuple[tuple[str, str], ...] | None = _setting(
         None,

@@ -25,6 +25,7 @@ from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.inference import (
+    call_roles,
     counted_calls,
     dropped_answers,
     measurements,
@@ -35,8 +36,9 @@ from otel_rl.inference import (
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress
+from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -85,6 +87,8 @@ class InferenceCall:
     #: Input and output tokens of the calls inside of this one, as far as they are known.
     _child_tokens: tuple[int | None, int | None] = (None, None)
     owned = True
+    #: Whose call it is, see ``call_roles``.
+    role: str | None = None
     event_loop = 0
     #: Times the request was sent.
     attempts = 0
@@ -107,14 +111,20 @@ class InferenceCall:
         self.started = time.perf_counter()
         context = get_current()
         self._trajectory = trajectory = open_trajectory.current(context)
-        if trajectory is not None and (trajectory.tool_matches.asked or trajectory.turns.has_open):
-            with _TOOLS:
-                tool_round_trips.returned(scope, trajectory, request.body)
         #: An embedding is no turn, and stands for no other call.
         self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
         self._parent_call = ownership.parent_call(context, self._trajectory) if self._is_turn else None
+        self.role = call_roles.role_of(context, trajectory, request.body.get("model"), self._parent_call)
         if self._parent_call is not None:
             self._parent_call.child_began()
+        # A judge is shown the results of the policy's tools, too.
+        if (
+            trajectory is not None
+            and self.role == Role.POLICY
+            and (trajectory.tool_matches.asked or trajectory.turns.has_open)
+        ):
+            with _TOOLS:
+                tool_round_trips.returned(scope, trajectory, request.body)
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -197,7 +207,7 @@ class InferenceCall:
         """Note that the program has the answer, perhaps only its head."""
         if self.answer_began is None:
             self.answer_began = time.perf_counter()
-            if self._trajectory is not None and self._is_turn:
+            if self._trajectory is not None and self._is_turn and self.role not in side_calls.COLUMNS:
                 self._trajectory.turns.answer_began(self)
 
     def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
@@ -315,7 +325,8 @@ class InferenceCall:
             left = ended if self._read is None else None
             counted_calls.add_to_step(answer, error, left, is_private=self._request.is_private)
         values = self._span_values(error, ended)
-        turn = self._turn_inside if self.turn is None and kind is None else self.turn
+        is_of_policy = self.role not in side_calls.COLUMNS
+        turn = self._turn_inside if self.turn is None and kind is None and is_of_policy else self.turn
         if turn is not None:
             values[attributes.RL_ROLLOUT_TURN] = turn
         if self.owned:
@@ -351,6 +362,8 @@ class InferenceCall:
         """Attributes for the span, all of them clean."""
         values = self.answer.server_attributes()
         values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
+        if self.role is not None:
+            values[attributes.RL_INFERENCE_ROLE] = self.role
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
             how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from otel_rl.core.guard import guard
 from otel_rl.inference import tool_round_trips
 from otel_rl.inference.engine_requests import was_aborted
+from otel_rl.telemetry import side_calls
 from otel_rl.telemetry.model_turns import SoFar
 
 if TYPE_CHECKING:
@@ -34,11 +35,14 @@ def count(call: InferenceCall, trajectory: OpenTrajectory, *, is_turn: bool, fai
         return
     answer, reasons = call.answer, call.answer.finish_reasons
     failed = failed or was_aborted(reasons)
+    tokens = answer.input_tokens, answer.exact_output_tokens()
+    if call.role in side_calls.COLUMNS:
+        trajectory.side_call_ended(call.role, tokens, failed=failed)
+        return
     if failed:
         trajectory.turns.remove(call)
     elif is_turn:
         trajectory.turns.give(call)
-    tokens = answer.input_tokens, answer.exact_output_tokens()
     trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed, turn=call.turn)
     note_asked_tools(call, trajectory)
 

@@ -15,13 +15,13 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.inference import ownership
+from otel_rl.inference import call_roles, ownership
 from otel_rl.inference.engine_requests import EngineRequests, Times, was_aborted
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress
+from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.telemetry.context import attach, detach
@@ -93,6 +93,7 @@ class EngineCall:
         self.context = context
         self._trajectory = open_trajectory.current(context)
         self._parent_call = ownership.parent_call(context, self._trajectory)
+        self._role = call_roles.role_of(context, self._trajectory, model, self._parent_call)
         if self._parent_call is not None:
             self._parent_call.child_began()
         if has_span:
@@ -134,11 +135,15 @@ class EngineCall:
             if self._trajectory is not None and not self._trajectory.has_ended:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)
-                if not failed:
-                    self._trajectory.turns.give(self)
-                self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed, turn=self.turn)
+                if self._role in side_calls.COLUMNS:
+                    self._trajectory.side_call_ended(self._role, tokens, failed=failed)
+                else:
+                    if not failed:
+                        self._trajectory.turns.give(self)
+                    self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed, turn=self.turn)
             if self.span.is_recording():
-                totals = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: self.turn, **(values or {})}
+                of_trajectory = {attributes.RL_ROLLOUT_TURN: self.turn, attributes.RL_INFERENCE_ROLE: self._role}
+                totals = {**self.requests.attributes(), **of_trajectory, **(values or {})}
                 self.span.set_attributes(clean(totals))
             self._scope.end_span(self.span, kind, ended.wall)
             _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))

@@ -38,7 +38,9 @@ _PARENT_CALL = create_key("otel_rl.model_call")
 
 
 class ParentCall(Protocol):
-    """A call whose boundary the program has drawn itself."""
+    """A call whose boundary the program has drawn itself; ``role`` says whose it is."""
+
+    role: str | None
 
     def child_began(self) -> None:
         """Note that a call of an instrumented client or engine inside counts in the trajectory, instead of this one."""

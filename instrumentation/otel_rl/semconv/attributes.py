@@ -435,6 +435,9 @@ RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED: Final = "rl.inference.output_tokens.estima
 RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
 """Number of times that the client sent the request again."""
 
+RL_INFERENCE_ROLE: Final = "rl.inference.role"
+"""Part of the model in the trajectory, where one is open or the part is known without."""
+
 RL_INFERENCE_SERVER_GENERATION_TIME: Final = "rl.inference.server.generation_time"
 """Time of generation, as the server reports it, in seconds."""
 
@@ -553,7 +556,19 @@ RL_ROLLOUT_INPUT: Final = "rl.rollout.input"
 """Arguments of the function that makes the trajectory; content, captured on request only."""
 
 RL_ROLLOUT_INPUT_TOKENS: Final = "rl.rollout.input_tokens"
-"""Input tokens of all model calls of the trajectory, or the prompt tokens of a trainer's sample."""
+"""Input tokens of the policy's model calls, or the prompt tokens of a trainer's sample."""
+
+RL_ROLLOUT_JUDGE_CALLS: Final = "rl.rollout.judge_calls"
+"""Calls of a judge in the trajectory, failed ones too; they are no turns."""
+
+RL_ROLLOUT_JUDGE_ERRORS: Final = "rl.rollout.judge_errors"
+"""Calls of a judge in the trajectory that failed."""
+
+RL_ROLLOUT_JUDGE_INPUT_TOKENS: Final = "rl.rollout.judge_input_tokens"
+"""Input tokens of the calls of a judge in the trajectory."""
+
+RL_ROLLOUT_JUDGE_OUTPUT_TOKENS: Final = "rl.rollout.judge_output_tokens"
+"""Output tokens of the calls of a judge in the trajectory."""
 
 RL_ROLLOUT_METRIC_NAMES: Final = "rl.rollout.metric.names"
 """Names of the program's own values of a rollout, in the order of their lists of values."""
@@ -562,16 +577,16 @@ RL_ROLLOUT_METRIC_VALUES: Final = "rl.rollout.metric.values"
 """The program's own values of all rollouts, a list per name."""
 
 RL_ROLLOUT_MODEL_CALLS: Final = "rl.rollout.model_calls"
-"""Calls of a model in the trajectory, failed ones too."""
+"""Calls of the policy's model in the trajectory, failed ones too."""
 
 RL_ROLLOUT_MODEL_ERRORS: Final = "rl.rollout.model_errors"
-"""Calls of a model in the trajectory that failed."""
+"""Calls of the policy's model in the trajectory that failed."""
 
 RL_ROLLOUT_OUTPUT: Final = "rl.rollout.output"
 """Result of the function that makes the trajectory; content, captured on request only."""
 
 RL_ROLLOUT_OUTPUT_TOKENS: Final = "rl.rollout.output_tokens"
-"""Tokens that the model made in the trajectory."""
+"""Tokens that the policy's model made in the trajectory."""
 
 RL_ROLLOUT_POLICY_VERSION_MAX: Final = "rl.rollout.policy_version.max"
 """Highest version of the weights that answered in the trajectory, as the engine says."""
@@ -606,6 +621,18 @@ RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
 """Calls of tools in the trajectory that failed."""
 
+RL_ROLLOUT_TOOL_MODEL_CALLS: Final = "rl.rollout.tool_model_calls"
+"""Calls of a model inside of its tools in the trajectory, failed ones too; they are no turns."""
+
+RL_ROLLOUT_TOOL_MODEL_ERRORS: Final = "rl.rollout.tool_model_errors"
+"""Calls of a model inside of its tools in the trajectory that failed."""
+
+RL_ROLLOUT_TOOL_MODEL_INPUT_TOKENS: Final = "rl.rollout.tool_model_input_tokens"
+"""Input tokens of the calls of a model inside of its tools in the trajectory."""
+
+RL_ROLLOUT_TOOL_MODEL_OUTPUT_TOKENS: Final = "rl.rollout.tool_model_output_tokens"
+"""Output tokens of the calls of a model inside of its tools in the trajectory."""
+
 RL_ROLLOUT_TOOL_RETRIES: Final = "rl.rollout.tool_retries"
 """Calls of tools in the trajectory that repeat the failed call before them, with the same arguments."""
 
@@ -622,7 +649,7 @@ RL_ROLLOUT_TURN_REWARDS: Final = "rl.rollout.turn_rewards"
 """Reward of each turn of the trajectory, from the first; empty for a turn without one."""
 
 RL_ROLLOUT_TURNS: Final = "rl.rollout.turns"
-"""Answers of the model in the trajectory."""
+"""Answers of the policy's model in the trajectory."""
 
 RL_ROLLOUT_VERSIONS_BEHIND: Final = "rl.rollout.versions_behind"
 """Versions by which the oldest weights of the trajectory are behind the newest known at its end."""
@@ -1162,6 +1189,17 @@ class RlInferenceEngineValues:
     """SGLang."""
 
 
+class RlInferenceRoleValues:
+    """Known values of `rl.inference.role`."""
+
+    POLICY: Final = "policy"
+    """Its answer is a turn of the trajectory."""
+    JUDGE: Final = "judge"
+    """It scores, in a reward function or a phase rl.reward, or by its name."""
+    TOOL: Final = "tool"
+    """A tool makes it."""
+
+
 class RlInferenceStreamEndedValues:
     """Known values of `rl.inference.stream.ended`."""
 
@@ -1590,6 +1628,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
         RL_HEALTH_CODE: 15,
         RL_HEALTH_STATE: 4,
+        RL_INFERENCE_ROLE: 3,
         RL_PHASE: 14,
         RL_RANK: 4096,
         RL_REWARD_NAME: 50,

@@ -13,6 +13,7 @@
 ``exception_text``        an exception as attributes of a log record
 ``histograms``            histograms that take negative values, and many values at once
 ``ids``                   trace and span ids, random or derived
+``judging``               whether a reward is being computed
 ``lifecycle``             callbacks before shutdown and after a fork
 ``model_turns``           open model calls of one trajectory, and numbers of its turns
 ``object_values``         what an object of no built-in class holds, or its text
@@ -26,6 +27,7 @@
 ``sampling``              hints for the sampler of the collector
 ``scope``                 the class :class:`Scope`
 ``self_metrics``          ``rl.telemetry.*`` metrics
+``side_calls``            model calls of a trajectory that are no turns
 ``tool_matches``          which tool calls of a trajectory a model has asked for
 :class:`guard`            keeps our errors away from the program
 ========================  ==============================================================================

@@ -43,6 +43,9 @@ class ModelTurn(Protocol):
 class OpenModelCall(ModelTurn, Protocol):
     """One that is open."""
 
+    #: Whose it is: only those of the policy are turns.
+    role: str | None
+
     def end_if_dropped(self) -> None:
         """End it where the program has dropped its answer."""
 

@@ -20,9 +20,10 @@ from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import get_current_span
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import progress
+from otel_rl.telemetry import progress, side_calls
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
+from otel_rl.telemetry.side_calls import SideCalls
 from otel_rl.telemetry.tool_matches import ToolMatches
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class OpenTrajectory:
         "output_tokens",
         "reward",
         "rewards",
+        "side_calls",
         "span_errors",
         "stop_reason",
         "success",
@@ -113,6 +115,8 @@ class OpenTrajectory:
         self._stop_turn = 0
         self._lowest_version: int | None = None
         self._highest_version: int | None = None
+        #: Model calls that are no turns, by their role.
+        self.side_calls: dict[str, SideCalls] = {}
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
         #: None where scores of one name had several.
         self.reward: float | None = None
@@ -176,6 +180,11 @@ class OpenTrajectory:
             self._lowest_version = number if lowest is None else min(lowest, number)
             self._highest_version = number if highest is None else max(highest, number)
 
+    def side_call_ended(self, role: str, tokens: tuple[int | None, int | None], *, failed: bool) -> None:
+        """Count a model call that is no turn: of a judge, or inside of a tool."""
+        side = self.side_calls.get(role) or self.side_calls.setdefault(role, SideCalls())
+        side.ended(tokens, failed=failed)
+
     def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
         """Count a tool call that has ended; ``call_id`` is the one that a model gave the call."""
         self.tool_calls += 1
@@ -207,8 +216,13 @@ class OpenTrajectory:
             self._count_open(call)
 
     def _count_open(self, call: OpenModelCall) -> None:
-        if self.turns.take(call):
-            self.model_call_ended(*call.so_far(), failed=False, turn=call.turn)
+        if not self.turns.take(call):
+            return
+        seen = call.so_far()
+        if call.role in side_calls.COLUMNS:
+            self.side_call_ended(call.role, seen.tokens, failed=False)
+        else:
+            self.model_call_ended(*seen, failed=False, turn=call.turn)
 
     @property
     def turn(self) -> int | None:
@@ -258,7 +272,8 @@ class OpenTrajectory:
 
     def _is_suspect(self, *, failed: bool) -> bool:
         """Return whether the reward is zero and something failed: the score may be the failure's, not the policy's."""
-        return self.reward == 0 and bool(failed or self.tool_errors or self.model_errors or self.span_errors)
+        errors = self.tool_errors or self.model_errors or self.span_errors
+        return self.reward == 0 and bool(failed or errors or any(side.errors for side in self.side_calls.values()))
 
     def totals(self, *, failed: bool = False) -> dict[str, Any]:
         """Return the totals as attributes; counters that nothing was seen of are left out.
@@ -281,6 +296,7 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         values |= {key: value for key, value in known.items() if value is not None}
+        values |= side_calls.totals(self.side_calls)
         if self.tool_retries:
             values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:

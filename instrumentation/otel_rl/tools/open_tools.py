@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
 
+from otel_rl.telemetry import open_trajectory
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 _KEY = create_key("otel_rl.tool")
 
@@ -31,9 +34,10 @@ class OpenTool:
         is_measured: somebody records its duration, us or the owner of the span.
         has_ended: a task that outlives it is inside of no tool.
         inner: how the last call failed that it stands for, of the same name inside of it.
+        trajectory: the one that it runs in, once :func:`context_with` has put it there.
     """
 
-    __slots__ = ("has_ended", "inner", "is_measured", "name", "scope", "span")
+    __slots__ = ("has_ended", "inner", "is_measured", "name", "scope", "span", "trajectory")
 
     def __init__(self, name: str, scope: str, span: Span | None = None, *, is_measured: bool = True) -> None:
         self.name = name
@@ -42,17 +46,20 @@ class OpenTool:
         self.is_measured = is_measured
         self.has_ended = False
         self.inner: str | None = None
+        self.trajectory: OpenTrajectory | None = None
 
 
-def here() -> OpenTool | None:
-    """Return the tool of ours that runs in the current context, the innermost one."""
-    tool = get_value(_KEY)
+def here(context: Context | None = None) -> OpenTool | None:
+    """Return the tool of ours that runs in ``context``, by default the current one; the innermost."""
+    tool = get_value(_KEY, context)
     return tool if isinstance(tool, OpenTool) and not tool.has_ended else None
 
 
 def context_with(tool: OpenTool, context: Context | None = None) -> Context:
     """Return a context inside of ``tool``, made of ``context`` or of the current one."""
-    return set_value(_KEY, tool, get_current() if context is None else context)
+    context = get_current() if context is None else context
+    tool.trajectory = open_trajectory.current(context)
+    return set_value(_KEY, tool, context)
 
 
 def enter(tool: OpenTool) -> Token[Context]:

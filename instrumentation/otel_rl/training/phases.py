@@ -25,7 +25,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import attribute_values, deferral, drops, lifecycle, progress
+from otel_rl.telemetry import attribute_values, deferral, drops, judging, lifecycle, progress
 from otel_rl.telemetry.context import attach, detach, may_change
 from otel_rl.telemetry.scope import enabled
 from otel_rl.training import position, steps
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.ring import Handle
     from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.telemetry.judging import Judging
     from otel_rl.telemetry.scope import Scope
 
 #: The four phases that the RL conventions name have a histogram each; all others share ``rl.phase.duration``.
@@ -132,6 +133,7 @@ class Phase(PhaseHandle):
         "_forks",
         "_has_duration",
         "_interrupted",
+        "_judging",
         "_left",
         "_limit",
         "_mark",
@@ -177,6 +179,8 @@ class Phase(PhaseHandle):
         #: The one in which its present stretch runs, and what that is made of.
         self.context = self._base = _EMPTY
         self.step: steps.Step | None = None
+        #: What model calls inside see of a reward.
+        self._judging: Judging | None = None
         #: The thread that started it.
         self.thread = 0
         #: True where it is a part of the step's time, and not of a rollout's.
@@ -203,6 +207,8 @@ class Phase(PhaseHandle):
             if self.interrupts:
                 self._interrupt(now)
             self.step, self._base, self._of_step = position.place()
+            if self._definition is spans.RL_REWARD:
+                self._judging, self._base = judging.begin(self._base)
             self.thread = get_ident()
             self._begin_stretch(now)
         except Exception as ours:  # noqa: BLE001 - counted
@@ -217,6 +223,8 @@ class Phase(PhaseHandle):
         """
         if self._since is None and not self._suspended:
             return
+        if self._judging is not None:
+            self._judging.has_ended = True
         if self._forks != lifecycle.forks:
             self.leave()
             return
@@ -306,11 +314,16 @@ class Phase(PhaseHandle):
         elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
             self.span = self._start_span(now.wall)
             self.context = trace_api.set_span_in_context(self.span, self._base)
-            # A token from before a suspension: something of the program's own is current, and stays so.
-            if in_place and self._token is None:
-                self._token = attach(self.context)
+            self._attach(in_place=in_place)
             return
         self.context = self._base
+        if self._judging is not None:
+            self._attach(in_place=in_place)
+
+    def _attach(self, *, in_place: bool) -> None:
+        # A token from before a suspension: something of the program's own is current, and stays so.
+        if in_place and self._token is None:
+            self._token = attach(self.context)
 
     def _start_span(self, start_time: int) -> Span:
         step, context = self.step, self._base

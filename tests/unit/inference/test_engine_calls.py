@@ -100,3 +100,19 @@ def test_a_call_inside_a_rollout_counts_in_its_trajectory(recorded):
     assert (values[attributes.RL_ROLLOUT_MODEL_CALLS], values[attributes.RL_ROLLOUT_MODEL_ERRORS]) == (2, 1)
     assert (values[attributes.RL_ROLLOUT_INPUT_TOKENS], values[attributes.RL_ROLLOUT_OUTPUT_TOKENS]) == (4, 2)
     assert values[attributes.RL_ROLLOUT_STOP_REASON] == "stop"
+
+
+def test_a_call_that_judges_or_that_a_tool_makes_is_no_turn(recorded):
+    with otel_rl.rollout():
+        with otel_rl.phase("reward"):
+            judge = call()
+            judge.requests.add(4, 2, ["stop"])
+            judge.finish(values={attributes.RL_POLICY_VERSION: "900"})
+        with otel_rl.tool("delegate"):
+            call().finish(ValueError("no"))
+    values = recorded.span("rl.rollout").attributes
+    assert attributes.RL_ROLLOUT_MODEL_CALLS not in values
+    assert (values[attributes.RL_ROLLOUT_JUDGE_CALLS], values[attributes.RL_ROLLOUT_JUDGE_OUTPUT_TOKENS]) == (1, 2)
+    assert (values[attributes.RL_ROLLOUT_TOOL_MODEL_CALLS], values[attributes.RL_ROLLOUT_TOOL_MODEL_ERRORS]) == (1, 1)
+    judged = [span for span in recorded.spans if span.attributes.get(attributes.RL_INFERENCE_ROLE) == "judge"]
+    assert [attributes.RL_ROLLOUT_TURN in span.attributes for span in judged] == [False]

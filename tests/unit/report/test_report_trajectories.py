@@ -179,3 +179,29 @@ def test_a_run_without_records_says_what_would_fill_the_section(tmp_path):
     found, page = _report(tmp_path, [])
     assert found["rows"] == []
     assert "Samples come from TRL" in page
+
+
+def test_tokens_of_judges_and_of_tools_are_told_apart(tmp_path):
+    body = _columns(
+        id=["a", "b"],
+        turns=[2, 3],
+        output_tokens=[14, 21],
+        judge_calls=[1, 2],
+        judge_errors=[0, 1],
+        judge_input_tokens=[11, None],
+        judge_output_tokens=[7, 8],
+        tool_model_calls=[None, 1],
+        tool_model_output_tokens=[None, 5],
+    )
+    found, page = _report(tmp_path, [({"rl.trajectories.started": 2}, body)])
+    assert found["judge"] == {"calls": 3, "errors": 1, "input_tokens": 11, "output_tokens": 15}
+    assert found["tool_model"] == {"calls": 1, "errors": 0, "input_tokens": 0, "output_tokens": 5}
+    assert "Judges were asked 3 times (1 failed), 11 input and 15 output tokens: no turns" in page
+    assert "Tools asked models 1 time, 0 input and 5 output tokens: no turns" in page
+    assert "Judge output tokens" in page
+
+
+def test_without_judges_nothing_is_said_of_them(tmp_path):
+    found, page = _report(tmp_path, [({"rl.trajectories.started": 1}, _columns(id=["a"], turns=[1]))])
+    assert (found["judge"], found["tool_model"]) == (None, None)
+    assert "Judge" not in page.split("Trajectories")[-1]

@@ -6,6 +6,7 @@ Modules:
     advantages: the formulas of the trainers.
     conversations: what was said in a few of them.
     listed_traces: the spans of those that are listed.
+    side_calls: model calls of judges, and of tools.
     finding: advantages that the rewards do not give.
     section: the section on trajectories.
     trajectory_tables: its tables.

@@ -15,6 +15,7 @@ from otel_rl.report.core.statistics import EveryNth, Largest, Spread
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.groups import Groups
 from otel_rl.report.subjects.trajectories.pass_at_k import PassAtK
+from otel_rl.report.subjects.trajectories.side_calls import JUDGE, TOOL_MODEL, SideTotals
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -56,6 +57,8 @@ class Trajectories:
     #: Rewards of suspect samples count as zero in these two: sum and number of all rewards.
     rewards: float = 0.0
     rewarded: int = 0
+    judge: SideTotals = field(default_factory=SideTotals)
+    tool_model: SideTotals = field(default_factory=SideTotals)
     groups: Groups = field(default_factory=Groups)
     trained_problems: PassAtK = field(default_factory=PassAtK)
     evaluated_problems: PassAtK = field(default_factory=PassAtK)
@@ -97,6 +100,8 @@ class Trajectories:
         (self.evaluated_problems if is_evaluation else self.trained_problems).add(row, attempt)
         self.suspect += bool(row.get(names.RL_ROLLOUT_SUSPECT))
         self._add_reward(row)
+        self.judge.add(row, JUDGE)
+        self.tool_model.add(row, TOOL_MODEL)
         self.groups.add(row, attempt)
         if row.is_failed:
             self._failed.add(0.0, row)
@@ -160,6 +165,8 @@ def as_json(trajectories: Trajectories) -> dict[str, Any]:
         "pass_at_k": _solved(trajectories.trained_problems),
         "evaluation_pass_at_k": _solved(trajectories.evaluated_problems),
         "suspect": trajectories.suspect,
+        "judge": trajectories.judge.as_json(),
+        "tool_model": trajectories.tool_model.as_json(),
         "groups": trajectories.groups.compared,
         "dead_groups": trajectories.groups.dead,
         **_of_groups(trajectories),

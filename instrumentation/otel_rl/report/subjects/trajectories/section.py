@@ -104,6 +104,8 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if trajectories.tried:
         said.append(_success(trajectories))
         said += _solved(trajectories)
+    said += trajectories.judge.sentence("Judges were asked")
+    said += trajectories.tool_model.sentence("Tools asked models")
     said += _survivors(trajectories)
     groups = trajectories.groups
     if groups.compared:

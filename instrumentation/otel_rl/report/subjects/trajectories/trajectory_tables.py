@@ -32,6 +32,14 @@ _NUMBERS = (
     ("failed ", names.RL_ROLLOUT_TOOL_ERRORS),
     ("Input tokens", names.RL_ROLLOUT_INPUT_TOKENS),
     ("Output tokens", names.RL_ROLLOUT_OUTPUT_TOKENS),
+    ("Judge calls", names.RL_ROLLOUT_JUDGE_CALLS),
+    ("failed  ", names.RL_ROLLOUT_JUDGE_ERRORS),
+    ("Judge input tokens", names.RL_ROLLOUT_JUDGE_INPUT_TOKENS),
+    ("Judge output tokens", names.RL_ROLLOUT_JUDGE_OUTPUT_TOKENS),
+    ("Model calls of tools", names.RL_ROLLOUT_TOOL_MODEL_CALLS),
+    ("failed   ", names.RL_ROLLOUT_TOOL_MODEL_ERRORS),
+    ("Input tokens of tools", names.RL_ROLLOUT_TOOL_MODEL_INPUT_TOKENS),
+    ("Output tokens of tools", names.RL_ROLLOUT_TOOL_MODEL_OUTPUT_TOKENS),
 )
 
 

@@ -1,0 +1,52 @@
+"""Whose a model call is: the policy's, a judge's, or a tool's.
+
+Only the policy's calls are turns of a trajectory. A trajectory that begins inside of a reward or a tool, as a nested
+rollout does, has a policy of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from otel_rl.core import settings
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
+from otel_rl.telemetry import judging
+from otel_rl.tools import open_tools
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+    from otel_rl.inference.ownership import ParentCall
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+
+def role_of(
+    context: Context, trajectory: OpenTrajectory | None, model: object, around: ParentCall | None = None
+) -> str | None:
+    """Return the role of a call in ``context``, which is part of ``trajectory``; None outside of all, where unknown.
+
+    A reward is judged as a whole, with the models of its tools. ``around`` is the call that the program has marked
+    around this one, of whose model it is.
+    """
+    role = _role(context, trajectory, model)
+    return around.role if around is not None and role == Role.POLICY else role
+
+
+def _role(context: Context, trajectory: OpenTrajectory | None, model: object) -> str | None:
+    judges = settings.current().judge_models
+    if judges and isinstance(model, str) and _pattern(judges).fullmatch(model):
+        return Role.JUDGE
+    if judging.is_inside(context, trajectory):
+        return Role.JUDGE
+    tool = open_tools.here(context)
+    if tool is not None and tool.trajectory is trajectory:
+        return Role.TOOL
+    return None if trajectory is None else Role.POLICY
+
+
+@lru_cache(maxsize=4)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what matches one of ``names``, in which a ``*`` stands for anything."""
+    return re.compile("|".join(".*".join(map(re.escape, name.split("*"))) for name in names), re.DOTALL)

@@ -1,0 +1,53 @@
+"""Model calls of the trajectories that are no turns of the policy: those of judges, and those inside of tools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core import human
+from otel_rl.semconv import attributes as names
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.trajectory_rows import Row
+
+#: Columns of the calls of each, in the order of the fields of :class:`SideTotals`.
+JUDGE = (
+    names.RL_ROLLOUT_JUDGE_CALLS,
+    names.RL_ROLLOUT_JUDGE_ERRORS,
+    names.RL_ROLLOUT_JUDGE_INPUT_TOKENS,
+    names.RL_ROLLOUT_JUDGE_OUTPUT_TOKENS,
+)
+TOOL_MODEL = (
+    names.RL_ROLLOUT_TOOL_MODEL_CALLS,
+    names.RL_ROLLOUT_TOOL_MODEL_ERRORS,
+    names.RL_ROLLOUT_TOOL_MODEL_INPUT_TOKENS,
+    names.RL_ROLLOUT_TOOL_MODEL_OUTPUT_TOKENS,
+)
+
+
+@dataclass(slots=True)
+class SideTotals:
+    """Sums over all trajectories."""
+
+    calls: int = 0
+    errors: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, row: Row, columns: tuple[str, ...]) -> None:
+        """Add those of a trajectory."""
+        for field, column in zip(self.__slots__, columns, strict=True):
+            setattr(self, field, getattr(self, field) + int(row.number(column) or 0))
+
+    def as_json(self) -> dict[str, Any] | None:
+        """Return the sums; None without a call."""
+        return asdict(self) if self.calls else None
+
+    def sentence(self, whose: str) -> list[str]:
+        """Return what the calls took; ``whose`` begins it."""
+        if not self.calls:
+            return []
+        failed = f" ({human.number(self.errors)} failed)" if self.errors else ""
+        tokens = f"{human.number(self.input_tokens)} input and {human.number(self.output_tokens)} output tokens"
+        return [f"{whose} {human.amount(self.calls, 'time')}{failed}, {tokens}: no turns, and in no other count."]
