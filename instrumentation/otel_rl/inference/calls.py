@@ -292,7 +292,11 @@ class InferenceCall:
         answer, reasons = self.answer, self.answer.finish_reasons
         tokens = answer.input_tokens, answer.exact_output_tokens()
         failed = failed or was_aborted(reasons)
-        trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed)
+        trajectory.model_call_ended(tokens, reasons, failed=failed)
+        if answer.weight_version is not None:
+            from otel_rl.inference.engine_answers import add_version  # noqa: PLC0415 - few servers say versions
+
+            add_version(trajectory, self._request, answer.weight_version)
         if answer.tool_calls:
             tool_round_trips.asked(trajectory, answer.tool_calls)
 

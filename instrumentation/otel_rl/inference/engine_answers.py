@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from otel_rl.inference.engine_requests import ABORT, EngineRequests
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
-from otel_rl.training import engine_summary, steps
+from otel_rl.training import engine_summary, engine_versions, steps
+from otel_rl.training.engine_versions import Engine
 
 if TYPE_CHECKING:
     from otel_rl.inference.answers import Answer
+    from otel_rl.inference.requests import ModelRequest
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: An engine aborts what nobody waits for any more.
 _LEFT = frozenset({Ended.CLOSED, Ended.ABANDONED, Ended.CANCELLED})
@@ -56,6 +59,15 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
         if tokens is None:
             del counts[name]
     engine_summary.add(counts, requests.seconds_by_attribute())
+
+
+def add_version(trajectory: OpenTrajectory, request: ModelRequest, version: str) -> None:
+    """Add the version of the weights that the server has answered ``trajectory`` with."""
+    address, port, model = (
+        request.values.get(name, request.labels.get(name))
+        for name in (attributes.SERVER_ADDRESS, attributes.SERVER_PORT, attributes.GEN_AI_REQUEST_MODEL)
+    )
+    engine_versions.answered(trajectory, Engine(str(address or ""), port, str(model or "")), version)
 
 
 def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:

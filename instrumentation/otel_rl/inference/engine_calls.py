@@ -130,7 +130,12 @@ class EngineCall:
             if self._trajectory is not None:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)
-                self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed)
+                self._trajectory.model_call_ended(tokens, reasons, failed=failed)
+                if self._version is not None:
+                    from otel_rl.training import engine_versions  # noqa: PLC0415 - few engines get other weights
+
+                    engine = engine_versions.Engine("", None, self._labels.get(attributes.GEN_AI_REQUEST_MODEL, ""))
+                    engine_versions.answered(self._trajectory, engine, self._version)
             if self.span.is_recording():
                 turn = None if self._trajectory is None or kind else self._trajectory.turn
                 totals = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}

@@ -40,8 +40,6 @@ MAXIMUM_TURNS = 512
 MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
-#: Longest version that is read as a number, in digits.
-_DIGITS = 18
 
 
 class UnparsedCall(Protocol):
@@ -64,8 +62,6 @@ class OpenTrajectory:
 
     __slots__ = (
         "__weakref__",
-        "_highest_version",
-        "_lowest_version",
         "advantage",
         "discard_reason",
         "estimator",
@@ -91,6 +87,7 @@ class OpenTrajectory:
         "trained",
         "turn_rewards",
         "unparsed",
+        "versions",
         "weights",
     )
 
@@ -105,8 +102,8 @@ class OpenTrajectory:
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
         self.stop_reason: str | None = None
-        self._lowest_version: int | None = None
-        self._highest_version: int | None = None
+        #: Versions of the weights that answered, by engine; filled by ``training.engine_versions``.
+        self.versions: dict[Any, Any] = {}
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
         #: None where scores of one name had several.
         self.reward: float | None = None
@@ -137,7 +134,6 @@ class OpenTrajectory:
         self,
         tokens: tuple[int | None, int | None],
         reasons: Sequence[str] | None,
-        version: str | None,
         *,
         failed: bool,
     ) -> None:
@@ -152,11 +148,6 @@ class OpenTrajectory:
             self.output_tokens = (self.output_tokens or 0) + made
         if reasons:
             self.stop_reason = reasons[-1]
-        if version is not None and version.isdecimal() and len(version) <= _DIGITS:
-            number = int(version)
-            lowest, highest = self._lowest_version, self._highest_version
-            self._lowest_version = number if lowest is None else min(lowest, number)
-            self._highest_version = number if highest is None else max(highest, number)
 
     def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
         """Count a tool call that has ended; ``call_id`` is the one that a model gave the call."""
@@ -245,8 +236,6 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_INPUT_TOKENS: self.input_tokens,
             attributes.RL_ROLLOUT_OUTPUT_TOKENS: self.output_tokens,
             attributes.RL_ROLLOUT_STOP_REASON: self.stop_reason and text(self.stop_reason, MAXIMUM_LENGTH),
-            attributes.RL_ROLLOUT_POLICY_VERSION_MIN: self._lowest_version,
-            attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         values |= {key: value for key, value in known.items() if value is not None}
         if self.tool_retries:
