@@ -117,6 +117,7 @@ def _print(report: Report, *, as_json: bool) -> None:
             "trajectories": report.trajectories,
             "engines": report.engines,
             "weight_syncs": report.weight_syncs,
+            "weight_versions": report.weight_versions,
             "run": report.run,
         }
         print(json.dumps(content, indent=2))

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_rl.inference.requests import ModelRequest
-    from otel_rl.telemetry.model_turns import SoFar
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
@@ -276,9 +275,17 @@ class InferenceCall:
         if self._trajectory is not None:
             counted_calls.note_asked_tools(self, self._trajectory)
 
-    def so_far(self) -> SoFar:
-        """Return what has come of it."""
-        return counted_calls.so_far(self.answer)
+    def count_so_far(self) -> None:
+        """See :class:`otel_rl.telemetry.model_turns.OpenModelCall`."""
+        if self._trajectory is not None:
+            counted_calls.count_so_far(self, self._trajectory)
+
+    @property
+    def engine(self) -> tuple[str, int | None, str]:
+        """Address and port of the server, and the model: what its versions of the weights belong to."""
+        values = {**self._request.labels, **self._request.values}
+        server = str(values.get(attributes.SERVER_ADDRESS) or ""), values.get(attributes.SERVER_PORT)
+        return *server, str(values.get(attributes.GEN_AI_REQUEST_MODEL) or "")
 
     def finish(
         self,

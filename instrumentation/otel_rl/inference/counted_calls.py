@@ -12,7 +12,6 @@ from otel_rl.core.guard import guard
 from otel_rl.inference import tool_round_trips
 from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.telemetry import side_calls
-from otel_rl.telemetry.model_turns import SoFar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,17 +32,29 @@ def count(call: InferenceCall, trajectory: OpenTrajectory, *, is_turn: bool, fai
             return
     elif trajectory.has_ended or not failed:
         return
-    answer, reasons = call.answer, call.answer.finish_reasons
-    failed = failed or was_aborted(reasons)
+    failed = failed or was_aborted(call.answer.finish_reasons)
+    if failed:
+        trajectory.turns.remove(call)
+    elif is_turn and call.role not in side_calls.COLUMNS:
+        trajectory.turns.give(call)
+    _add(call, trajectory, call.answer, failed=failed)
+
+
+def count_so_far(call: InferenceCall, trajectory: OpenTrajectory) -> None:
+    """Count ``call``, which is open at the end of its trajectory, as far as it has come; more of it may come."""
+    _add(call, trajectory, call.answer.so_far(), failed=False)
+
+
+def _add(call: InferenceCall, trajectory: OpenTrajectory, answer: Answer, *, failed: bool) -> None:
     tokens = answer.input_tokens, answer.exact_output_tokens()
     if call.role in side_calls.COLUMNS:
         trajectory.side_call_ended(call.role, tokens, failed=failed)
         return
-    if failed:
-        trajectory.turns.remove(call)
-    elif is_turn:
-        trajectory.turns.give(call)
-    trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed, turn=call.turn)
+    trajectory.model_call_ended(tokens, answer.finish_reasons, failed=failed, turn=call.turn)
+    if answer.weight_version is not None:
+        from otel_rl.training import engine_versions  # noqa: PLC0415 - few servers say versions
+
+        engine_versions.answered(trajectory, engine_versions.Engine(*call.engine), answer.weight_version)
     note_asked_tools(call, trajectory)
 
 
@@ -54,12 +65,6 @@ def note_asked_tools(call: InferenceCall, trajectory: OpenTrajectory) -> None:
         further = dict(islice(tools.items(), call.asked_tools, None))
         call.asked_tools = len(tools)
         tool_round_trips.asked(trajectory, further, call.last_read)
-
-
-def so_far(answer: Answer) -> SoFar:
-    """Return what has come of an answer that may go on."""
-    seen = answer.so_far()
-    return SoFar((seen.input_tokens, seen.exact_output_tokens()), seen.finish_reasons, seen.weight_version)
 
 
 def add_to_step(answer: Answer, error: BaseException | None, left: str | None, *, is_private: bool) -> None:

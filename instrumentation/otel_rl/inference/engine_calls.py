@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 _FINISH = guard("inference.engine_call")
@@ -140,13 +141,21 @@ class EngineCall:
                 else:
                     if not failed:
                         self._trajectory.turns.give(self)
-                    self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed, turn=self.turn)
+                    self._trajectory.model_call_ended(tokens, reasons, failed=failed, turn=self.turn)
+                    self._add_version(self._trajectory)
             if self.span.is_recording():
                 of_trajectory = {attributes.RL_ROLLOUT_TURN: self.turn, attributes.RL_INFERENCE_ROLE: self._role}
                 totals = {**self.requests.attributes(), **of_trajectory, **(values or {})}
                 self.span.set_attributes(clean(totals))
             self._scope.end_span(self.span, kind, ended.wall)
             _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))
+
+    def _add_version(self, trajectory: OpenTrajectory) -> None:
+        if self._version is not None:
+            from otel_rl.training import engine_versions  # noqa: PLC0415 - few engines get other weights
+
+            engine = engine_versions.Engine("", None, self._labels.get(attributes.GEN_AI_REQUEST_MODEL, ""))
+            engine_versions.answered(trajectory, engine, self._version)
 
 
 class _Measured(NamedTuple):

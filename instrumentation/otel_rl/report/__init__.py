@@ -46,6 +46,8 @@ class Report:
     engines: dict[str, Any] | None
     #: What syncs of weights consist of; empty where none was seen.
     weight_syncs: list[dict[str, Any]]
+    #: Versions of the weights by engine; empty where none says them.
+    weight_versions: list[dict[str, Any]]
     #: Identity, end, result and settings of the run.
     run: dict[str, Any]
     notes: list[str] = field(default_factory=list)
@@ -70,6 +72,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories import aggregate as trajectories  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.weight_versions import aggregate as weight_versions  # noqa: PLC0415 - as above
 
     source = find_run(path, run)
     target = _target(output, source.path)
@@ -95,6 +98,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         trajectories.as_json(collected[trajectories.Trajectories]),
         engines.as_json(collected.steps.engines),
         weight_syncs.as_json(collected.totals),
+        weight_versions.as_json(collected[weight_versions.WeightVersions]),
         page_head.as_json(collected),
         notes,
         source.run_id,

@@ -546,6 +546,15 @@ RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
 RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
 """Reason not to use the trajectory."""
 
+RL_ROLLOUT_ENGINE_VERSIONS: Final = "rl.rollout.engine_versions"
+"""Highest version of the weights that each of the engines has answered the trajectory with."""
+
+RL_ROLLOUT_ENGINE_VERSIONS_BEHIND: Final = "rl.rollout.engine_versions_behind"
+"""Versions by which each of the engines was behind when the trajectory ended."""
+
+RL_ROLLOUT_ENGINES: Final = "rl.rollout.engines"
+"""Engines that have said the version of their weights in the trajectory, each a server and a model."""
+
 RL_ROLLOUT_EVALUATION: Final = "rl.rollout.evaluation"
 """The trajectory ended within the phase rl.evaluate."""
 
@@ -1573,6 +1582,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_POLICY_VERSION,
     RL_REWARD_INPUT,
     RL_REWARD_OUTPUT,
+    RL_ROLLOUT_ENGINES,
     RL_ROLLOUT_ID,
     RL_ROLLOUT_INPUT,
     RL_ROLLOUT_OUTPUT,

@@ -11,23 +11,12 @@ from __future__ import annotations
 
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Protocol
 
 #: Most open calls of one trajectory that are known; then the first is counted as it is.
 MOST_OPEN = 8192
 #: Stands for a call that is not in a table, or not any more.
 _GONE = object()
-
-
-class SoFar(NamedTuple):
-    """What a call has brought: input and output tokens, finish reasons, version of the weights."""
-
-    tokens: tuple[int | None, int | None] = (None, None)
-    reasons: Sequence[str] | None = None
-    version: str | None = None
 
 
 class ModelTurn(Protocol):
@@ -43,17 +32,14 @@ class ModelTurn(Protocol):
 class OpenModelCall(ModelTurn, Protocol):
     """One that is open."""
 
-    #: Whose it is: only those of the policy are turns.
-    role: str | None
-
     def end_if_dropped(self) -> None:
         """End it where the program has dropped its answer."""
 
     def goes_on(self) -> None:
         """Note that the trajectory goes on with the answer as it is now; more of it may come."""
 
-    def so_far(self) -> SoFar:
-        """Return what has come of it."""
+    def count_so_far(self) -> None:
+        """Count it in the trajectory, as far as it has come."""
 
 
 class ModelTurns:

@@ -42,8 +42,6 @@ MAXIMUM_TURNS = 512
 MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
-#: Longest version that is read as a number, in digits.
-_DIGITS = 18
 
 
 class UnparsedCall(Protocol):
@@ -66,8 +64,6 @@ class OpenTrajectory:
 
     __slots__ = (
         "__weakref__",
-        "_highest_version",
-        "_lowest_version",
         "_stop_turn",
         "advantage",
         "discard_reason",
@@ -96,6 +92,7 @@ class OpenTrajectory:
         "turn_rewards",
         "turns",
         "unparsed",
+        "versions",
         "weights",
     )
 
@@ -113,10 +110,10 @@ class OpenTrajectory:
         #: Of the last turn that has one, and that turn.
         self.stop_reason: str | None = None
         self._stop_turn = 0
-        self._lowest_version: int | None = None
-        self._highest_version: int | None = None
         #: Model calls that are no turns, by their role.
         self.side_calls: dict[str, SideCalls] = {}
+        #: Versions of the weights that answered, by engine; filled by ``training.engine_versions``.
+        self.versions: dict[Any, Any] = {}
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
         #: None where scores of one name had several.
         self.reward: float | None = None
@@ -154,7 +151,6 @@ class OpenTrajectory:
         self,
         tokens: tuple[int | None, int | None],
         reasons: Sequence[str] | None,
-        version: str | None,
         *,
         failed: bool,
         turn: int | None = None,
@@ -174,11 +170,6 @@ class OpenTrajectory:
         if reasons and (turn is None or turn >= self._stop_turn):
             self.stop_reason = reasons[-1]
             self._stop_turn = turn or self._stop_turn
-        if version is not None and version.isdecimal() and len(version) <= _DIGITS:
-            number = int(version)
-            lowest, highest = self._lowest_version, self._highest_version
-            self._lowest_version = number if lowest is None else min(lowest, number)
-            self._highest_version = number if highest is None else max(highest, number)
 
     def side_call_ended(self, role: str, tokens: tuple[int | None, int | None], *, failed: bool) -> None:
         """Count a model call that is no turn: of a judge, or inside of a tool."""
@@ -216,13 +207,8 @@ class OpenTrajectory:
             self._count_open(call)
 
     def _count_open(self, call: OpenModelCall) -> None:
-        if not self.turns.take(call):
-            return
-        seen = call.so_far()
-        if call.role in side_calls.COLUMNS:
-            self.side_call_ended(call.role, seen.tokens, failed=False)
-        else:
-            self.model_call_ended(*seen, failed=False, turn=call.turn)
+        if self.turns.take(call):
+            call.count_so_far()
 
     @property
     def turn(self) -> int | None:
@@ -292,8 +278,6 @@ class OpenTrajectory:
             attributes.RL_ROLLOUT_INPUT_TOKENS: self.input_tokens,
             attributes.RL_ROLLOUT_OUTPUT_TOKENS: self.output_tokens,
             attributes.RL_ROLLOUT_STOP_REASON: self.stop_reason and text(self.stop_reason, MAXIMUM_LENGTH),
-            attributes.RL_ROLLOUT_POLICY_VERSION_MIN: self._lowest_version,
-            attributes.RL_ROLLOUT_POLICY_VERSION_MAX: self._highest_version,
         }
         values |= {key: value for key, value in known.items() if value is not None}
         values |= side_calls.totals(self.side_calls)

@@ -5,6 +5,7 @@
 ``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends
 ``engine_summary``     what the inference engines of a step took, on its span
+``engine_versions``    versions of the weights by engine
 ``environments``       episodes of environments that the program steps
 ``guessed_batches``    batches of a data loader before it is known whether a step has them
 ``guessed_loop``       the loop of the guessed steps, whose spans begin late

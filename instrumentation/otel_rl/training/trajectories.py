@@ -147,8 +147,6 @@ _held = 0
 _waits_since = 0.0
 #: Whether a recording on an I/O thread is already scheduled.
 _posted = False
-#: The newest version of the weights that an engine has answered a trajectory with.
-_newest_version = 0
 #: Called with the step, the body and the iteration of each record whose rewards count to a step.
 listeners: StepSubscribers[Callable[[steps.Step, Mapping[str, Any], int | None], None]] = StepSubscribers()
 
@@ -169,8 +167,8 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     totals = trajectory.totals(failed=ended.error is not None)
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
-    _add_staleness(scope, totals)
-    row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals
+    of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
+    row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
     own = None if ended.span is None else ended.span.get_span_context()
     if own is not None and own.is_valid:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
@@ -213,16 +211,18 @@ def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     return Columns(values, scores, trajectory.weights, trajectory.estimator, metrics=metrics)
 
 
-def _add_staleness(scope: Scope, totals: dict[str, Any]) -> None:
-    """Count the versions of the weights since the oldest one of the trajectory, where the engines report them."""
-    global _newest_version
-    highest = totals.get(attributes.RL_ROLLOUT_POLICY_VERSION_MAX)
-    if highest is None:
-        return
-    _newest_version = max(_newest_version, highest)
-    behind = _newest_version - totals[attributes.RL_ROLLOUT_POLICY_VERSION_MIN]
-    totals[attributes.RL_ROLLOUT_VERSIONS_BEHIND] = behind
-    scope.record(metrics.RL_ROLLOUT_STALENESS, behind)
+def _add_versions(
+    scope: Scope, trajectory: OpenTrajectory, totals: dict[str, Any], policy_version: object
+) -> dict[str, Any]:
+    """Add what the engines said of their weights, where they did; return the columns of the row with each of them."""
+    if not trajectory.versions:
+        return {}
+    from otel_rl.training import engine_versions  # noqa: PLC0415 - few engines say versions
+
+    of_policy, of_engines = engine_versions.of_trajectory(trajectory, policy_version)
+    totals |= of_policy
+    scope.record(metrics.RL_ROLLOUT_STALENESS, of_policy[attributes.RL_ROLLOUT_VERSIONS_BEHIND])
+    return of_engines
 
 
 def status_of(error: BaseException | str | None, discard_reason: str | None) -> str:
@@ -438,10 +438,10 @@ def _emit(
 
 def _forget() -> None:
     """Forget the parent's trajectories: a forked child has begun none of them."""
-    global _rows, _held, _left_out, _posted, _newest_version
+    global _rows, _held, _left_out, _posted
     _waiting.clear()
     _began.clear()
-    _rows = _held = _left_out = _newest_version = 0
+    _rows = _held = _left_out = 0
     _posted = False
 
 

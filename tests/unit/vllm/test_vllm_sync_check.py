@@ -15,7 +15,7 @@ from otel_rl.core import settings
 from otel_rl.instrumentors.patching import Patches
 from otel_rl.instrumentors.vllm import batches, operations, sync_check, weights
 from otel_rl.semconv import attributes
-from otel_rl.training import trajectories
+from otel_rl.training import engine_versions
 from otel_rl.weight_sync.trainer_updates import trainer_updates
 
 torch = pytest.importorskip("torch")
@@ -106,7 +106,7 @@ def watched(monkeypatch, recorded):
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     monkeypatch.setenv("OTEL_RL_SYNC_CHECK", "all")
     settings.reset()
-    monkeypatch.setattr(trajectories, "_newest_version", 0)
+    engine_versions.forget()
     patches = Patches()
     sync_check.watch(patches)
     patches.observe(LLM, "generate", begin=batches.beginning("text_completion"), end=batches.end)

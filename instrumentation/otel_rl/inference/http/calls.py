@@ -30,7 +30,7 @@ from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
 from otel_rl.telemetry import lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import steps
+from otel_rl.training import engine_versions, steps
 from otel_rl.training.sync_operations import SyncOperation, is_phase
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ _ENDPOINTS = {
     paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
 }
 _scope = lru_cache(maxsize=None)(Scope)
-_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
+_CHUNK, _EXHAUSTED, _BROKE_OFF, _VERSION = (
+    guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off", "version")
+)
 
 
 class Url(NamedTuple):
@@ -99,7 +101,7 @@ class HttpModelCall(HttpCall):
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
         samples = body.get("n")
-        server = servers.server(url.host, url.port or (443 if url.scheme == "https" else 80))
+        server = servers.server(url.host, url.port or _default_port(url))
         self.is_stream = bool(body.get("stream"))
         #: What the program asked for is not known: its body is long, or a stream itself.
         self._is_unread = not body
@@ -227,6 +229,8 @@ class ControlCall(HttpCall):
         }
         is_timed = _is_timed(target)
         self._operation = SyncOperation(scope, self._name, values, is_phase=is_timed)
+        #: What the engine has when it is done; None where the request does not say.
+        self._brings = None if version is None else (url.host, url.port or _default_port(url), version)
         self.has_ended = False
         if is_timed:
             ControlCall.timed = self
@@ -238,6 +242,10 @@ class ControlCall(HttpCall):
 
     def answered(self, _response: object, status: int, _content: bytes | None) -> None:
         """End the operation: the engine answers when it is done."""
+        if self._brings is not None and status < _FAILED:
+            with _VERSION:
+                host, port, version = self._brings
+                engine_versions.given(servers.ascii_host(host), port, version)
         # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
         self._end(str(status) if status >= _FAILED and self._name != "flush_cache" else None)
 
@@ -248,6 +256,10 @@ class ControlCall(HttpCall):
         if ControlCall.timed is self:
             ControlCall.timed = None
         self._operation.end(error)
+
+
+def _default_port(url: Url) -> int:
+    return 443 if url.scheme == "https" else 80
 
 
 def _is_timed(target: Target) -> bool:

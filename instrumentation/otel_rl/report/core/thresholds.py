@@ -40,5 +40,8 @@ LONG_TAIL, FEWEST_TAILS = 0.3, 5
 COMPLETE = 0.95
 #: Share of the trained tokens without an advantage from which it is a warning, and groups that it takes to say so.
 IDLE_TOKENS, FEWEST_GROUPS = 0.5, 8
+#: Rollouts of an engine that is behind before it is reported. Where no engine is current, versions behind or steps
+#: without any that make a lag unusual: some loops sync every few steps.
+FEWEST_STALE, USUAL_LAG = 4, 5
 #: Log calls whose gradient norm is exactly 0 before it is a warning.
 FEWEST_GRADIENTS = 10

@@ -12,6 +12,7 @@ from otel_rl.report.subjects.trajectories import trajectory_tables
 from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
 from otel_rl.report.subjects.trajectories.conversations import Conversations
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
+from otel_rl.report.subjects.weight_versions import lines as weight_versions
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
     section = Section("trajectories", "Trajectories", filler)
     if not trajectories.ended and not trajectories.started:
         return section
-    section.lead = " ".join(sentences(trajectories))
+    section.lead = " ".join([*sentences(trajectories), *weight_versions.sentences(collected)])
     spans, said = collected[Trajectories].spans, collected[Conversations]
     places = {trace: f"spans-{trace}" for trace in spans}
     samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}

@@ -1,0 +1,237 @@
+"""Versions of the weights by engine, from the rows of rollouts: which were seen, and how far behind the engine was.
+
+An engine lags in a step where every rollout of the step that it answered ended with it behind: engines get new weights
+one after another, and a rollout that ends meanwhile says nothing. That all engines of a loop are behind may be its
+way, as where weights are synced every third step: what counts then is a lag that is longer than ever before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.report.core import thresholds
+from otel_rl.report.core.trajectory_rows import Row, rows
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.store.reader import Log
+
+#: Engines that are told apart, and steps of each that are kept, the latest.
+ENGINES, STEPS = 64, 2000
+#: Between the names of engines in a row.
+_SEPARATOR = ", "
+#: Rollouts in a row that stand for a step where there are none.
+WITHOUT_STEPS = 64
+
+
+class StepOfAttempt(NamedTuple):
+    """A step of one attempt, or so many rollouts outside of steps: the ``part`` of them."""
+
+    attempt: tuple[int, ...]
+    part: int
+    iteration: int | None
+
+
+@dataclass(slots=True)
+class _OfStep:
+    """Rollouts of one step that an engine answered, and the fewest and most versions that it was behind."""
+
+    rollouts: int = 0
+    least: int = 0
+    most: int = 0
+
+    def add(self, behind: int) -> None:
+        self.least = min(self.least, behind) if self.rollouts else behind
+        self.most = max(self.most, behind)
+        self.rollouts += 1
+
+
+class Lag(NamedTuple):
+    """A stretch of steps in which an engine was behind.
+
+    Attributes:
+        since: its first step.
+        steps: how many steps it is.
+        behind: most versions.
+        rollouts: rollouts in it that the engine answered.
+        is_left: it has ended: the engine has caught up.
+    """
+
+    since: StepOfAttempt
+    steps: int
+    behind: int
+    rollouts: int
+    is_left: bool
+
+
+@dataclass(slots=True)
+class EngineHistory:
+    """What one engine has answered.
+
+    Attributes:
+        rollouts: all that it answered.
+        oldest: lowest version seen.
+        newest: highest version seen.
+        latest: version seen last.
+        behind: versions that it was behind, at the end of its last rollout.
+    """
+
+    rollouts: int = 0
+    oldest: int = 0
+    newest: int = 0
+    latest: int = 0
+    behind: int = 0
+    _versions: set[int] = field(default_factory=set)
+    _steps: dict[StepOfAttempt, _OfStep] = field(default_factory=dict)
+
+    def add(self, step: StepOfAttempt, version: int, behind: int) -> None:
+        """Take in a rollout."""
+        self.oldest = min(self.oldest, version) if self.rollouts else version
+        self.newest = max(self.newest, version)
+        self.rollouts += 1
+        self.latest, self.behind = version, behind
+        if len(self._versions) < STEPS:
+            self._versions.add(version)
+        of_step = self._steps.get(step)
+        if of_step is None:
+            of_step = self._steps[step] = _OfStep()
+            if len(self._steps) > STEPS:
+                del self._steps[next(iter(self._steps))]
+        of_step.add(behind)
+
+    @property
+    def versions(self) -> int:
+        """How many versions were seen."""
+        return len(self._versions)
+
+    @property
+    def steps(self) -> list[StepOfAttempt]:
+        """Its steps, in order."""
+        return sorted(self._steps, key=lambda step: (step.attempt, step.part, step.iteration or 0))
+
+    def is_current_in(self, step: StepOfAttempt) -> bool:
+        """Return whether it has answered a rollout of the step without being behind."""
+        of_step = self._steps.get(step)
+        return of_step is not None and of_step.least == 0
+
+    def lag(self, others: list[EngineHistory]) -> Lag | None:
+        """Return the worst stretch in which a sync had left it out; ``others`` may have been current meanwhile."""
+        found = [lag for lag, is_left_out in self._lags(others) if is_left_out]
+        return max(found, key=lambda lag: (lag.behind, lag.rollouts), default=None)
+
+    def _lags(self, others: list[EngineHistory]) -> Iterator[tuple[Lag, bool]]:
+        """Yield the stretches in which it was behind, and whether that is no way of the loop."""
+        current, longest = 0, 0
+        lagging: list[StepOfAttempt] = []
+        for step in self.steps:
+            if self._steps[step].least:
+                lagging.append(step)
+                continue
+            if lagging:
+                lag = self._lag(lagging, is_left=True)
+                yield lag, self._is_left_out(lag, lagging, others, longest, current)
+                longest, lagging = max(longest, lag.behind), []
+            current += 1
+        if lagging:
+            lag = self._lag(lagging, is_left=False)
+            yield lag, self._is_left_out(lag, lagging, others, longest, current)
+
+    def _lag(self, steps: list[StepOfAttempt], *, is_left: bool) -> Lag:
+        of_steps = [self._steps[step] for step in steps]
+        behind, rollouts = max(one.most for one in of_steps), sum(one.rollouts for one in of_steps)
+        return Lag(steps[0], len(steps), behind, rollouts, is_left)
+
+    def _is_left_out(
+        self, lag: Lag, steps: list[StepOfAttempt], others: list[EngineHistory], longest: int, current: int
+    ) -> bool:
+        if lag.rollouts < thresholds.FEWEST_STALE:
+            return False
+        if any(other.is_current_in(step) for other in others for step in steps):
+            return True
+        usual = thresholds.USUAL_LAG
+        return lag.behind > longest and (current >= usual or lag.behind >= usual)
+
+
+@dataclass(slots=True)
+class WeightVersions:
+    """The engines of the run that say versions, by name, in the order in which they came."""
+
+    engines: dict[str, EngineHistory] = field(default_factory=dict)
+    _without_step: int = 0
+
+    def add_log(self, log: Log) -> None:
+        """Take in a record of trajectories; others are ignored."""
+        if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):
+            return
+        if names.RL_ROLLOUT_ENGINES in log.body:
+            for row in rows(log):
+                self._add(row, log.process.attempt)
+
+    def _add(self, row: Row, attempt: tuple[int, ...]) -> None:
+        named = row.get(names.RL_ROLLOUT_ENGINES)
+        engines = named.split(_SEPARATOR) if isinstance(named, str) else []
+        numbers = map(row.get, (names.RL_ROLLOUT_ENGINE_VERSIONS, names.RL_ROLLOUT_ENGINE_VERSIONS_BEHIND))
+        part = 0
+        if row.iteration is None:
+            part = 1 + self._without_step // WITHOUT_STEPS
+            self._without_step += 1
+        step = StepOfAttempt(attempt, part, row.iteration)
+        versions, lags = (column if isinstance(column, list) else [] for column in numbers)
+        for engine, version, behind in zip(engines, versions, lags, strict=False):
+            if type(version) is not int or type(behind) is not int:
+                continue
+            history = self.engines.get(engine)
+            if history is None:
+                if len(self.engines) >= ENGINES:
+                    continue
+                history = self.engines[engine] = EngineHistory()
+            history.add(step, version, behind)
+
+    def stale(self) -> dict[str, Lag]:
+        """Return the engines that a sync had left out, with their worst lag."""
+        found: dict[str, Lag] = {}
+        for name, history in self.engines.items():
+            others = [other for other in self.engines.values() if other is not history and _count_alike(history, other)]
+            lag = history.lag(others)
+            if lag is not None:
+                found[name] = lag
+        return found
+
+
+def _count_alike(history: EngineHistory, other: EngineHistory) -> bool:
+    """Return whether the other engine has had a version that this one was behind by: they may be of one policy."""
+    return other.newest > history.oldest and other.oldest <= history.newest
+
+
+def as_json(weight_versions: WeightVersions) -> list[dict[str, Any]]:
+    """Return the engines for programs."""
+    stale = weight_versions.stale()
+    return [
+        {
+            "engine": name,
+            "rollouts": history.rollouts,
+            "versions": history.versions,
+            "oldest": history.oldest,
+            "newest": history.newest,
+            "latest": history.latest,
+            "behind": history.behind,
+            "stale": _as_json(stale.get(name)),
+        }
+        for name, history in weight_versions.engines.items()
+    ]
+
+
+def _as_json(lag: Lag | None) -> dict[str, Any] | None:
+    if lag is None:
+        return None
+    return {
+        "since_step": lag.since.iteration,
+        "steps": lag.steps,
+        "behind": lag.behind,
+        "rollouts": lag.rollouts,
+        "caught_up": lag.is_left,
+    }

@@ -1,0 +1,24 @@
+"""What the section on trajectories says of the versions of the engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.report.subjects.weight_versions.aggregate import WeightVersions
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+
+
+def sentences(collected: Collected) -> list[str]:
+    """Return the line of the section on trajectories: who is how far behind at the end."""
+    engines = collected[WeightVersions].engines
+    if not engines:
+        return []
+    behind = [f"{name} {human.number(history.behind)}" for name, history in engines.items() if history.behind]
+    newest = max(engines.values(), key=lambda history: history.rollouts).latest
+    said = f"{human.amount(len(engines), 'engine')} said the version of the weights (the last one {newest})"
+    if not behind:
+        return [f"{said}; none was behind at its last rollout."]
+    return [f"{said}; behind at the last rollout, in versions: {human.listed(behind)}."]
