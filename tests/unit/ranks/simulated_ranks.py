@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective, RankStep, TimeSpan
+from otel_rl.ranks.model.collectives import Collective, Wait
+from otel_rl.ranks.stragglers.timeline import RankStep, TimeSpan
 
 MS = 1_000_000
 GROUP = "0\tdefault_pg\t0-7"
@@ -45,11 +46,11 @@ def run(
 
     ``leaves_later_ms``: rank -> so much later than the others it leaves each collective.
     """
-    members: dict[GroupCollective, set[int]] = {}
+    members: dict[Collective, set[int]] = {}
     for rank, program in programs.items():
         for part in program.parts:
             if part[0] == "launch":
-                members.setdefault(GroupCollective(part[3], part[1]), set()).add(rank)
+                members.setdefault(Collective(part[3], part[1]), set()).add(rank)
     steps = {rank: RankStep(rank, (began or {}).get(rank, 0), 0) for rank in programs}
     now = {rank: step.began for rank, step in steps.items()}
     places = dict.fromkeys(programs, 0)
@@ -78,14 +79,14 @@ def _do(part, steps, rank, now, members, transfer_ms) -> bool:
         step.phases.append(TimeSpan(part[2], now[rank], ended))
         now[rank] = ended
     elif part[0] == "launch":
-        collective = GroupCollective(part[3], part[1])
+        collective = Collective(part[3], part[1])
         step.launches[collective], step.operations[collective] = now[rank], part[2]
     else:
-        collective = GroupCollective(part[2], part[1])
+        collective = Collective(part[2], part[1])
         launches = [steps[other].launches.get(collective) for other in members[collective]]
         if None in launches:
             return False
         ended = max(now[rank], max(launches) + round(transfer_ms * MS))
-        step.waits.append(CollectiveWait(collective, now[rank], ended))
+        step.waits.append(Wait(collective, now[rank], ended))
         now[rank] = ended
     return True

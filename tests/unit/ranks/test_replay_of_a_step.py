@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_ranks import GROUP, MS, Program, run
 
+from otel_rl.ranks.model.collectives import Collective, Wait
 from otel_rl.ranks.stragglers.comparison import compare
 from otel_rl.ranks.stragglers.replay import BLOCKED_NS, Replay
-from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective, RankStep, StepKey
+from otel_rl.ranks.stragglers.timeline import RankStep, StepKey
 
 KEY = StepKey("", 7)
 
@@ -97,10 +98,10 @@ def test_work_behind_the_launch_does_not_make_the_others_wait():
 
 
 def test_the_root_of_a_broadcast_waits_for_nobody():
-    collective = GroupCollective(GROUP, 1)
-    root = RankStep(0, 0, 20 * MS, {collective: 0}, [CollectiveWait(collective, 0, MS)], {collective: "broadcast"})
+    collective = Collective(GROUP, 1)
+    root = RankStep(0, 0, 20 * MS, {collective: 0}, [Wait(collective, 0, MS)], {collective: "broadcast"})
     late = RankStep(
-        1, 0, 20 * MS, {collective: 10 * MS}, [CollectiveWait(collective, 10 * MS, 11 * MS)], {collective: "broadcast"}
+        1, 0, 20 * MS, {collective: 10 * MS}, [Wait(collective, 10 * MS, 11 * MS)], {collective: "broadcast"}
     )
 
     found = compare(KEY, {0: root, 1: late})
@@ -130,11 +131,11 @@ def test_a_rank_is_not_blamed_for_waiting_in_another_group():
 
 def test_where_waits_do_not_block_nobody_is_blamed():
     # As under NCCL: launch and wait return at once, and the ranks are apart.
-    numbers = [GroupCollective(GROUP, number) for number in range(1, 9)]
+    numbers = [Collective(GROUP, number) for number in range(1, 9)]
 
     def rank(number: int, late: int) -> RankStep:
         launches = {one: place * 5 * MS + late for place, one in enumerate(numbers)}
-        waits = [CollectiveWait(one, moment, moment + 5_000) for one, moment in launches.items()]
+        waits = [Wait(one, moment, moment + 5_000) for one, moment in launches.items()]
         return RankStep(number, 0, 60 * MS, launches, waits, dict.fromkeys(numbers, "all_reduce"))
 
     found = compare(KEY, {0: rank(0, 0), 1: rank(1, 4 * MS)})
@@ -144,11 +145,11 @@ def test_where_waits_do_not_block_nobody_is_blamed():
 
 
 def test_missing_records_name_nobody_rather_than_somebody():
-    first, second = GroupCollective(GROUP, 1), GroupCollective(GROUP, 2)
+    first, second = Collective(GROUP, 1), Collective(GROUP, 2)
     # Each waits for what the other has launched behind its own wait.
     steps = {
-        0: RankStep(0, 0, 9 * MS, {first: 0, second: 8 * MS}, [CollectiveWait(first, 0, 8 * MS)]),
-        1: RankStep(1, 0, 9 * MS, {second: 0, first: 8 * MS}, [CollectiveWait(second, 0, 8 * MS)]),
+        0: RankStep(0, 0, 9 * MS, {first: 0, second: 8 * MS}, [Wait(first, 0, 8 * MS)]),
+        1: RankStep(1, 0, 9 * MS, {second: 0, first: 8 * MS}, [Wait(second, 0, 8 * MS)]),
     }
 
     assert Replay(steps).ends() is None

@@ -327,7 +327,7 @@ def test_a_group_of_ranks_without_end_is_one_of_unknown_ranks(ranks):
     for rank in range(3):
         ranks.passed(rank, 1, "0\tdefault_pg\t0-99999999999")
 
-    assert next(iter(ranks.examine().ranks[0].entered)).group.ranks is None
+    assert next(iter(ranks.examine().ranks[0].entered)).group.members is None
 
 
 def _failed_launch(ranks: Ranks, rank: int, number: int) -> None:

@@ -15,7 +15,7 @@ from otel_rl.ranks.stragglers.replay import BLOCKED_NS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective
+    from otel_rl.ranks.model.collectives import Collective, Wait
 
 #: Fewer common ends say less than the wall clock does.
 FEWEST_ENDS = 5
@@ -29,7 +29,7 @@ class Offset(NamedTuple):
     error: int | None
 
 
-def ends(waits: Iterable[CollectiveWait], operations: Mapping[GroupCollective, str]) -> dict[GroupCollective, int]:
+def ends(waits: Iterable[Wait], operations: Mapping[Collective, str]) -> dict[Collective, int]:
     """Return when one rank left each collective that keeps the ranks together, where it had to wait for its end."""
     return {
         wait.collective: wait.ended
@@ -38,9 +38,7 @@ def ends(waits: Iterable[CollectiveWait], operations: Mapping[GroupCollective, s
     }
 
 
-def offset(
-    reference: Mapping[GroupCollective, int], other: Mapping[GroupCollective, int], by_wall_clock: int
-) -> Offset:
+def offset(reference: Mapping[Collective, int], other: Mapping[Collective, int], by_wall_clock: int) -> Offset:
     """Return what brings the moments of ``other`` to the clock of ``reference``; both are results of :func:`ends`.
 
     The two may drift apart: give the ends of the steps that are compared, not of the whole run.

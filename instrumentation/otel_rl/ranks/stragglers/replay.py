@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_rl.ranks.stragglers.timeline import CollectiveWait, GroupCollective, RankStep
+    from otel_rl.ranks.model.collectives import Collective, Wait
+    from otel_rl.ranks.stragglers.timeline import RankStep
 
     #: Collective -> rank -> when it entered, in ns.
-    Entered = Mapping[GroupCollective, Mapping[int, int]]
+    Entered = Mapping[Collective, Mapping[int, int]]
 
 #: A wait that is shorter found its collective complete.
 BLOCKED_NS = 20_000
@@ -26,8 +27,8 @@ class _Action(NamedTuple):
 
     moment: int
     order: int
-    entered: GroupCollective | None = None
-    waited: CollectiveWait | None = None
+    entered: Collective | None = None
+    waited: Wait | None = None
 
 
 class Replay:
@@ -44,7 +45,7 @@ class Replay:
 
         None where the ranks wait for each other in a circle: then records are missing.
         """
-        entered: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
+        entered: dict[Collective, dict[int, int]] = defaultdict(dict)
         runs = {rank: _Run(step, iter(self._actions[rank])) for rank, step in self._steps.items() if rank != without}
         waiting = set(runs)
         while waiting:
@@ -57,9 +58,7 @@ class Replay:
             run.work_until(self._steps[rank].ended)
         return {rank: run.now for rank, run in runs.items()}
 
-    def _advance(
-        self, rank: int, run: _Run, entered: dict[GroupCollective, dict[int, int]], without: int | None
-    ) -> bool:
+    def _advance(self, rank: int, run: _Run, entered: dict[Collective, dict[int, int]], without: int | None) -> bool:
         """Run one rank up to a wait for what has not happened yet; False where it could do nothing."""
         went_on = False
         while run.next is not None:
@@ -77,9 +76,7 @@ class Replay:
             went_on = True
         return went_on
 
-    def _complete(
-        self, wait: CollectiveWait, entered: dict[GroupCollective, dict[int, int]], without: int | None
-    ) -> int | None:
+    def _complete(self, wait: Wait, entered: dict[Collective, dict[int, int]], without: int | None) -> int | None:
         """When ``wait`` can end; 0 where it depends on nobody, None where that is not known yet."""
         there = entered[wait.collective]
         needed = [other for other in self._needed(wait) if other != without]
@@ -89,22 +86,22 @@ class Replay:
             return 0
         return max(there[other] for other in needed) + self._transfer(wait)
 
-    def _needed(self, wait: CollectiveWait) -> list[int]:
+    def _needed(self, wait: Wait) -> list[int]:
         """Return the ranks that had entered when the wait ended: the root of a broadcast waits for nobody."""
         return [rank for rank, moment in self.entered.get(wait.collective, {}).items() if moment <= wait.ended]
 
-    def _transfer(self, wait: CollectiveWait) -> int:
+    def _transfer(self, wait: Wait) -> int:
         if wait.ended - wait.began < BLOCKED_NS:
             return self._transfers.get(wait.collective, 0)
         return self._since_last(wait)
 
-    def _since_last(self, wait: CollectiveWait) -> int:
+    def _since_last(self, wait: Wait) -> int:
         """Ns from the moment that the last rank had entered to the end of the wait."""
         moments = self.entered.get(wait.collective, {})
         return wait.ended - max((moments[rank] for rank in self._needed(wait)), default=wait.ended)
 
-    def _shortest_transfers(self) -> dict[GroupCollective, int]:
-        shortest: dict[GroupCollective, int] = {}
+    def _shortest_transfers(self) -> dict[Collective, int]:
+        shortest: dict[Collective, int] = {}
         for step in self._steps.values():
             for wait in step.waits:
                 took = self._since_last(wait)
@@ -112,9 +109,9 @@ class Replay:
         return shortest
 
 
-def entered_by(steps: Mapping[int, RankStep]) -> dict[GroupCollective, dict[int, int]]:
+def entered_by(steps: Mapping[int, RankStep]) -> dict[Collective, dict[int, int]]:
     """Return when each rank entered each collective of the step."""
-    moments: dict[GroupCollective, dict[int, int]] = defaultdict(dict)
+    moments: dict[Collective, dict[int, int]] = defaultdict(dict)
     for rank, step in steps.items():
         for collective, moment in step.launches.items():
             moments[collective][rank] = moment

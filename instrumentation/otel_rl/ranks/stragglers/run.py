@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from otel_rl.flight_recorder.reader import RingSnapshot
+    from otel_rl.ranks.model.collectives import Collective
     from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
-    from otel_rl.ranks.stragglers.timeline import GroupCollective, StepKey
+    from otel_rl.ranks.stragglers.timeline import StepKey
 
 _Key = TypeVar("_Key", bound="Hashable")
 
@@ -102,7 +103,7 @@ def _offsets(rings: Sequence[RingSnapshot]) -> dict[Node, Offset]:
     return offsets
 
 
-def _ends(ring: RingSnapshot) -> dict[GroupCollective, int]:
+def _ends(ring: RingSnapshot) -> dict[Collective, int]:
     waits, operations = timeline.waits(ring.records)
     return clocks.ends(waits, operations)
 

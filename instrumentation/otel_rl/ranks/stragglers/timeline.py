@@ -7,20 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout
+from otel_rl.ranks.model.collectives import Collective, Wait, collective_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_rl.flight_recorder.reader import Event
-
-
-class GroupCollective(NamedTuple):
-    """A collective as all ranks of its group know it: text of the group in the ring, and number in the group."""
-
-    group: str
-    number: int
-    #: True where torch gave the number; those that Python issues are numbered apart.
-    is_numbered_by_torch: bool = False
 
 
 class StepKey(NamedTuple):
@@ -40,14 +32,6 @@ class TimeSpan(NamedTuple):
     ended: int
 
 
-class CollectiveWait(NamedTuple):
-    """A thread waited for a collective; moments in ns."""
-
-    collective: GroupCollective
-    began: int
-    ended: int
-
-
 @dataclass
 class RankStep:
     """One step of one rank, from the end of its previous step on; moments in ns of one clock."""
@@ -56,9 +40,9 @@ class RankStep:
     began: int
     ended: int
     #: When the rank entered each collective.
-    launches: dict[GroupCollective, int] = field(default_factory=dict)
-    waits: list[CollectiveWait] = field(default_factory=list)
-    operations: dict[GroupCollective, str] = field(default_factory=dict)
+    launches: dict[Collective, int] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
+    operations: dict[Collective, str] = field(default_factory=dict)
     phases: list[TimeSpan] = field(default_factory=list)
 
     @property
@@ -88,16 +72,16 @@ def step_key(step: Event) -> StepKey:
     return StepKey(step.name, step.argument, step.loop)
 
 
-def waits(events: Iterable[Event]) -> tuple[list[CollectiveWait], dict[GroupCollective, str]]:
+def waits(events: Iterable[Event]) -> tuple[list[Wait], dict[Collective, str]]:
     """Return all waits that are over, and the operation of each collective."""
-    collective_waits: list[CollectiveWait] = []
-    operations: dict[GroupCollective, str] = {}
+    collective_waits: list[Wait] = []
+    operations: dict[Collective, str] = {}
     for event in events:
         collective = _collective(event)
         if collective is None:
             continue
         if event.kind == layout.WAIT and event.what != layout.BEGIN:
-            collective_waits.append(CollectiveWait(collective, event.began, event.moment))
+            collective_waits.append(Wait(collective, event.began, event.moment))
         elif event.kind == layout.COLLECTIVE:
             operations.setdefault(collective, event.name)
     return collective_waits, operations
@@ -141,11 +125,9 @@ def _add(step: RankStep, event: Event, offset: int) -> None:
         step.launches.setdefault(collective, event.began + offset)
         step.operations.setdefault(collective, event.name)
     elif event.kind == layout.WAIT:
-        step.waits.append(CollectiveWait(collective, event.began + offset, event.moment + offset))
+        step.waits.append(Wait(collective, event.began + offset, event.moment + offset))
 
 
-def _collective(event: Event) -> GroupCollective | None:
+def _collective(event: Event) -> Collective | None:
     """Return the collective of the event; None without a number and a group that the ranks share."""
-    if event.group == layout.OTHER_TEXT:
-        return None
-    return GroupCollective(event.group, event.sequence, event.is_numbered_by_torch) if event.sequence else None
+    return collective_of(event) if event.sequence and event.group != layout.OTHER_TEXT else None
