@@ -5,7 +5,9 @@
 ``monitor``           all rules over one loop: what comes in, what has changed, verdicts
 ``machine``           the state machine of one rule
 ``policy``            rules on KL, entropy, learning rate, gradient, values that are not finite
-``rewards``           rules on rewards and evaluations
+``rewards``           rules on rewards: plateau, oscillation, hacking, no signal
+``reward_falls``      rules on rewards and evaluations far below their best
+``reward_levels``     whether a reward has risen, is solved, or how far it has fallen
 ``reward_columns``    their inputs in a loop of the program's own, from the rows of its rollouts
 ``output``            rules on answers: garbled, truncated, stale, of a drifting engine
 ``durations``         the rule on step times

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.health import durations, output, policy, rewards
+from otel_rl.health import durations, output, policy, reward_falls, rewards
 from otel_rl.health.points import Points, points
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
@@ -24,7 +24,7 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.P3_KL_EXPLOSION: lambda: policy.kl_explosion,
     Code.P4_ENTROPY_COLLAPSE: lambda: policy.entropy_collapse,
     Code.P5_REWARD_HACKING: lambda: rewards.reward_hacking,
-    Code.P6_VALIDATION_COLLAPSE: lambda: rewards.validation_collapse,
+    Code.P6_VALIDATION_COLLAPSE: lambda: reward_falls.validation_collapse,
     Code.P7_SLOW_STEP: durations.SlowStepRule,
     Code.P8_GARBLED_OUTPUT: lambda: output.garbled_output,
     Code.P9_TRUNCATION: lambda: output.truncation,

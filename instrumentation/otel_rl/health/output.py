@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
+from otel_rl.health.reward_levels import has_risen
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
-    from otel_rl.health.curves import Curves
+    from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
 _LENGTH = "{token}"
 SPIKE_WINDOW = 3
 #: Most values of the baseline.
 REFERENCE_WINDOW = 40
+#: Steps within which answers that are learnt do not go from half their first length to nearly nothing.
+FAST_FALL_STEPS = 10
 #: Share of the present value down to which the curve is followed back.
 ONSET_SHARE = 0.8
 
@@ -87,20 +90,27 @@ class EngineDrift:
 def garbled_output(curves: Curves, limits: Limits, state: State) -> RuleReading:
     """P8: answers that are nearly empty, aborted, or repeat themselves."""
     return worst(
-        _short(curves, limits),
+        _short(curves, limits, state),
         _share(curves, "aborted", limits, state),
         _share(curves, "repetition", limits, state),
         _repeats(curves, limits),
     )
 
 
-def _short(curves: Curves, limits: Limits) -> RuleReading:
+def _is_learnt(length: InputWindow, start: float, reward: InputWindow | None) -> bool:
+    """Return whether answers became short bit by bit while the reward rose: shorter ones are better."""
+    return has_risen(reward) and all(value <= start / 2 for value in length.values[-FAST_FALL_STEPS:])
+
+
+def _short(curves: Curves, limits: Limits, state: State) -> RuleReading:
     curve = curves.get("length")
     start = curve.start(limits["baseline"]) if curve is not None else None
     if curve is None or start is None:
         return TOO_FEW
     value, threshold = curve.now(SPIKE_WINDOW), limits["short_share"] * start
     if value > threshold:
+        return HEALTHY
+    if state < State.WARNING and value > limits["short"] and _is_learnt(curve, start, curves.get("reward")):
         return HEALTHY
     # Where answers were short from the start, a share of that says nothing.
     level = State.CRITICAL if value <= limits["short"] else State.WARNING

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health import output, policy, rewards
 from otel_rl.health.curves import FIRST, FUNCTIONS
+from otel_rl.health.reward_levels import LEVEL_WINDOW
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     Code.P4_ENTROPY_COLLAPSE: lambda _: {"entropy": policy.SPIKE_WINDOW},
     Code.P5_REWARD_HACKING: lambda limits: {
         **dict.fromkeys((FUNCTIONS, "reward", "truncated"), 2 * limits["baseline"]),
-        "evaluation_reward": rewards.LEVEL_WINDOW,
+        "evaluation_reward": LEVEL_WINDOW,
     },
     Code.P6_VALIDATION_COLLAPSE: lambda limits: {"evaluation_reward": max(limits["warm_up"], 3)},
     Code.P7_SLOW_STEP: lambda limits: {"step_time": limits["warm_up"] + limits["window"] + limits["reference"]},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import KEPT, middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
+from otel_rl.health.reward_levels import is_solved
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReadin
     if start is not None:
         warning = max(min(limits["warning"], limits["warning_share"] * start), limits["gone"])
         critical = max(min(limits["critical"], limits["critical_share"] * start), limits["gone"])
-    if value > warning * stay:
+    if value > (limits["gone"] if is_solved(curves.get("reward")) else warning) * stay:
+        # A task that is solved leaves little to choose between.
         return HEALTHY
     is_critical = value <= (critical * stay if state >= State.CRITICAL else critical)
     threshold = critical if is_critical else warning

@@ -1,4 +1,4 @@
-"""Rules on the reward: plateau, oscillation, hacking, validation, and no signal to learn from."""
+"""Rules on the reward: plateau, oscillation, hacking, and no signal to learn from."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, below, from_on, quantity, worst
+from otel_rl.health.reward_falls import fall_of_evaluation
+from otel_rl.health.reward_levels import LEVEL_WINDOW, is_solved
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
     from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
-#: Values whose median is the present level of a reward.
-LEVEL_WINDOW = 5
-#: Share of the best value from which on a reward that has risen counts as solved.
-SOLVED_SHARE = 0.95
 #: Latest log calls over which the policy must stand still.
 STILL_WINDOW = 20
 #: The latest values, whose median is cheap and is asked first.
@@ -31,16 +29,6 @@ FALSE_POSITIVE_RATE = 0.01
 WINDOWS_FOR_SINGLE_GROUPS = 8
 #: Largest spread of rewards that is rounding.
 ROUNDING_SPREAD = 1e-6
-
-
-def is_solved(reward: InputWindow | None) -> bool:
-    """Return whether a reward has risen and is at its best: nothing is left to learn, which is no fault."""
-    if reward is None:
-        return False
-    start = reward.start(LEVEL_WINDOW)
-    if start is None or reward.peak <= start:
-        return False
-    return reward.now(LEVEL_WINDOW) - start >= SOLVED_SHARE * (reward.peak - start)
 
 
 def plateau(curves: Curves, limits: Limits, _: State) -> RuleReading:
@@ -196,8 +184,8 @@ def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
         return TOO_FEW
     if not _rises(reward, limits):
         return HEALTHY
-    best, fall = _fall(evaluation)
-    if fall < max(limits["fall"] * abs(best), limits["noise"] * evaluation.change) or fall <= 0:
+    best, _, change, _ = fall = fall_of_evaluation(evaluation)
+    if fall.size < max(limits["fall"] * abs(best), limits["noise"] * change) or fall.size <= 0:
         return HEALTHY
     now, threshold = evaluation.now(2), best - limits["fall"] * abs(best)
 
@@ -206,9 +194,9 @@ def _against_evaluation(curves: Curves, limits: Limits) -> RuleReading:
             f"{evaluation.key} fell from {quantity(best)} to {quantity(now)} while {reward.key} rose to "
             f"{quantity(reward.now(LEVEL_WINDOW))}"
         )
-        return Evidence(evaluation.since(below(best - fall / 2)), evidence)
+        return Evidence(evaluation.since(below(best - fall.size / 2)), evidence)
 
-    return RuleReading(State.WARNING, evaluation.key, now, threshold, "", fall / max(abs(best), 1e-9), describe)
+    return RuleReading(State.WARNING, evaluation.key, now, threshold, "", fall.size / fall.scale, describe)
 
 
 def _against_length(curves: Curves, limits: Limits) -> RuleReading:
@@ -229,36 +217,6 @@ def _against_length(curves: Curves, limits: Limits) -> RuleReading:
         return Evidence(truncated.since(from_on((start + share) / 2), gap=1), evidence)
 
     return RuleReading(State.WARNING, truncated.key, share, limits["cap"], "%", share, describe)
-
-
-# -- validation --------------------------------------------------------------------------------------------------------
-
-
-def _fall(evaluation: InputWindow) -> tuple[float, float]:
-    """Return the best level of an evaluation, and how far the latest two are below it."""
-    # A single lucky evaluation is no level.
-    best = evaluation.highest()
-    return best, best - max(evaluation.values[-2:])
-
-
-def validation_collapse(curves: Curves, limits: Limits, _: State) -> RuleReading:
-    """P6: an evaluation far below its best."""
-    evaluation = curves.get("evaluation_reward")
-    if evaluation is None or evaluation.number < max(limits["warm_up"], 3):
-        return TOO_FEW
-    best, fall = _fall(evaluation)
-    scale = max(abs(best), 1e-9)
-    if fall < max(limits["fall"] * scale, limits["noise"] * evaluation.change):
-        return HEALTHY
-    level = State.CRITICAL if fall >= limits["gone"] * scale else State.WARNING
-    share = limits["gone"] if level == State.CRITICAL else limits["fall"]
-    threshold, now = best - share * scale, evaluation.values[-1]
-
-    def describe() -> Evidence:
-        evidence = f"{evaluation.key} is {quantity(now)}, {quantity(best)} at its best, threshold {quantity(threshold)}"
-        return Evidence(evaluation.since(below(best - fall / 2)), evidence)
-
-    return RuleReading(level, evaluation.key, now, threshold, "", fall / scale, describe)
 
 
 # -- signal ------------------------------------------------------------------------------------------------------------
