@@ -106,13 +106,14 @@ def pipeline() -> Recorded:
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
     from otel_rl.telemetry import cardinality_budgets, deferral
-    from otel_rl.training import scalars, steps, trajectories
+    from otel_rl.training import scalars, steps, trajectories, trajectory_changes
 
     steps.finish()
     # Of each key one source is recorded: another test's trainer may have logged the same ones.
     scalars.sink.reset()
     # Of rollouts that have ended outside of steps: they wait for an export.
     trajectories._record_all()
+    trajectory_changes.record()
     deferral.drain()
     # What another test measured of its calls and left waiting, perhaps for a pipeline of its own.
     for module, queue in (("measurements", "pending"), ("engine_calls", "_pending")):

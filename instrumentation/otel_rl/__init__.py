@@ -267,7 +267,7 @@ def _decorate(operation: _CallOperation, decorated: Any, what: object) -> Any:
 
 
 class _RolloutOperation(_CallOperation):
-    """A trajectory. What is said after its end is about the one that ended last, while its step is open."""
+    """A trajectory. What is said after its end is about the one that ended last."""
 
     __slots__ = ("_ended",)
 
@@ -283,9 +283,12 @@ class _RolloutOperation(_CallOperation):
         self._ended = opened.trajectory
         opened.close(error)
 
-    def _judge(self, judgement: str, **given: Any) -> None:
+    def _trajectory(self) -> Any:
         opened = self._opened[-1] if self._opened else None
-        trajectory = self._ended if opened is None else opened.trajectory
+        return self._ended if opened is None else opened.trajectory
+
+    def _judge(self, judgement: str, **given: Any) -> None:
+        trajectory = self._trajectory()
         operations = None if trajectory is None else _operations()
         if operations is not None:
             operations.judge(trajectory, judgement, given)
@@ -306,6 +309,24 @@ class _RolloutOperation(_CallOperation):
     def succeed(self, success: bool = True) -> None:
         """Say whether the trajectory has done its task."""
         self._judge("succeed", success=success)
+
+    def reward(
+        self,
+        name: str,
+        value: float | None,
+        *,
+        label: str | None = None,
+        explanation: str | None = None,
+        turn: int | str | None = None,
+        weight: float = 1.0,
+        parts: Mapping[str, float] | None = None,
+        success: bool | None = None,
+    ) -> None:
+        """Record a score of the trajectory as :func:`reward` does, from any thread or task and after its end too."""
+        trajectory = self._trajectory()
+        operations = None if trajectory is None else _operations()
+        if operations is not None:
+            operations.reward(name, value, label, explanation, turn, weight, parts, success, trajectory)
 
 
 _NO_DECORATOR = "otel_rl.step is no decorator: write `with otel_rl.step(iteration):` around the work of one iteration"
@@ -408,7 +429,8 @@ def rollout(
 
     LLM calls, tool calls and rewards inside become its children; the ids travel as baggage to servers and workers.
     Of what the ``with`` statement gives, ``succeed()`` says that the task is done, ``discard(reason)`` that the
-    trajectory is not used, and ``train(advantage)`` that it is. All work after its end too, while its step is open.
+    trajectory is not used, ``train(advantage)`` that it is, and ``reward(name, value)`` scores it. All work after its
+    end too: what comes when its row is recorded is a change, which readers join.
 
     Where content capture is on (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``), arguments and result are
     recorded too: the decorator takes them from the call, the context manager from ``arguments`` and ``result()``. The
@@ -559,8 +581,9 @@ def reward(
     weight: float = 1.0,
     parts: Mapping[str, float] | None = None,
     success: bool | None = None,
+    rollout: str | int | _RolloutOperation | None = None,
 ) -> None:
-    """Record a score of the current rollout: in its record, as an evaluation event, in a histogram per function.
+    """Record a score of a rollout, by default the current one: in its record, as an event, in a histogram per function.
 
     The health rules judge the rewards of the rollouts that end within each :func:`step`. A score outside of all
     rollouts is an event and in the histogram; no rule judges it, as nothing says which sample it belongs to.
@@ -579,10 +602,18 @@ def reward(
         parts: Sub-scores by name, of which the score is made. Each has a mean of its own as ``name/part`` and counts in
             no reward. Their names count as names of functions; of more than 16 the others are dropped and counted.
         success: Whether the trajectory has done its task.
+        rollout: The rollout that it is for, instead of the one around the call: its id, in any process of the run, or
+            what ``with otel_rl.rollout() as it`` gave. It may have ended; the row that the report shows has the score.
     """
     operations = _operations()
-    if operations is not None:
-        operations.reward(name, value, label, explanation, turn, weight, parts, success)
+    if operations is None:
+        return
+    if isinstance(rollout, _RolloutOperation):
+        rollout.reward(
+            name, value, label=label, explanation=explanation, turn=turn, weight=weight, parts=parts, success=success
+        )
+        return
+    operations.reward(name, value, label, explanation, turn, weight, parts, success, rollout)
 
 
 def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) -> _RewardFunctionOperation:

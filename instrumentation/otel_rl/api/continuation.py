@@ -8,10 +8,11 @@ away. Each does nothing unless a rollout is open in its caller's context. Tasks,
 ``threading.Thread``                its code runs in the context of :meth:`~threading.Thread.start`
 ``concurrent.futures`` (threads)    a call runs in the context of its ``submit``, the worker's own otherwise
 ``multiprocessing``                 a forked child has the context; a spawned one gets it with its process object
+``concurrent.futures`` (processes)  a call runs in the context of its ``submit``
 ``subprocess``                      ``TRACEPARENT`` and ``BAGGAGE`` in the child's environment, if the child records
 ==================================  =============================================================================
 
-A process pool's calls run in the context in which their worker was started.
+Calls of ``multiprocessing.Pool`` run in the context in which their worker was started.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
-from otel_rl.api.spawned import InheritedContext
+from otel_rl.api.spawned import CarriedArguments, InheritedContext
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
@@ -188,6 +189,27 @@ def _starts_process(original: Any) -> Any:
     return start
 
 
+def _patch_process_pools(module: ModuleType) -> None:
+    # As for threads: a function around the program's would be a frame in its tracebacks.
+    item = getattr(module, "_WorkItem", None)
+    if item is not None:
+        _replace(item, "__init__", _makes_call_of_worker)
+
+
+def _makes_call_of_worker(original: Any) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
+        original(self, *args, **kwargs)
+        with guard("continuation.call"):
+            # Outside of all rollouts too: its worker may have been in one.
+            context = _of_open_rollout()
+            if type(self.kwargs) is dict and _is_same_python():
+                self.kwargs = CarriedArguments(
+                    self.kwargs, {} if context is None else propagation.to_environment(context)
+                )
+
+    return __init__
+
+
 def _is_same_python() -> bool:
     """Return whether spawned children run the same interpreter, so they can import this package."""
     spawn = sys.modules.get("multiprocessing.spawn")
@@ -241,6 +263,7 @@ def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str,
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "threading": _patch_threads,
     "concurrent.futures.thread": _patch_thread_pools,
+    "concurrent.futures.process": _patch_process_pools,
     "multiprocessing.process": _patch_multiprocessing,
     "subprocess": _patch_subprocess,
 }

@@ -35,7 +35,7 @@ _scope = Scope("api")
 #: Integers of OTLP lie below this one.
 INTEGER_LIMIT = 1 << 63
 #: Baggage that a rollout does not take from the rollout or step around it.
-_OF_ONE_ROLLOUT = (
+OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
     attributes.RL_SAMPLE_ID,
     attributes.RL_GROUP_ID,
@@ -85,7 +85,7 @@ class Rollout:
         link = Link(step.span_context) if step is not None else run_span.link()
         # A trace of its own in the program's context: its baggage, its values and its suppression hold inside.
         context = trace_api.set_span_in_context(INVALID_SPAN, get_current())
-        for key in _OF_ONE_ROLLOUT:
+        for key in OF_ONE_ROLLOUT:
             context = baggage.remove_baggage(key, context)
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, context)
@@ -98,11 +98,20 @@ class Rollout:
         #: What calls and rewards add to, wherever the rollout goes on.
         self._open = open_trajectory.OpenTrajectory()
         self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
+        self._name()
         self._started = time.perf_counter()
         trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
         continuation.install()
         # Last: from here on a signal handler finds the rollout in its context.
         self._token: Token[Context] | None = attach(self._context)
+
+    def _name(self) -> None:
+        """Let what is said of it from elsewhere find it."""
+        identifier = self._ids.get(attributes.RL_ROLLOUT_ID)
+        if isinstance(identifier, str):
+            own = self._span.get_span_context()
+            self._open.names = identifier, trace_api.format_trace_id(own.trace_id) if own.is_valid else None
+            open_trajectory.known_as(identifier, self._open)
 
     @property
     def trajectory(self) -> open_trajectory.OpenTrajectory:

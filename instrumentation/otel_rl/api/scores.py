@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.api import outcomes
+from otel_rl.api import scored_rollouts
 from otel_rl.api.user_messages import say_no_number
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from opentelemetry.context import Context
+
+    from otel_rl.api.scored_rollouts import ScoredRollout
 
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
@@ -50,14 +52,23 @@ def reward(
     weight: Any,
     parts: Any,
     success: Any,
+    rollout: Any = None,
 ) -> None:
-    """See :func:`otel_rl.reward`."""
+    """See :func:`otel_rl.reward`; ``rollout`` is an id, or the counters of one that this process has."""
     with guard("producer.reward"):
         context = get_current()
-        _add(context, name, value, (label, explanation), turn, weight, parts)
-        trajectory = open_trajectory.current(context)
-        if trajectory is not None and success is not None:
-            outcomes.succeed(trajectory, success)
+        scored = _scored(context, rollout)
+        _add(context, scored, name, value, (label, explanation), turn, weight, parts)
+        if scored is not None and success is not None:
+            scored.succeed(success)
+
+
+def _scored(context: Context, rollout: Any) -> ScoredRollout | None:
+    if rollout is None:
+        return scored_rollouts.around(context)
+    if isinstance(rollout, open_trajectory.OpenTrajectory):
+        return scored_rollouts.of(rollout)
+    return scored_rollouts.named(rollout)
 
 
 def returned(context: Context, name: str, value: Any, weight: Any) -> None:
@@ -75,7 +86,7 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
     if isinstance(value, Mapping) and WHOLE in value:
         parts = {key: part for key, part in value.items() if key != WHOLE and number(part) is not None}
         value = value[WHOLE]
-    _add(context, name, value, (None, None), None, weight, parts)
+    _add(context, scored_rollouts.around(context), name, value, (None, None), None, weight, parts)
 
 
 def _several(value: Any) -> Sequence[Any] | None:
@@ -100,6 +111,7 @@ def _add_each(context: Context, name: str, values: Sequence[Any]) -> None:
 
 def _add(
     context: Context,
+    scored: ScoredRollout | None,
     name: Any,
     value: Any,
     words: tuple[str | None, str | None],
@@ -107,20 +119,20 @@ def _add(
     weight: Any,
     parts: Any,
 ) -> None:
-    """Add a score and its parts to the rollout in ``context``, where there is one."""
-    trajectory = open_trajectory.current(context)
-    place = None if trajectory is None else _turn(trajectory, turn)
+    """Add a score and its parts to the rollout that is ``scored``, where there is one."""
+    context = context if scored is None else scored.context
+    place = None if scored is None else _turn(scored, turn)
     score = _score(value, name)
     if score is not None:
         share = _weight(weight, name)
-        if trajectory is not None:
-            trajectory.add_reward(name, score, share, place)
-        _record(context, trajectory, name, score, place, None if share == 1 else share, *words)
+        if scored is not None:
+            scored.add_reward(name, score, share, place)
+        _record(context, scored, name, score, place, None if share == 1 else share, *words)
     for part, of_part in _parts(parts, name):
         full_name = f"{name}/{part}"
-        if trajectory is not None:
-            trajectory.add_part(full_name, of_part)
-        _record(context, trajectory, full_name, of_part, place, 0.0)
+        if scored is not None:
+            scored.add_part(full_name, of_part)
+        _record(context, scored, full_name, of_part, place, 0.0)
 
 
 def _score(value: Any, name: object) -> float | None:
@@ -138,10 +150,10 @@ def _weight(given: Any, name: object) -> float:
     return weight if weight is not None and abs(weight) <= LARGEST_WEIGHT else 1.0
 
 
-def _turn(trajectory: open_trajectory.OpenTrajectory, given: Any) -> int | None:
+def _turn(scored: ScoredRollout, given: Any) -> int | None:
     if given is None:
         return None
-    turn = trajectory.turn if isinstance(given, str) and given == LAST else number(given)
+    turn = scored.turn if isinstance(given, str) and given == LAST else number(given)
     return int(turn) if turn is not None and 1 <= turn <= open_trajectory.MAXIMUM_TURNS else None
 
 
@@ -158,7 +170,7 @@ def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
 
 def _record(
     context: Context,
-    trajectory: open_trajectory.OpenTrajectory | None,
+    scored: ScoredRollout | None,
     name: Any,
     score: float,
     turn: int | None,
@@ -174,7 +186,7 @@ def _record(
             attributes.GEN_AI_EVALUATION_SCORE_VALUE: float(score),
             attributes.GEN_AI_EVALUATION_SCORE_LABEL: label,
             attributes.GEN_AI_EVALUATION_EXPLANATION: _explanation(explanation),
-            attributes.RL_ROLLOUT_ID: None if trajectory is None else trajectory.identifier,
+            attributes.RL_ROLLOUT_ID: None if scored is None else scored.identifier,
             attributes.RL_ROLLOUT_TURN: turn,
             attributes.RL_REWARD_WEIGHT: weight,
         },

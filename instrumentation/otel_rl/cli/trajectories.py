@@ -46,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
     from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of  # noqa: PLC0415 - as above
     from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
     from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
     from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
@@ -56,8 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
         source.files = [file for file in source.files if file.signal == "logs"]
         reader, pending, printed = Reader(source), PendingTrajectories(), 0
+        changed = ChangedTrajectories()
+        changed.look_ahead(reader)
         logs = (record for record in reader.records() if isinstance(record, Log) and pending.add_log(record))
-        for record in chain(logs, pending.close()):
+        joined = (with_changes for record in chain(logs, pending.close()) for with_changes in changed.add_log(record))
+        for record in chain(joined, changed.close()):
             if record.event == events.RL_TRAJECTORIES.name:
                 for row in rows(record) if isinstance(record.body, dict) else ():
                     if not arguments.sample or str(row.get(attributes.RL_SAMPLE_ID) or "").startswith(arguments.sample):
@@ -66,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     except UnusableInput as error:
         return complain("trajectories", str(error))
     none = f"this run has none of sample {arguments.sample}" if arguments.sample else _NONE
-    notes = [] if printed else [none]
+    notes = [*([] if printed else [none]), *said_of(changed)]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     notes += source.remarks

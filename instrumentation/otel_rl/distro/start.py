@@ -65,7 +65,10 @@ def begin() -> bool:
         from otel_rl.telemetry import propagation, run_span  # noqa: PLC0415 - rarely needed
 
         run_span.set_parent(inherited)
-        propagation.carry_on(os.environ)
+        if propagation.carry_on(os.environ):
+            from otel_rl.training import trajectory_changes  # noqa: PLC0415 - only inside of a rollout
+
+            trajectory_changes.begin_in_child(is_forked=False)
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )

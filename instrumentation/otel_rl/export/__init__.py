@@ -124,6 +124,7 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
     with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
         rows = TableRows(spill, excerpt)
         reader = SpillingReader(source, rows.add)
+        rows.changed.look_ahead(reader)
         with progress.bar("reading", source.size, "B") as advance:
             for _ in reader.records(advance):
                 pass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.export import csv_cells
 from otel_rl.export.timeline_rows import int64, is_moment
+from otel_rl.report.core.changed_trajectories import ChangedTrajectories
 from otel_rl.report.core.operations import error_of
 from otel_rl.report.core.pending_trajectories import PendingTrajectories
 from otel_rl.report.core.trajectory_rows import rows
@@ -55,6 +56,7 @@ class TableRows:
     #: Columns of trajectories in the order in which they came.
     columns: dict[str, None] = field(default_factory=lambda: dict.fromkeys(("step", "rank", "source")))
     columns_left_out: set[str] = field(default_factory=set)
+    changed: ChangedTrajectories = field(default_factory=ChangedTrajectories)
     _pending: PendingTrajectories = field(default_factory=PendingTrajectories)
 
     def add(self, record: Record) -> None:
@@ -67,11 +69,13 @@ class TableRows:
             if record.event == events.RL_STEP.name:
                 self._add_values(record)
             if self._pending.add_log(record):
-                self._add_trajectories(record)
+                self._add_changed(record)
 
     def close(self) -> None:
         """Take in what waited for later records."""
         for log in self._pending.close():
+            self._add_changed(log)
+        for log in self.changed.close():
             self._add_trajectories(log)
 
     def notes(self) -> list[str]:
@@ -118,6 +122,10 @@ class TableRows:
         for key, value in log.body.items():
             text = csv_cells.line((time, step, log.process.rank, key, value))
             self.spill.add("value", (log.time, step, text))
+
+    def _add_changed(self, log: Log) -> None:
+        for joined in self.changed.add_log(log):
+            self._add_trajectories(joined)
 
     def _add_trajectories(self, log: Log) -> None:
         if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):

@@ -540,6 +540,9 @@ RL_ROLLOUT_ADVANTAGE: Final = "rl.rollout.advantage"
 RL_ROLLOUT_ATTEMPT: Final = "rl.rollout.attempt"
 """Number of the try at its sample, from 1, as the program says."""
 
+RL_ROLLOUT_CHILD_CALLS: Final = "rl.rollout.child_calls"
+"""Model and tool calls of the trajectory that were made in child processes."""
+
 RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
 """Sum of the rewards of the turns up to each turn of the trajectory."""
 

@@ -358,6 +358,14 @@ RL_TRAJECTORIES: Final = definitions.EventDefinition(
         attributes.RL_GROUP_SIZE,
     ),
 )
+RL_TRAJECTORIES_CHANGES: Final = definitions.EventDefinition(
+    name="rl.trajectories.changes",
+    description="Later judgements and scores of trajectories, and the calls of their child processes",
+    attributes=(
+        attributes.RL_TRAJECTORIES_LEFT_OUT,
+        attributes.RL_ADVANTAGE_ESTIMATOR,
+    ),
+)
 RL_TRAJECTORIES_PENDING: Final = definitions.EventDefinition(
     name="rl.trajectories.pending",
     description="Copy of rows of a step that is still open; the step's rl.trajectories has all of them",

@@ -1,16 +1,20 @@
 """What the calls of one trajectory add up to, while it is open.
 
 The context holds it. So model calls, tool calls and rewards find it in every thread, task and generator that goes on
-with the trajectory, and nothing else does: a trajectory that never ends is freed with its context. A forked child adds
-to a copy of its own, which it never records. A task that outlives its trajectory is part of none from the end on.
+with the trajectory, and nothing else does: a trajectory that never ends is freed with its context. A forked child has a
+share of its own (:mod:`otel_rl.training.trajectory_shares`). A task that outlives its trajectory is part of none from
+the end on.
 
-Nothing here locks. ``x += 1`` on a slot runs in one piece in CPython 3.10 and later, where the interpreter lock is only
-given up at calls and backward jumps. Without that lock two threads that end a call at once could count as one.
+Counting a call takes no lock. ``x += 1`` on a slot runs in one piece in CPython 3.10 and later, where the interpreter
+lock is only given up at calls and backward jumps. Without that lock two threads that end a call at once could count as
+one. Sums by name have a call in the middle, so scores and values of the program take :data:`adding`.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import threading
 from contextvars import ContextVar
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -20,7 +24,7 @@ from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import get_current_span
 
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import progress, side_calls
+from otel_rl.telemetry import lifecycle, progress, side_calls
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.side_calls import SideCalls
@@ -42,6 +46,11 @@ MAXIMUM_TURNS = 512
 MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
+
+
+#: Held where scores and values by name are added, for a moment and never around code of the program. A signal handler
+#: may score in the middle of one.
+adding = threading.RLock()
 
 
 class UnparsedCall(Protocol):
@@ -70,6 +79,7 @@ class OpenTrajectory:
         "estimator",
         "event_loop",
         "failed_tool",
+        "forks",
         "has_ended",
         "identifier",
         "input_tokens",
@@ -77,6 +87,7 @@ class OpenTrajectory:
         "metrics",
         "model_calls",
         "model_errors",
+        "names",
         "output_tokens",
         "reward",
         "rewards",
@@ -133,10 +144,14 @@ class OpenTrajectory:
         self.discard_reason: str | None = None
         #: Model calls whose answers have been read, and parsed by nobody yet.
         self.unparsed: dict[UnparsedCall, None] = {}
-        #: Its record is made: nothing counts in it any more.
+        #: Nothing counts in it any more, but what names it.
         self.has_ended = False
-        #: What is said of it from now on comes too late.
+        #: Its row is made: what is said of it from now on is a change of that.
         self.is_recorded = False
+        #: In a forked child it is the parent's.
+        self.forks = lifecycle.forks
+        #: What its row is found by: ``rl.rollout.id`` and ``rl.rollout.trace_id``.
+        self.names: tuple[str | None, str | None] = (identifier, None)
         self.event_loop = 0
         progress.began_in_event_loop(progress.ROLLOUTS, self)
 
@@ -221,15 +236,17 @@ class OpenTrajectory:
         weighted = weight * value
         if not math.isfinite(weighted):
             return
-        self.reward = (self.reward or 0.0) + weighted
-        if turn is not None and 1 <= turn <= MAXIMUM_TURNS:
-            self.turn_rewards[turn] = self.turn_rewards.get(turn, 0.0) + weighted
-        self._add_score(name, value, weight)
+        with adding:
+            self.reward = (self.reward or 0.0) + weighted
+            if turn is not None and 1 <= turn <= MAXIMUM_TURNS:
+                self.turn_rewards[turn] = self.turn_rewards.get(turn, 0.0) + weighted
+            self._add_score(name, value, weight)
 
     def add_part(self, name: str, value: float) -> None:
         """Add a part of a score, which counts in no sum."""
         if math.isfinite(value):
-            self._add_score(name, value, 0.0)
+            with adding:
+                self._add_score(name, value, 0.0)
 
     def _add_score(self, name: str, value: float, weight: float) -> None:
         name = text(str(name), MAXIMUM_LENGTH)
@@ -245,9 +262,10 @@ class OpenTrajectory:
     def add_metric(self, name: str, value: float) -> bool:
         """Add to a value of the program's own; False where it has no room."""
         name = text(str(name), MAXIMUM_LENGTH)
-        if name not in self.metrics and len(self.metrics) >= MAXIMUM_REWARDS:
-            return False
-        self.metrics[name] = self.metrics.get(name, 0.0) + value
+        with adding:
+            if name not in self.metrics and len(self.metrics) >= MAXIMUM_REWARDS:
+                return False
+            self.metrics[name] = self.metrics.get(name, 0.0) + value
         return True
 
     def rewards_of_turns(self) -> tuple[list[float | None], list[float]]:
@@ -256,7 +274,7 @@ class OpenTrajectory:
         rewards = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
         return rewards, list(accumulate(reward or 0.0 for reward in rewards))
 
-    def _is_suspect(self, *, failed: bool) -> bool:
+    def is_suspect(self, *, failed: bool) -> bool:
         """Return whether the reward is zero and something failed: the score may be the failure's, not the policy's."""
         errors = self.tool_errors or self.model_errors or self.span_errors
         return self.reward == 0 and bool(failed or errors or any(side.errors for side in self.side_calls.values()))
@@ -285,7 +303,7 @@ class OpenTrajectory:
             values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
             values[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
-        if self._is_suspect(failed=failed):
+        if self.is_suspect(failed=failed):
             values[attributes.RL_ROLLOUT_SUSPECT] = True
         if self.success is not None:
             values[attributes.RL_ROLLOUT_SUCCESS] = self.success
@@ -297,12 +315,24 @@ _NO_TRAJECTORY = OpenTrajectory()
 _NO_TRAJECTORY.has_ended = True
 #: Open ones that have a trace of their own, by its id.
 _by_trace: WeakValueDictionary[int, OpenTrajectory] = WeakValueDictionary()
+#: Those whose row may not be made yet, the latest of each ``rl.rollout.id``.
+_by_id: WeakValueDictionary[str, OpenTrajectory] = WeakValueDictionary()
 
 
 def current(context: Context | None = None) -> OpenTrajectory | None:
     """Return the open trajectory that ``context`` is part of, by default the current one."""
     trajectory = _last_of(context)
     return None if trajectory is None or trajectory.has_ended else trajectory
+
+
+def known_as(identifier: str, trajectory: OpenTrajectory) -> None:
+    """Let ``trajectory`` be found by its ``rl.rollout.id``."""
+    _by_id[identifier] = trajectory
+
+
+def find(identifier: str) -> OpenTrajectory | None:
+    """Return the trajectory with this ``rl.rollout.id`` that this process holds; None for no such one."""
+    return _by_id.get(identifier)
 
 
 def has_outlived(context: Context) -> bool:
@@ -338,3 +368,13 @@ def context_of_trace(context: Context) -> Context:
     """Return ``context`` as part of the trajectory of its trace; of none, where no trajectory here has that trace."""
     trace_id = get_current_span(context).get_span_context().trace_id
     return context_with(_by_trace.get(trace_id, _NO_TRAJECTORY), context)
+
+
+def _start_anew() -> None:
+    """In a forked child: a thread of the parent may hold the other lock, and the parent records what it has begun."""
+    global adding
+    adding = threading.RLock()
+    _by_id.clear()
+
+
+os.register_at_fork(after_in_child=_start_anew)

@@ -25,6 +25,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
+from otel_rl.telemetry import open_trajectory
 from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.correlation import ALLOWED, is_ours, within_limits
 
@@ -176,8 +177,10 @@ def to_environment(context: Context) -> dict[str, str]:
     return {key.upper(): value for key, value in carrier.items()}
 
 
-def carry_on(environment: Mapping[str, str]) -> None:
+def carry_on(environment: Mapping[str, str]) -> bool:
     """If this process was started inside a rollout, make that rollout's context current in this thread permanently.
+
+    Returns whether it was.
 
     A process that was started inside anything else has traces of its own: thousands of rollouts would become one.
     """
@@ -187,3 +190,18 @@ def carry_on(environment: Mapping[str, str]) -> None:
         context = W3CBaggagePropagator().extract(lowered, context)
         if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is not None:
             attach(context)
+            return True
+    return False
+
+
+def leave_rollout() -> None:
+    """Leave the rollout whose context :func:`carry_on` has made current in this thread."""
+    with guard("propagation.leave"):
+        context = get_current()
+        entries = [key for key in baggage.get_all(context) if is_ours(key)]
+        if attributes.RL_ROLLOUT_ID not in entries:
+            return
+        for key in entries:
+            context = baggage.remove_baggage(key, context)
+        context = trace_api.set_span_in_context(trace_api.INVALID_SPAN, context)
+        attach(open_trajectory.context_of_trace(context))

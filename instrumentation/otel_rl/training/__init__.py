@@ -35,7 +35,9 @@
 ``told_steps``         steps that a library tells which loops are written with
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_bodies``  rows of trajectories as bodies of records
+``trajectory_changes`` records of what is said of trajectories later or elsewhere
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
+``trajectory_shares``  what this process has to say of trajectories whose rows other records have
 ====================== =================================================================
 """

@@ -30,9 +30,16 @@ from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops, lifecycle
+from otel_rl.telemetry import deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import PlainBody
-from otel_rl.training import phases, steps, trajectory_bodies, trajectory_columns, trajectory_counts
+from otel_rl.training import (
+    phases,
+    steps,
+    trajectory_bodies,
+    trajectory_changes,
+    trajectory_columns,
+    trajectory_counts,
+)
 from otel_rl.training.step_subscribers import StepSubscribers
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
@@ -70,6 +77,8 @@ _IDS = (
 #: Exceptions by which a program gives a trajectory up.
 _CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
 
+#: How a trajectory ends that something has ended.
+_NOT_FINISHED = (RlRolloutStatusValues.FAILED, RlRolloutStatusValues.CANCELLED)
 _EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 _SITE = guard("trajectories.record")
 _LISTENER = guard("trajectories.listener")
@@ -163,21 +172,22 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     trajectory.finish_unparsed()
     trajectory.count_open_calls()
     trajectory.has_ended = True
+    own = None if ended.span is None else ended.span.get_span_context()
+    trace = trace_api.format_trace_id(own.trace_id) if own is not None and own.is_valid else None
+    identifier = ended.ids.get(attributes.RL_ROLLOUT_ID)
+    trajectory.names = identifier, trace
+    if isinstance(identifier, str):
+        open_trajectory.known_as(identifier, trajectory)
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
     totals = trajectory.totals(failed=ended.error is not None)
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
     of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
     row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
-    own = None if ended.span is None else ended.span.get_span_context()
-    if own is not None and own.is_valid:
-        row[attributes.RL_ROLLOUT_TRACE_ID] = trace_api.format_trace_id(own.trace_id)
+    if trace is not None:
+        row[attributes.RL_ROLLOUT_TRACE_ID] = trace
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
     row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
-    of_turns, sums = trajectory.rewards_of_turns()
-    if of_turns:
-        row[attributes.RL_ROLLOUT_TURN_REWARDS] = of_turns
-        row[attributes.RL_ROLLOUT_CUMULATIVE_REWARDS] = sums
     phase = phases.innermost()
     if phase is not None and phase.name == _EVALUATE:
         row[attributes.RL_ROLLOUT_EVALUATION] = True
@@ -190,25 +200,35 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
 
 def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row for good."""
-    trajectory.is_recorded = True
-    return _with_late(row, trajectory)
+    with open_trajectory.adding:
+        trajectory.is_recorded = True
+        return _with_late(row, trajectory)
 
 
 def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row, with what the program has said since its end."""
-    late = {
-        attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
-        attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
-        attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
-        attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
-    }
-    row = row | {key: value for key, value in late.items() if value is not None}
-    if trajectory.discard_reason is not None and row[attributes.RL_ROLLOUT_STATUS] == RlRolloutStatusValues.FINISHED:
+    with open_trajectory.adding:
+        of_turns, sums = trajectory.rewards_of_turns()
+        is_suspect = trajectory.is_suspect(failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
+        late = {
+            attributes.RL_ROLLOUT_REWARD: trajectory.reward,
+            attributes.RL_ROLLOUT_TURN_REWARDS: of_turns or None,
+            attributes.RL_ROLLOUT_CUMULATIVE_REWARDS: sums or None,
+            attributes.RL_ROLLOUT_SUSPECT: is_suspect or None,
+            attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
+            attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
+            attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
+            attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
+        }
+        scores = {name: (value,) for name, value in trajectory.rewards.items()}
+        metrics = {name: (value,) for name, value in trajectory.metrics.items()}
+        weights, estimator = dict(trajectory.weights), trajectory.estimator
+    row = {key: value for key, value in (row | late).items() if value is not None}
+    is_discarded = attributes.RL_ROLLOUT_DISCARD_REASON in row
+    if is_discarded and row[attributes.RL_ROLLOUT_STATUS] == RlRolloutStatusValues.FINISHED:
         row[attributes.RL_ROLLOUT_STATUS] = RlRolloutStatusValues.DISCARDED
-    scores = {name: (value,) for name, value in trajectory.rewards.items()}
     values = {key: (value,) for key, value in row.items()}
-    metrics = {name: (value,) for name, value in trajectory.metrics.items()}
-    return Columns(values, scores, trajectory.weights, trajectory.estimator, metrics=metrics)
+    return Columns(values, scores, weights, estimator, metrics=metrics)
 
 
 def _add_versions(
@@ -450,3 +470,5 @@ steps.listeners.add(_step_ended)
 lifecycle.before_flush(copy_soon)
 lifecycle.at_intervals(copy_due)
 lifecycle.after_fork_in_child(_forget)
+# A child that goes on with a trajectory has a share of it.
+lifecycle.after_fork_in_child(trajectory_changes.begin_anew)

@@ -13,7 +13,7 @@ import otel_rl
 from otel_rl.inference.engine_calls import EngineCall
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.telemetry import Scope, drops
-from otel_rl.training import trajectories
+from otel_rl.training import trajectories, trajectory_changes
 
 
 @pytest.fixture
@@ -62,15 +62,27 @@ def test_a_discard_after_the_end_is_in_the_record(records):
     assert record.body["rl.rollout.success"] == [None, False]
 
 
-def test_what_comes_after_the_record_is_lost_and_counted(records):
+def test_what_comes_after_the_record_is_a_change_of_it(records, recorded):
     drops.reset()
-    with otel_rl.step(1), otel_rl.rollout() as it:
+    with otel_rl.step(1), otel_rl.rollout(rollout_id="r") as it:
         pass
     [record] = records()
-    it.train(1.0)
+    it.train(1.0, estimator="grpo")
     it.discard("late")
+    trajectory_changes.record()
     assert "rl.rollout.trained" not in record.body
-    assert drops.snapshot() == {("logs", "trajectory_recorded"): 2}
+    [change] = recorded.events("rl.trajectories.changes")
+    trace = f"{recorded.span('rl.rollout').context.trace_id:032x}"
+    assert change.body == {
+        "rl.rollout.id": ["r"],
+        "rl.rollout.trace_id": [trace],
+        "rl.rollout.trained": [True],
+        "rl.rollout.advantage": [1.0],
+        "rl.rollout.discard_reason": ["late"],
+    }
+    assert change.attributes["rl.advantage.estimator"] == "grpo"
+    assert change.trace_id == 0
+    assert drops.snapshot() == {}
 
 
 @pytest.mark.parametrize(

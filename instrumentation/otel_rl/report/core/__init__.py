@@ -11,6 +11,7 @@ Modules:
     operations: which operations are model calls, and how one failed.
     trajectory_rows: the samples of a record of trajectories, one by one.
     pending_trajectories: copies of rows, for a process that was killed in a step.
+    changed_trajectories: joins what was said of samples later, or in other processes, to their rows.
     reward_curves: means of the rewards of a loop of the program's own, from its rows.
     messages: what was said to models and tools.
     timeline: the spans of a few chosen traces, as bars.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from otel_rl.report.core import flight_rings, timeline
 from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
+from otel_rl.report.core.changed_trajectories import ChangedTrajectories
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
@@ -104,6 +105,7 @@ class Collected:
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
         self._pending_trajectories = PendingTrajectories()
+        self.changed_trajectories = ChangedTrajectories()
         self._reward_curves = RewardCurves()
         self._aggregates: dict[type[Any], Any] = {
             kind: kind() for subject in self.subjects for kind in subject.aggregates
@@ -149,6 +151,7 @@ class Collected:
         Raises:
             UnusableInput: not one of the files can be read.
         """
+        self.changed_trajectories.look_ahead(self.reader)
         for record in self.reader.records(advance):
             self.add(record)
         return self.close()
@@ -179,6 +182,10 @@ class Collected:
                 add_point(record)
 
     def _add_log_record(self, log: Log) -> None:
+        for joined in self.changed_trajectories.add_log(log):
+            self._add_joined(joined)
+
+    def _add_joined(self, log: Log) -> None:
         for log_call in self._reward_curves.add_log(log):
             self._add_to_logs(log_call)
         self._add_to_logs(log)
@@ -191,6 +198,8 @@ class Collected:
         """Take in what waits for a later record; no record can be added then."""
         for log in self._pending_trajectories.close():
             self._add_log_record(log)
+        for log in self.changed_trajectories.close():
+            self._add_joined(log)
         for log_call in self._reward_curves.close():
             self._add_to_logs(log_call)
         self.totals.close()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
+from otel_rl.report.core.changed_trajectories import said_of
 from otel_rl.report.core.messages import Conversation, shortened
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.subjects.trajectories import trajectory_tables
@@ -40,9 +41,10 @@ def build(collected: Collected, _charts: Charts) -> Section:
     trajectories = collected[Trajectories]
     filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
     section = Section("trajectories", "Trajectories", filler)
-    if not trajectories.ended and not trajectories.started:
+    of_changes = said_of(collected.changed_trajectories)
+    if not trajectories.ended and not trajectories.started and not of_changes:
         return section
-    section.lead = " ".join([*sentences(trajectories), *weight_versions.sentences(collected)])
+    section.lead = " ".join([*sentences(trajectories), *of_changes, *weight_versions.sentences(collected)])
     spans, said = collected[Trajectories].spans, collected[Conversations]
     places = {trace: f"spans-{trace}" for trace in spans}
     samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}

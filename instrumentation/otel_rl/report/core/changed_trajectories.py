@@ -1,0 +1,329 @@
+"""Joins what was said of trajectories later, or in other processes, to their rows.
+
+A change names the trace of its trajectory, else the id of the rollout, else that of the sample. What a reader knows of
+changes beforehand (:meth:`ChangedTrajectories.look_ahead`) is joined as the rows pass by. A reader of a run that goes
+on holds the latest records back instead, for what may still come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core import human
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+from otel_rl.telemetry import side_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_rl.store.reader import Log, Reader
+
+#: Most trajectories whose changes are known at once.
+MAXIMUM_CHANGED = 200_000
+#: Records that a reader of a run that goes on holds back, of 512 rows at most.
+HELD_RECORDS = 64
+#: What finds the row of a change, the best first.
+_KEYS = (names.RL_ROLLOUT_TRACE_ID, names.RL_ROLLOUT_ID, names.RL_SAMPLE_ID)
+#: Columns that add up.
+_COUNTS = (
+    names.RL_ROLLOUT_TURNS,
+    names.RL_ROLLOUT_MODEL_CALLS,
+    names.RL_ROLLOUT_MODEL_ERRORS,
+    names.RL_ROLLOUT_INPUT_TOKENS,
+    names.RL_ROLLOUT_OUTPUT_TOKENS,
+    names.RL_ROLLOUT_TOOL_CALLS,
+    names.RL_ROLLOUT_TOOL_ERRORS,
+    names.RL_ROLLOUT_TOOL_RETRIES,
+    names.RL_ROLLOUT_SPAN_ERRORS,
+    names.RL_ROLLOUT_CHILD_CALLS,
+    *(name for columns in side_calls.COLUMNS.values() for name in columns),
+    names.RL_ROLLOUT_REWARD,
+)
+#: Columns of which the last word counts.
+_JUDGEMENTS = (
+    names.RL_ROLLOUT_TRAINED,
+    names.RL_ROLLOUT_ADVANTAGE,
+    names.RL_ROLLOUT_SUCCESS,
+    names.RL_ROLLOUT_DISCARD_REASON,
+)
+_ERRORS = (
+    names.RL_ROLLOUT_MODEL_ERRORS,
+    names.RL_ROLLOUT_TOOL_ERRORS,
+    names.RL_ROLLOUT_SPAN_ERRORS,
+    names.RL_ROLLOUT_JUDGE_ERRORS,
+    names.RL_ROLLOUT_TOOL_MODEL_ERRORS,
+)
+_NAMED = (
+    (names.RL_REWARD_NAMES, names.RL_REWARD_SCORES),
+    (names.RL_ROLLOUT_METRIC_NAMES, names.RL_ROLLOUT_METRIC_VALUES),
+)
+
+
+@dataclass(slots=True)
+class _Change:
+    """All that is said of one trajectory."""
+
+    counts: dict[str, float] = field(default_factory=dict)
+    #: Time of the record that says it, and what it says.
+    judgements: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    turns: dict[int, float] = field(default_factory=dict)
+    #: Scores, and values of the program, by name.
+    named: tuple[dict[str, float], dict[str, float]] = field(default_factory=lambda: ({}, {}))
+    weights: dict[str, Any] = field(default_factory=dict)
+    estimator: tuple[int, Any] = (0, None)
+    #: How often something was said.
+    said: int = 0
+
+    def add(self, body: dict[str, list[Any]], place: int, log: Log) -> None:
+        self.said += 1
+        for name in _COUNTS:
+            value = _number(_at(body.get(name), place))
+            if value is not None:
+                self.counts[name] = self.counts.get(name, 0) + value
+        self._judge(body, place, log)
+        of_turns = _at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
+        for turn, reward in enumerate(of_turns if isinstance(of_turns, list) else (), 1):
+            if _number(reward) is not None:
+                self.turns[turn] = self.turns.get(turn, 0.0) + reward
+        for sums, (names_of, values_of) in zip(self.named, _NAMED, strict=True):
+            self._add_named(sums, body, (names_of, values_of), place)
+
+    def _judge(self, body: dict[str, list[Any]], place: int, log: Log) -> None:
+        for name in _JUDGEMENTS:
+            value = _at(body.get(name), place)
+            if value is not None and log.time >= self.judgements.get(name, (0,))[0]:
+                self.judgements[name] = log.time, value
+                if name == names.RL_ROLLOUT_ADVANTAGE:
+                    self.estimator = log.time, log.attributes.get(names.RL_ADVANTAGE_ESTIMATOR)
+
+    def _add_named(self, sums: dict[str, float], body: dict[str, list[Any]], of: tuple[str, str], place: int) -> None:
+        weights = body.get(names.RL_REWARD_WEIGHTS)
+        for number, (name, values) in enumerate(zip(*(body.get(key, ()) for key in of), strict=False)):
+            value = _number(_at(values, place))
+            if value is None:
+                continue
+            sums[str(name)] = sums.get(str(name), 0.0) + value
+            if of[0] == names.RL_REWARD_NAMES:
+                self._weigh(str(name), _at(weights, number) if weights is not None else 1)
+
+    def _weigh(self, name: str, weight: Any) -> None:
+        self.weights[name] = weight if self.weights.get(name, weight) == weight else None
+
+
+class ChangedTrajectories:
+    """Takes in records of trajectories and of changes; gives the former back with the latter in them."""
+
+    def __init__(self, held: int = HELD_RECORDS) -> None:
+        #: By key and value: what waits for its row.
+        self._changes: dict[tuple[str, str], _Change] = {}
+        #: Keys whose row has come.
+        self._joined: set[tuple[str, str]] = set()
+        self._held: deque[Log] = deque()
+        self._most_held = held
+        #: Whether all changes of the run are known, of rows that are still to come.
+        self.is_complete = False
+        #: Changes that had no room, here or where they were said.
+        self.left_out = 0
+        #: Rows with an id whose changes an earlier row has.
+        self.ambiguous = 0
+
+    @property
+    def unknown(self) -> int:
+        """How many changes name no trajectory."""
+        return sum(change.said for change in self._changes.values())
+
+    def look_ahead(self, reader: Reader) -> None:
+        """Read all changes of the run: each row passes on at once then."""
+        for log in reader.events(events.RL_TRAJECTORIES_CHANGES.name):
+            self._take(log)
+        self.is_complete, self._most_held = True, 0
+
+    def add_log(self, log: Log) -> Iterator[Log]:
+        """Take in a record; yield those that count from now on, this one or earlier ones."""
+        if log.event == events.RL_TRAJECTORIES_CHANGES.name:
+            if not self.is_complete:
+                self._take(log)
+            return
+        if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):
+            yield log
+            return
+        if not self._most_held and not self._changes and not self._joined:
+            yield log
+            return
+        self._held.append(log)
+        while len(self._held) > self._most_held:
+            yield self._joined_to(self._held.popleft())
+
+    def close(self) -> Iterator[Log]:
+        """Yield what was held back."""
+        while self._held:
+            yield self._joined_to(self._held.popleft())
+
+    def _take(self, log: Log) -> None:
+        self.left_out += int(_number(log.attributes.get(names.RL_TRAJECTORIES_LEFT_OUT)) or 0)
+        if not isinstance(log.body, dict):
+            return
+        body = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
+        for place in range(max((len(body.get(key, ())) for key in _KEYS), default=0)):
+            key = next(((key, str(value)) for key in _KEYS if (value := _at(body.get(key), place)) is not None), None)
+            if key is None:
+                continue
+            if key in self._changes or len(self._changes) < MAXIMUM_CHANGED:
+                self._changes.setdefault(key, _Change()).add(body, place, log)
+            else:
+                self.left_out += 1
+
+    def _joined_to(self, log: Log) -> Log:
+        """Return the record with the changes of its rows in it."""
+        columns = [(key, log.body.get(key)) for key in _KEYS]
+        count = max((len(values) for values in log.body.values() if isinstance(values, list)), default=0)
+        found: list[tuple[int, _Change]] = []
+        for key, column in columns:
+            for place, value in enumerate(column if isinstance(column, list) else ()):
+                if value is None:
+                    continue
+                name = key, str(value)
+                change = self._changes.pop(name, None)
+                if change is not None:
+                    found.append((place, change))
+                    self._joined.add(name)
+                elif key != names.RL_ROLLOUT_TRACE_ID and self.is_complete and name in self._joined:
+                    self.ambiguous += 1
+        return log if not found else _with(log, found, count)
+
+
+def said_of(changed: ChangedTrajectories) -> list[str]:
+    """Return sentences about changes that are in no row, or may be in a wrong one."""
+    said = []
+    if changed.unknown and changed.is_complete:
+        said.append(f"{_amount(changed.unknown, 'names', 'name')} no rollout of this run.")
+    elif changed.unknown:
+        said.append(
+            f"{_amount(changed.unknown, 'is', 'are')} in no row here: of rollouts that were counted before or of none,"
+            " as `otel-rl report` tells."
+        )
+    if changed.ambiguous:
+        said.append(
+            f"{human.amount(changed.ambiguous, 'row has', 'rows have')} the id of an earlier one, which has its scores."
+        )
+    if changed.left_out:
+        said.append(f"{_amount(changed.left_out, 'was', 'were')} dropped: too many at once.")
+    return said
+
+
+def _amount(number: int, one: str, several: str) -> str:
+    return f"{human.amount(number, f'later score or judgement {one}', f'later scores or judgements {several}')}"
+
+
+def _with(log: Log, found: list[tuple[int, _Change]], count: int) -> Log:
+    body = {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()}
+    rows = _Body(body, count)
+    estimators = set()
+    for place, change in found:
+        rows.add(place, change)
+        if names.RL_ROLLOUT_ADVANTAGE in change.judgements:
+            estimators.add(change.estimator[1])
+    attributes = dict(log.attributes)
+    if estimators:
+        # Of advantages by several formulas none is known.
+        had = log.body.get(names.RL_ROLLOUT_ADVANTAGE)
+        if isinstance(had, list) and any(value is not None for value in had):
+            estimators.add(attributes.get(names.RL_ADVANTAGE_ESTIMATOR))
+        estimator = estimators.pop() if len(estimators) == 1 else None
+        attributes.pop(names.RL_ADVANTAGE_ESTIMATOR, None)
+        if estimator is not None:
+            attributes[names.RL_ADVANTAGE_ESTIMATOR] = estimator
+    return replace(log, body=body, attributes=attributes)
+
+
+class _Body:
+    """Columns of a record that are written to."""
+
+    def __init__(self, body: dict[str, Any], count: int) -> None:
+        self._body = body
+        self._count = count
+
+    def add(self, place: int, change: _Change) -> None:
+        for name, value in change.counts.items():
+            column = self._column(name)
+            total = (_number(column[place]) or 0) + value
+            column[place] = int(total) if name != names.RL_ROLLOUT_REWARD else total
+        for name, (_, said) in change.judgements.items():
+            self._column(name)[place] = said
+        if change.turns:
+            self._add_to_turns(place, change.turns)
+        self._add_named(place, change)
+        status = self._column(names.RL_ROLLOUT_STATUS)
+        if names.RL_ROLLOUT_DISCARD_REASON in change.judgements and status[place] in (None, Status.FINISHED):
+            status[place] = Status.DISCARDED
+        failed = status[place] in (Status.FAILED, Status.CANCELLED) or any(self._value(name, place) for name in _ERRORS)
+        is_suspect = failed and self._value(names.RL_ROLLOUT_REWARD, place) == 0
+        if is_suspect or self._value(names.RL_ROLLOUT_SUSPECT, place):
+            self._column(names.RL_ROLLOUT_SUSPECT)[place] = True if is_suspect else None
+
+    def _column(self, name: str) -> list[Any]:
+        column = self._body.get(name)
+        if not isinstance(column, list):
+            column = self._body[name] = []
+        column.extend([None] * (self._count - len(column)))
+        return column
+
+    def _value(self, name: str, place: int) -> Any:
+        return _at(self._body.get(name), place)
+
+    def _add_to_turns(self, place: int, turns: dict[int, float]) -> None:
+        had = self._value(names.RL_ROLLOUT_TURN_REWARDS, place)
+        rewards = list(had) if isinstance(had, list) else []
+        rewards += [None] * (max(turns) - len(rewards))
+        for turn, reward in turns.items():
+            rewards[turn - 1] = (_number(rewards[turn - 1]) or 0.0) + reward
+        self._column(names.RL_ROLLOUT_TURN_REWARDS)[place] = rewards
+        sums = list(accumulate(_number(reward) or 0.0 for reward in rewards))
+        self._column(names.RL_ROLLOUT_CUMULATIVE_REWARDS)[place] = sums
+
+    def _add_named(self, place: int, change: _Change) -> None:
+        for sums, (names_of, values_of) in zip(change.named, _NAMED, strict=True):
+            for name, value in sums.items():
+                column = self._named(names_of, values_of, name, change)
+                column[place] = (_number(column[place]) or 0.0) + value
+
+    def _named(self, names_of: str, values_of: str, name: str, change: _Change) -> list[Any]:
+        """Return the column of scores, or of values of the program, with this name."""
+        known = self._body.get(names_of)
+        values = self._body.get(values_of)
+        if not isinstance(known, list) or not isinstance(values, list):
+            known, values = [], []
+        is_new = name not in known
+        number = len(known) if is_new else known.index(name)
+        known = [*known, name] if is_new else known
+        values = [list(column) if isinstance(column, list) else [] for column in values]
+        values += [[] for _ in range(number + 1 - len(values))]
+        values[number] += [None] * (self._count - len(values[number]))
+        self._body[names_of], self._body[values_of] = known, values
+        if names_of == names.RL_REWARD_NAMES:
+            self._weigh(number, change.weights.get(name, 1), is_new=is_new)
+        column: list[Any] = values[number]
+        return column
+
+    def _weigh(self, number: int, weight: Any, *, is_new: bool) -> None:
+        weights = self._body.get(names.RL_REWARD_WEIGHTS)
+        weights = list(weights) if isinstance(weights, list) else []
+        weights += [1] * (number + 1 - len(weights))
+        weights[number] = weight if is_new or weights[number] == weight else None
+        if any(value != 1 for value in weights):
+            self._body[names.RL_REWARD_WEIGHTS] = weights
+
+
+def _at(column: Any, place: int) -> Any:
+    return column[place] if isinstance(column, list) and place < len(column) else None
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number; None for anything else."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) else None

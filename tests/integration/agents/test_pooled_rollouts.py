@@ -1,0 +1,69 @@
+"""What child processes of a rollout do counts in its row, by every way to start one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.fake_openai import USAGE, FakeOpenAI
+
+pytest.importorskip("openai")
+PROGRAM = Path(__file__).with_name("pooled_rollouts.py")
+LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
+COMMAND = Path(sys.executable).with_name("otel-rl")
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """Lines of ``otel-rl trajectories`` by the id of the rollout, and what it says of the others."""
+    folder = tmp_path_factory.mktemp("run")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    with FakeOpenAI() as server:
+        own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", "OTEL_RL_CHILDREN": "all"}
+        environ = {**kept, **own, "MODEL_SERVER": server.base_url}
+        subprocess.run([LAUNCHER, sys.executable, PROGRAM], cwd=folder, env=environ, timeout=240, check=True)
+    done = subprocess.run(
+        [COMMAND, "trajectories", folder / "store"], env=kept, capture_output=True, text=True, timeout=120, check=True
+    )
+    return {row["rl.rollout.id"]: row for row in map(json.loads, done.stdout.splitlines())}, done.stderr
+
+
+#: Model calls of the rollout itself and of its children, and the scores of these.
+TRUTH = {
+    **{f"own pool, {method}": (1, 2, {"child": 3}) for method in ("fork", "spawn")},
+    **{f"process, {method}": (0, 1, {"child": 4}) for method in ("fork", "spawn")},
+    **{f"shared pool, {method}, 1": (0, 1, {"child": 1}) for method in ("fork", "spawn")},
+    **{f"shared pool, {method}, 2": (0, 2, {"child": 4, "judge": 0.5}) for method in ("fork", "spawn")},
+    "subprocess": (0, 1, {"child": 16}),
+    "os.fork": (1, 1, {"child": 8, "progress": 1}),
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_calls_tokens_tools_and_scores_of_children_are_in_the_row(printed, name):
+    rows, _ = printed
+    own, of_children, scores = TRUTH[name]
+    row, calls = rows[name], own + of_children
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.turns"]) == (calls, calls)
+    assert row["rl.rollout.input_tokens"] == calls * USAGE["prompt_tokens"]
+    assert row["rl.rollout.output_tokens"] == calls * USAGE["completion_tokens"]
+    assert row["rl.rollout.tool_calls"] == of_children
+    assert row["rl.rollout.child_calls"] == 2 * of_children
+    assert row["scores"] == scores
+    assert row["rl.rollout.reward"] == sum(scores.values())
+    assert row["metrics"] == {"hops": of_children}
+
+
+def test_no_row_has_what_was_done_outside_of_all_rollouts(printed):
+    rows, said = printed
+    assert set(rows) == set(TRUTH)
+    assert said == "otel-rl trajectories: 1 later score or judgement names no rollout of this run.\n"
+
+
+def test_a_forked_child_numbers_the_turns_from_those_of_its_parent(printed):
+    rows, _ = printed
+    assert rows["os.fork"]["rl.rollout.turn_rewards"] == [None, 1.0]

@@ -1,0 +1,287 @@
+"""Scores and judgements of rollouts by name, handle or thread, also after their end: in the row, or joined to it."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from support.reward_readers import reward_means
+
+import otel_rl
+from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of
+from otel_rl.report.core.trajectory_rows import rows
+from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.store.reader.records import Log
+from otel_rl.telemetry import drops, open_trajectory
+from otel_rl.training import trajectories, trajectory_changes, trajectory_shares
+
+PROCESS = SimpleNamespace(key="process", rank=0, attempt=(0,))
+
+
+@pytest.fixture
+def logs(recorded):
+    """Gives the records of rollouts, and of changes, as the readers see them."""
+    trajectories._forget()
+    trajectory_shares.forget()
+
+    def found():
+        trajectories.record()
+        trajectory_changes.record()
+        return [
+            Log(PROCESS, "s", record.event_name, record.timestamp, 9, "INFO", record.body, dict(record.attributes), "")
+            for record in recorded.events()
+            if record.event_name.startswith("rl.trajectories")
+        ]
+
+    yield found
+    trajectories._forget()
+    trajectory_shares.forget()
+
+
+class KnownLogs:
+    """A reader of a run that has ended."""
+
+    def __init__(self, logs):
+        self._logs = logs
+
+    def events(self, name):
+        return (log for log in self._logs if log.event == name)
+
+
+def joined(logs, *, ahead=True):
+    """The rows by id with all changes in them, and what is said of the others."""
+    changed = ChangedTrajectories()
+    if ahead:
+        changed.look_ahead(KnownLogs(logs))
+    passed = [one for log in logs for one in changed.add_log(log)]
+    passed += changed.close()
+    return {row.get("rl.rollout.id"): row for log in passed for row in rows(log)}, said_of(changed)
+
+
+def test_what_is_said_before_the_row_is_made_is_in_the_row(logs, recorded):
+    with otel_rl.step(1):
+        with otel_rl.rollout(rollout_id="r") as it:
+            with otel_rl.tool("search") as tool:
+                tool.fail("timeout")
+            otel_rl.reward("exact", 0.0)
+        it.reward("judge", 0.75, weight=2.0, turn=2, parts={"style": 1.0}, success=True)
+        otel_rl.reward("judge", 0.25, weight=2.0, rollout="r")
+        otel_rl.reward("judge", 1.0, weight=2.0, rollout=it)
+    [log] = logs()
+    [row] = rows(log)
+    assert row.scores == {"exact": 0.0, "judge": 2.0, "judge/style": 1.0}
+    assert row.get("rl.rollout.reward") == 4.0
+    assert row.get("rl.rollout.turn_rewards") == [None, 1.5]
+    assert row.get("rl.rollout.cumulative_rewards") == [0.0, 1.5]
+    assert row.get("rl.rollout.success") is True
+    assert row.get("rl.rollout.suspect") is None
+    assert reward_means(recorded)[1]["reward"] == 4.0
+    events = recorded.events("gen_ai.evaluation.result")
+    assert {event.attributes["rl.rollout.id"] for event in events} == {"r"}
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["run that has ended", "run that goes on"])
+def test_what_is_said_after_the_row_is_made_joins_it_in_the_readers(logs, ahead):
+    with otel_rl.step(1):
+        handles = {}
+        for name in "abc":
+            with otel_rl.rollout(rollout_id=name, group_id="g") as handles[name]:
+                otel_rl.reward("exact", 1.0)
+    logs()
+    handles["a"].train(0.5, estimator="dr_grpo")
+    handles["a"].reward("judge", 2.0, weight=0.5, turn=1)
+    otel_rl.reward("exact", -1.0, rollout="b")
+    handles["b"].discard("stale")
+    handles["c"].train(-0.5, estimator="dr_grpo")
+    handles["c"].reward("judge", 4.0, weight=0.5, parts={"style": 3.0})
+    handles["c"].succeed()
+    found, said = joined(logs(), ahead=ahead)
+    assert said == []
+    assert {name: row.get("rl.rollout.reward") for name, row in found.items()} == {"a": 2.0, "b": 0.0, "c": 3.0}
+    assert found["a"].scores == {"exact": 1.0, "judge": 2.0}
+    assert found["b"].scores == {"exact": 0.0}
+    assert found["c"].scores == {"exact": 1.0, "judge": 4.0, "judge/style": 3.0}
+    assert found["a"].weights == {"judge": 0.5, "judge/style": 0.0}
+    assert found["a"].get("rl.rollout.turn_rewards") == [1.0]
+    assert [row.get("rl.rollout.status") for row in found.values()] == ["finished", "discarded", "finished"]
+    assert [row.get("rl.rollout.trained") for row in found.values()] == [True, None, True]
+    assert found["c"].get("rl.rollout.success") is True
+    assert found["a"].record["rl.advantage.estimator"] == "dr_grpo"
+
+
+def test_groups_and_their_advantages_are_judged_by_the_later_rewards(logs):
+    with otel_rl.step(1):
+        handles = []
+        for _ in range(4):
+            with otel_rl.rollout(group_id="g") as it:
+                pass
+            handles.append(it)
+    logs()
+    for it, reward, advantage in zip(handles, (1.0, 0.0, 0.5, 0.5), (0.5, -0.5, 0.0, 0.0), strict=True):
+        it.reward("judge", reward)
+        it.train(advantage, estimator="dr_grpo")
+    changed, found = ChangedTrajectories(), Trajectories()
+    changed.look_ahead(KnownLogs(logs()))
+    for log in logs():
+        for one in changed.add_log(log):
+            found.add_log(one)
+    assert (found.groups.compared, found.groups.dead) == (1, 0)
+    assert (found.groups.checked.samples, found.groups.checked.differing) == (4, 0)
+    assert (found.trained, found.mean_reward) == (4, 0.5)
+
+
+def test_a_zero_after_a_failure_is_suspect_by_a_later_score_too(logs):
+    with otel_rl.step(1):
+        for name in ("was", "is"):
+            with otel_rl.rollout(rollout_id=name):
+                with otel_rl.tool("search") as tool:
+                    tool.fail("timeout")
+                if name == "was":
+                    otel_rl.reward("exact", 0.0)
+    logs()
+    otel_rl.reward("exact", 1.0, rollout="was")
+    otel_rl.reward("exact", 0.0, rollout="is")
+    found, _ = joined(logs())
+    assert {name: row.get("rl.rollout.suspect") for name, row in found.items()} == {"was": None, "is": True}
+
+
+def test_scores_that_name_no_rollout_are_kept_and_told(logs):
+    with otel_rl.rollout(rollout_id=7):
+        pass
+    logs()
+    otel_rl.reward("exact", 1.0, rollout=7)
+    otel_rl.reward("exact", 1.0, rollout="nobody")
+    found, said = joined(logs())
+    assert found["7"].scores == {"exact": 1.0}
+    assert said == ["1 later score or judgement names no rollout of this run."]
+
+
+def test_an_id_that_several_rows_have_is_told(logs):
+    for _ in range(2):
+        with otel_rl.rollout(rollout_id="same"):
+            pass
+    logs()
+    trajectory_shares.tell_by_name(
+        trajectory_shares.TrajectoryName(None, "same"), lambda share: share.add_reward("exact", 1.0)
+    )
+    _, said = joined(logs())
+    assert said == ["1 row has the id of an earlier one, which has its scores."]
+
+
+@pytest.mark.parametrize("rollout", [object(), True, 1.5, b"r"])
+def test_what_is_no_id_is_counted_and_the_score_is_that_of_no_rollout(logs, recorded, rollout):
+    drops.reset()
+    with otel_rl.rollout(rollout_id="r"):
+        otel_rl.reward("exact", 1.0, rollout=rollout)
+    [log] = logs()
+    assert "rl.rollout.reward" not in log.body
+    assert drops.snapshot() == {("logs", "unsupported_type"): 1}
+    drops.reset()
+
+
+def test_a_score_by_name_has_the_ids_of_no_other_rollout(logs, recorded):
+    with otel_rl.rollout(rollout_id="a"):
+        pass
+    with otel_rl.rollout(rollout_id="around", sample_id="other", group_id="other"):
+        otel_rl.reward("exact", 1.0, rollout="a")
+    [event] = recorded.events("gen_ai.evaluation.result")
+    assert event.attributes["rl.rollout.id"] == "a"
+    assert "rl.sample.id" not in event.attributes
+    assert "rl.group.id" not in event.attributes
+
+
+def test_changes_that_have_no_room_are_counted_and_told(logs, monkeypatch):
+    monkeypatch.setattr(trajectory_shares, "MAXIMUM", 1)
+    drops.reset()
+    otel_rl.reward("exact", 1.0, rollout="first")
+    otel_rl.reward("exact", 1.0, rollout="second")
+    [log] = logs()
+    assert log.body["rl.rollout.id"] == ["first"]
+    assert log.attributes["rl.trajectories.left_out"] == 1
+    assert drops.snapshot() == {("logs", "trajectory_limit"): 1}
+    assert joined([log])[1][-1] == "1 later score or judgement was dropped: too many at once."
+    drops.reset()
+
+
+def test_an_ended_rollout_takes_scores_by_its_handle_and_none_by_context(logs):
+    with otel_rl.step(1):
+        with otel_rl.rollout(rollout_id="r") as it:
+            outlived = contextvars.copy_context()
+        outlived.run(otel_rl.reward, "exact", 5.0)
+        outlived.run(it.reward, "exact", 1.0)
+    [log] = logs()
+    assert log.body["rl.rollout.reward"] == [1.0]
+
+
+def test_the_io_thread_records_changes_together(io_thread, logs, recorded):
+    with otel_rl.rollout(rollout_id="r") as it:
+        pass
+    io_thread.flush_now()
+    for number in range(3):
+        it.reward("exact", number)
+        otel_rl.reward("exact", number, rollout="elsewhere")
+    io_thread.flush_now()
+    [change] = recorded.events("rl.trajectories.changes")
+    assert change.body["rl.rollout.id"] == ["r", "elsewhere"]
+    assert change.body["rl.rollout.reward"] == [3.0, 3.0]
+
+
+def test_no_thread_of_a_rollout_loses_a_score_or_a_value(logs):
+    threads, rounds = 8, 1500
+    with otel_rl.rollout() as it:
+        trajectory = open_trajectory.current()
+
+    def work():
+        for _ in range(rounds):
+            trajectory.add_reward("exact", 1.0, turn=1)
+            trajectory.add_part("exact/part", 1.0)
+            trajectory.add_metric("hops", 1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    [log] = logs()
+    [row] = rows(log)
+    assert row.get("rl.rollout.reward") == threads * rounds
+    assert row.get("rl.rollout.turn_rewards") == [threads * rounds]
+    assert row.scores == {"exact": threads * rounds, "exact/part": threads * rounds}
+    assert row.metrics == {"hops": threads * rounds}
+    assert it is not None
+
+
+def test_scores_of_many_threads_while_the_row_is_made_are_in_row_and_changes(logs):
+    """Whether one comes before or after the row, it counts once."""
+    threads, rounds = 4, 300
+    with otel_rl.rollout(rollout_id="r") as it:
+        pass
+    started = threading.Barrier(threads + 1)
+
+    def work():
+        started.wait()
+        for _ in range(rounds):
+            it.reward("exact", 1.0)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        started.wait()
+        trajectories.record()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(before)
+    found, said = joined(logs())
+    assert (found["r"].get("rl.rollout.reward"), said) == (threads * rounds, [])
