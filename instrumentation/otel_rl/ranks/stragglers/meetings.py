@@ -1,4 +1,4 @@
-"""Meetings of ranks: what each of them did before a collective for which they wait. Nothing else is held against a rank.
+"""Meetings of ranks: what each did before a collective for which they wait. Nothing else is held against a rank.
 
 Whoever knows when the ranks came can make them: rings tell the work since the wait before. Where only the waits are
 known, who waited least came last: :func:`by_waits`.
@@ -7,18 +7,19 @@ known, who waited least came last: :func:`by_waits`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from otel_rl.ranks.model.collectives import Collective
 
     #: Phase -> ns; an empty name: outside of all phases.
     Work = Mapping[str, int]
 
+#: Meetings at one place that are told apart: of more each is too short to be late for.
+MOST_NUMBERED = 8
 #: Late sets of one step that are looked at: each is replayed.
 MOST_SETS = 8
 
@@ -28,7 +29,7 @@ class Meeting(NamedTuple):
 
     collective: Collective
     operation: str
-    #: Phase in which they wait for it; empty: outside of all phases.
+    #: Phase in which they wait for it, or the last one before that; empty: there is none.
     phase: str
     #: Rank -> what it did since the wait before, its waits excluded.
     work: Mapping[int, Work]
@@ -39,6 +40,8 @@ class Place(NamedTuple):
 
     group: str
     phase: str
+    #: The how manieth meeting there, from 1 on; 0: all of them.
+    number: int = 0
 
 
 class LateSet(NamedTuple):
@@ -52,18 +55,31 @@ class LateSet(NamedTuple):
 
 
 class Meetings:
-    """The meetings of one step, by place."""
+    """The meetings of one step, by place.
 
-    def __init__(self, meetings: Iterable[Meeting]) -> None:
+    Args:
+        meetings: In their order.
+        numbered: Tell meetings in one phase apart, where they are few.
+    """
+
+    def __init__(self, meetings: Iterable[Meeting], *, numbered: bool = False) -> None:
         self.by_place: dict[Place, list[Meeting]] = {}
+        for meeting in meetings:
+            self.by_place.setdefault(Place(meeting.collective.group, meeting.phase), []).append(meeting)
+        if numbered:
+            self.by_place = {
+                place._replace(number=number): [meeting]
+                for place, several in self.by_place.items()
+                if 1 < len(several) <= MOST_NUMBERED
+                for number, meeting in enumerate(several, 1)
+            }
         #: Place -> rank -> ns of work.
         self.work: dict[Place, Counter[int]] = {}
-        for meeting in meetings:
-            place = Place(meeting.collective.group, meeting.phase)
-            self.by_place.setdefault(place, []).append(meeting)
-            work = self.work.setdefault(place, Counter())
-            for rank, phases in meeting.work.items():
-                work[rank] += sum(phases.values())
+        for place, several in self.by_place.items():
+            work = self.work[place] = Counter()
+            for meeting in several:
+                for rank, phases in meeting.work.items():
+                    work[rank] += sum(phases.values())
 
     def late_sets(self, least: float) -> list[LateSet]:
         """Return the sets of ranks that are at least so many ns apart from the others, the widest gaps first."""
