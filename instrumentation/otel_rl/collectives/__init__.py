@@ -9,5 +9,7 @@
 ``reports``           metrics, step attributes and span events of the counters
 ``unseen``            collectives that were not seen
 ``sequence_numbers``  the number of a group's latest collective, as torch counts
+``torch_entries``     what is new in a dump of PyTorch's flight recorder
+``device_times``      the time of each collective on the device, published
 ====================  ==========================================================
 """

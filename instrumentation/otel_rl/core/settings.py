@@ -18,6 +18,7 @@ COLLECTIVES = ("auto", "all", "off", "python")
 PROPAGATE = ("on", "off")
 ARGUMENTS = ("on", "off")
 RING = ("on", "off")
+NCCL_TIMING = ("off", "on")
 TRACKERS = ("wandb", "mlflow", "tensorboard", "trackio")
 SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
@@ -258,6 +259,13 @@ class Settings:
     )
     slowest: int = _setting(
         5, "OTEL_RL_SLOWEST", "slowest collectives and tool calls kept per step", scope=PROCESS, **_COUNT
+    )
+    nccl_timing: str = _setting(
+        "off",
+        "OTEL_RL_NCCL_TIMING",
+        "on: PyTorch times each collective of NCCL, by which the report names who came last, see stragglers.md",
+        parse=_one_of(NCCL_TIMING),
+        accepted=", ".join(NCCL_TIMING),
     )
     ring: str = _setting(
         "on",

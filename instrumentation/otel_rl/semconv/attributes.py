@@ -897,6 +897,24 @@ TORCH_DISTRIBUTED_BYTES: Final = "torch.distributed.bytes"
 TORCH_DISTRIBUTED_CALLS: Final = "torch.distributed.calls"
 """Collectives launched in the iteration."""
 
+TORCH_DISTRIBUTED_COLLECTIVE_CREATED: Final = "torch.distributed.collective.created"
+"""Moment at which the host enqueued each collective, in ns since the epoch."""
+
+TORCH_DISTRIBUTED_COLLECTIVE_DURATION: Final = "torch.distributed.collective.duration"
+"""Seconds of each collective on the device, from when this rank was ready there."""
+
+TORCH_DISTRIBUTED_COLLECTIVE_GROUP: Final = "torch.distributed.collective.group"
+"""Index of each collective's group in torch.distributed.groups."""
+
+TORCH_DISTRIBUTED_COLLECTIVE_NUMBER: Final = "torch.distributed.collective.number"
+"""Number of each collective in its group, alike in all ranks of the group."""
+
+TORCH_DISTRIBUTED_COLLECTIVE_OPERATION: Final = "torch.distributed.collective.operation"
+"""Operation of each collective."""
+
+TORCH_DISTRIBUTED_COLLECTIVES_LEFT_OUT: Final = "torch.distributed.collectives.left_out"
+"""Upper bound of the collectives without a row: overwritten, not timed, too many."""
+
 TORCH_DISTRIBUTED_DURATION: Final = "torch.distributed.duration"
 """Host time spent in the collective, launching it and waiting for it, in seconds."""
 
@@ -905,6 +923,9 @@ TORCH_DISTRIBUTED_GROUP_NAME: Final = "torch.distributed.group.name"
 
 TORCH_DISTRIBUTED_GROUP_SIZE: Final = "torch.distributed.group.size"
 """Number of ranks in the process group."""
+
+TORCH_DISTRIBUTED_GROUPS: Final = "torch.distributed.groups"
+"""Process groups of the rows: name, description, ranks and a generation above 1, with tabs."""
 
 TORCH_DISTRIBUTED_HOST_TIME: Final = "torch.distributed.host_time"
 """Host time spent launching the collectives of the iteration, in seconds."""
@@ -920,6 +941,9 @@ TORCH_DISTRIBUTED_SEQUENCE_NUMBER: Final = "torch.distributed.sequence_number"
 
 TORCH_DISTRIBUTED_SOURCE: Final = "torch.distributed.source"
 """Issuer of the collective."""
+
+TORCH_DISTRIBUTED_TIMING: Final = "torch.distributed.timing"
+"""State of the timing of NCCL's collectives."""
 
 TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
 """Lower bound of the iteration's collectives that were not seen, which no other figure contains."""
@@ -1534,6 +1558,19 @@ class TorchDistributedSourceValues:
     """Functional collectives, as DTensor and compiled code issue them."""
 
 
+class TorchDistributedTimingValues:
+    """Known values of `torch.distributed.timing`."""
+
+    ON: Final = "on"
+    """PyTorch times each collective."""
+    OFF: Final = "off"
+    """OTEL_RL_NCCL_TIMING is not on."""
+    REFUSED: Final = "refused"
+    """A variable of PyTorch that the user has set keeps it from being read."""
+    UNAVAILABLE: Final = "unavailable"
+    """This version of PyTorch cannot be asked."""
+
+
 CORRELATION: Final[tuple[str, ...]] = (
     RL_GROUP_ID,
     RL_LOOP_ITERATION,
@@ -1679,6 +1716,7 @@ CARDINALITY: Final = MappingProxyType(
         TORCH_DISTRIBUTED_GROUP_SIZE: 32,
         TORCH_DISTRIBUTED_OPERATION: 20,
         TORCH_DISTRIBUTED_SOURCE: 3,
+        TORCH_DISTRIBUTED_TIMING: 4,
     }
 )
 """Most values of an attribute that a metric may carry in one process."""

@@ -437,3 +437,11 @@ TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(
         attributes.TORCH_DISTRIBUTED_MESSAGE_SIZE,
     ),
 )
+TORCH_DISTRIBUTED_COLLECTIVES: Final = definitions.EventDefinition(
+    name="torch.distributed.collectives",
+    description="Device times of the collectives of one rank since its previous event",
+    attributes=(
+        attributes.TORCH_DISTRIBUTED_TIMING,
+        attributes.TORCH_DISTRIBUTED_COLLECTIVES_LEFT_OUT,
+    ),
+)

@@ -17,6 +17,7 @@ from otel_rl.report import write_report
 from otel_rl.report.core import human
 from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.report.core.steps import Steps
+from otel_rl.report.subjects.ranks import chance
 from otel_rl.report.subjects.ranks import finding as late_ranks
 
 if TYPE_CHECKING:
@@ -345,6 +346,6 @@ def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int,
 
 
 def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
-    assert late_ranks._is_often(60_000, 100_000, 8)
-    assert late_ranks._is_often(5, 5, 2)
-    assert not late_ranks._is_often(3, 3, 2)
+    assert chance.is_often(60_000, 100_000, 8)
+    assert chance.is_often(5, 5, 2)
+    assert not chance.is_often(3, 3, 2)

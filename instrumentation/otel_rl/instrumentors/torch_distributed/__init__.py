@@ -7,7 +7,8 @@ span. When the default process group is set up the process learns its rank, and 
 ``OTEL_RL_COLLECTIVES`` says which are counted: ``python``, those that Python code issues; ``all``, also those that C++
 issues (the reducer of DDP, functional and compiled collectives); ``auto``, all where a program has such; ``off`` leaves
 the process groups alone. A step with collectives that were not seen has the attribute ``torch.distributed.unseen``.
-``OTEL_RL_SLOWEST`` is how many of the slowest collectives become events of each step.
+``OTEL_RL_SLOWEST`` is how many of the slowest collectives become events of each step. ``OTEL_RL_NCCL_TIMING`` lets
+PyTorch time those of NCCL, which are published as ``torch.distributed.collectives``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ twice, and break programs: ``P2POp(isend, ...)`` compares function identity.
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives.flight_records import FlightRecords
@@ -45,6 +46,9 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     patches.on_restore(_stop)
     joining = run_parts.following(Part.RENDEZVOUS)
     patches.observe(module, "init_process_group", **joining, after=lambda *_, **__: _group_made(module), required=True)
+    if settings.current().nccl_timing == "on":
+        _nccl_timing().switch_on(os.environ)
+        patches.observe(module, "destroy_process_group", before=_nccl_timing().groups_end)
     if settings.current().collectives == "off":
         return
     reporter = collectives()
@@ -81,6 +85,9 @@ def _group_made(module: ModuleType) -> None:
     mode().group_made()
     if settings.current().collectives != "off":
         watch.start()
+    # Of several back ends ``get_backend`` names none.
+    if "nccl" in str(module.get_backend_config()):
+        _nccl_timing().group_made(module, scope)
 
 
 @functools.cache
@@ -109,8 +116,17 @@ def _degraded(reason: str) -> None:
     instrumentor_status.report("otel_rl_torch_distributed", instrumentor_status.DEGRADED, reason)
 
 
+def _nccl_timing() -> ModuleType:
+    # Few programs on a CPU need it.
+    from otel_rl.instrumentors.torch_distributed import nccl_timing  # noqa: PLC0415 - see above
+
+    return nccl_timing
+
+
 def _stop() -> None:
     """After the originals are back: let no step ask us any more."""
+    if settings.current().nccl_timing == "on":
+        _nccl_timing().stop()
     reporter = collectives()
     reporter.stop()
     reporter.mode = None

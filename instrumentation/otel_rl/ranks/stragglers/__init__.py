@@ -11,6 +11,7 @@ Modules, each importing only those below it:
     persistence: which stragglers are worth an event: those that last.
     comparison: one step of all ranks: who was last, and what that cost.
     replay: the same step again with one rank left out.
+    last_arrivals: who came last, from the time that each rank's device spent in a collective.
     allowance: how much CPU time the comparison may take.
     clocks: moments of several nodes on one clock.
     timeline: the steps of one rank, from its ring.

@@ -2,6 +2,9 @@
 
 Modules:
     aggregate: ranks that the job reported as late while it ran.
+    chance: whether one rank is the late one more often than by accident.
+    device_waits: the time of each rank's device in the collectives of NCCL.
+    last_rank_finding: the rank that came last in them.
     collectives: collectives by operation and group.
     finding: the rank that the others wait for, or waited for.
     section: the section on ranks and collectives.
@@ -15,10 +18,11 @@ from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.ranks import finding, section
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.ranks.collectives import METRICS
+from otel_rl.report.subjects.ranks.device_waits import DeviceWaits
 
 SUBJECT = Subject(
     "ranks",
-    aggregates=(LateRanks,),
+    aggregates=(LateRanks, DeviceWaits),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

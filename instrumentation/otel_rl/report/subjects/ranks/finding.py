@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from math import exp, inf, lgamma, log
+from math import inf
 from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import UNCOVERED, counted
 from otel_rl.report.subjects import workload
+from otel_rl.report.subjects.ranks import chance, last_rank_finding
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 
@@ -34,34 +35,39 @@ _LARGEST = 20
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return one finding for each rank that is, or was, late, and of which no change tells the reason."""
-    return unexplained(_late_ranks(collected), known["changes"])
+    return unexplained(last_rank_finding.add_to(_late_ranks(collected), collected), known["changes"])
 
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ranks could be compared."""
     what, codes = "late ranks", ("late_rank", "slower_rank", "slower_collectives", "hang")
-    program, steps = workload.of(collected), collected.steps
-    ranks = len([rank for rank in steps.ranks if rank is not None])
+    program = workload.of(collected)
     if program.trains and program.ranks < 2:  # noqa: PLR2004 - nothing to compare
         return [Check.not_applicable(what, "the job has one rank", codes)]
+    return [last_rank_finding.check(collected, what, codes) or _by_hosts(collected, what, codes)]
+
+
+def _by_hosts(collected: Collected, what: str, codes: tuple[str, ...]) -> Check:
+    program, steps = workload.of(collected), collected.steps
+    ranks = len([rank for rank in steps.ranks if rank is not None])
     if not program.trains or not ranks:
         make = (
             Check.not_recorded if program.ranks > 1 and (program.trains or program.may_train) else Check.not_applicable
         )
-        return [make(what, program.without_steps or sentences.NO_STEP, codes)]
+        return make(what, program.without_steps or sentences.NO_STEP, codes)
     if ranks < 2:  # noqa: PLR2004 - nothing to compare
-        return [Check.not_recorded(what, f"the steps are of one rank of {program.ranks}", codes)]
+        return Check.not_recorded(what, f"the steps are of one rank of {program.ranks}", codes)
     if not steps.seen.count:
-        return [Check.not_recorded(what, "the collectives of its steps are not seen", codes)]
+        return Check.not_recorded(what, "the collectives of its steps are not seen", codes)
     if not any(totals.collectives.total for totals in steps.ranks.values()):
-        return [Check.not_applicable(what, "no rank waits for another: there are no collectives", codes)]
+        return Check.not_applicable(what, "no rank waits for another: there are no collectives", codes)
     number = steps.count_slowest() * steps.own.width
-    return [Check.of(what, number, _fewest_steps(ranks), "step", codes, workload.extent(collected))]
+    return Check.of(what, number, _fewest_steps(ranks), "step", codes, workload.extent(collected))
 
 
 def _fewest_steps(ranks: int) -> int:
     """Return the steps of which one rank has to be the late one in all, for chance not to explain it."""
-    return next(steps for steps in range(_FEWEST_STEPS, 100) if _is_often(steps, steps, ranks))
+    return next(steps for steps in range(_FEWEST_STEPS, 100) if chance.is_often(steps, steps, ranks))
 
 
 def _late_ranks(collected: Collected) -> list[Finding]:
@@ -229,7 +235,7 @@ def _most_work(collected: Collected) -> Finding | None:
         return None
     slowest = max(ranks, key=lambda rank: ranks[rank].slowest)
     typical, more, share = _longer(collected, slowest)
-    is_often = _is_often(ranks[slowest].slowest, compared, len(ranks))
+    is_often = chance.is_often(ranks[slowest].slowest, compared, len(ranks))
     if not is_often or share < thresholds.NOTABLE_SHARE or min(typical, more) < thresholds.NOTABLE_SECONDS:
         return None
     text = (
@@ -244,23 +250,6 @@ def _most_work(collected: Collected) -> Finding | None:
 
 def _look_at(rank: int) -> str:
     return f"Host, device and data of rank {rank}, against those of the others."
-
-
-def _is_often(late: int, steps: int, ranks: int) -> bool:
-    """Return whether a rank is the late one in most steps, and more often than by chance."""
-    return _chance(late, steps, ranks) <= thresholds.LATE_BY_CHANCE
-
-
-def _chance(late: int, steps: int, ranks: int) -> float:
-    """Return how likely one rank is the late one so often by accident (a binomial test); 1 below most steps."""
-    if late < thresholds.LATE_STEPS * steps:
-        return 1.0
-    share = 1 / max(ranks, 2)
-    orders = [lgamma(steps + 1) - lgamma(number + 1) - lgamma(steps - number + 1) for number in range(late, steps + 1)]
-    logarithms = [
-        order + number * log(share) + (steps - number) * log(1 - share) for number, order in enumerate(orders, late)
-    ]
-    return sum(map(exp, logarithms))
 
 
 class _Longer(NamedTuple):
@@ -348,7 +337,7 @@ def _of_late(collected: Collected, *, alone: bool = True) -> Finding | None:
         return None
     # Beside the finding on the whole run it says more of the same. Alone, the rank has been picked from all of them.
     ranks = max(len(collected.steps.ranks), 2)
-    if alone and ranks * _chance(cost.steps, len(comparison.steps), ranks) > thresholds.LATE_BY_CHANCE:
+    if alone and ranks * chance.chance(cost.steps, len(comparison.steps), ranks) > thresholds.LATE_BY_CHANCE:
         return None
     text = _without(comparison, collected.steps)
     return Finding(

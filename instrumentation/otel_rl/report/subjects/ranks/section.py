@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
 from otel_rl.report.core.blocks import PageBlock, Section, every_point
-from otel_rl.report.subjects.ranks import collectives, late_rank_tables, rank_tables
+from otel_rl.report.subjects.ranks import collectives, last_rank_finding, late_rank_tables, rank_tables
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -35,6 +35,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(PageBlock(table=rank_tables.ranks(steps, compared)))
         section.blocks += late_rank_tables.stragglers(collected)
     section.blocks += late_rank_tables.reported_stragglers(collected)
+    section.blocks += last_rank_finding.blocks(collected)
     if totals:
         section.blocks.append(PageBlock("Collectives", "All ranks together.", rank_tables.collective_totals(totals)))
     slow = steps.slowest_collectives.items()
