@@ -32,7 +32,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody
-from otel_rl.training import phases, steps, trajectory_bodies, trajectory_columns, trajectory_counts
+from otel_rl.training import lowest_rewards, phases, steps, trajectory_bodies, trajectory_columns, trajectory_counts
 from otel_rl.training.step_subscribers import StepSubscribers
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
@@ -163,9 +163,14 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     trajectory.finish_unparsed()
     trajectory.has_ended = True
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
-    totals = trajectory.totals(failed=ended.error is not None)
+    totals = trajectory.totals()
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
+        # Always: the lowest reward is known from all of them.
+        lowest = lowest_rewards.after(trajectory.rewards, (trajectory.reward,))
+        if trajectory.reward == lowest and (ended.error is not None or trajectory.has_failures):
+            # The score may be the failure's, and not the policy's.
+            totals[attributes.RL_ROLLOUT_SUSPECT] = True
     of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
     row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
     own = None if ended.span is None else ended.span.get_span_context()
