@@ -106,9 +106,12 @@ def pipeline() -> Recorded:
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
     from otel_rl.telemetry import cardinality_budgets, deferral
-    from otel_rl.training import scalars, steps, trajectories, trajectory_changes
+    from otel_rl.training import engine_versions, lowest_rewards, scalars, steps, trajectories, trajectory_changes
 
     steps.finish()
+    # What is learned of the rewards and engines of another test.
+    lowest_rewards.known.forget()
+    engine_versions.forget()
     # Of each key one source is recorded: another test's trainer may have logged the same ones.
     scalars.sink.reset()
     # Of rollouts that have ended outside of steps: they wait for an export.

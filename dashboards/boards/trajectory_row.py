@@ -51,10 +51,10 @@ TRAJECTORIES = Row(
             panels.timeseries(
                 "Trained and suspect",
                 "Shares of the trajectories that ended. Trained: in the loss, where the trainer says it. Suspect: "
-                "a reward of zero after something failed; mend the failure before you trust the reward.",
+                "the lowest reward after something failed; mend the failure before you trust the reward.",
                 [
                     _share(zero_if_none(rate(metrics.RL_TRAJECTORY_TRAINED), _ENDED), "trained"),
-                    _share(zero_if_none(rate(metrics.RL_TRAJECTORY_SUSPECT), _ENDED), "suspect zeros"),
+                    _share(zero_if_none(rate(metrics.RL_TRAJECTORY_SUSPECT), _ENDED), "suspect"),
                 ],
                 unit="percentunit",
                 minimum=0,

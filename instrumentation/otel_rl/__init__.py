@@ -620,7 +620,7 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
     """One call of a reward function: a span ``rl.reward`` with its duration, and the score that it returns.
 
     The score is recorded like that of :func:`reward`, for the rollout that is open around the call. A function that
-    raises gives none: its span is an error, and a reward of zero of this rollout is suspect. The context manager takes
+    raises gives none: its span is an error, and the lowest reward of this rollout is suspect. The context manager takes
     the score by ``score(value)``. Decorating a class wraps its ``__call__``. ``OTEL_RL_REWARD_FUNCTIONS`` does the same
     to a function that it names, in a program that is not changed.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.chunks import AsyncChunks, Chunks
 from otel_rl.inference.http.senders import Client
+from otel_rl.telemetry import propagation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -24,6 +25,7 @@ def patch_client(library: str, module: ModuleType, patches: Patches) -> None:
     """Patch ``_client``."""
     client = Client(library, _head, _url, _follow)
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
+    patches.observe(module, "BaseClient._build_redirect_request", after=_redirected)
     patches.replace(module, "Client.send", partial(senders.sends, client), required=True)
     patches.replace(module, "AsyncClient.send", partial(senders.sends_async, client), required=True)
 
@@ -46,6 +48,10 @@ def _url(request: Any) -> tuple[str, str, int | None, str]:
 
 def _built(request: Any, _client: Any, _method: Any = None, _url: Any = None, **given: Any) -> None:
     senders.keep_body(request, given.get("json"), _head(request))
+
+
+def _redirected(request: Any, *_: Any) -> None:
+    propagation.withhold(request.headers, request.url)
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:

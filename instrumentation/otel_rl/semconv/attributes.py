@@ -625,7 +625,7 @@ RL_ROLLOUT_SUCCESS: Final = "rl.rollout.success"
 """The trajectory has done its task, as the program says."""
 
 RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
-"""The reward is zero, and the trajectory or something in it failed."""
+"""The reward is the lowest that is given, and the trajectory or something in it failed."""
 
 RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 """Calls of tools in the trajectory, failed ones too; an estimate where they lack the model's ids."""

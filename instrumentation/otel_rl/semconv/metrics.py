@@ -1370,7 +1370,7 @@ RL_TRAJECTORY_SUSPECT: Final = definitions.MetricDefinition(
     name="rl.trajectory.suspect",
     instrument="counter",
     unit="{trajectory}",
-    description="Trajectories with a reward of zero in which something failed",
+    description="Trajectories with the lowest reward that is given in which something failed",
     boundaries=None,
     attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
 )

@@ -274,16 +274,14 @@ class OpenTrajectory:
         rewards = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
         return rewards, list(accumulate(reward or 0.0 for reward in rewards))
 
-    def is_suspect(self, *, failed: bool) -> bool:
-        """Return whether the reward is zero and something failed: the score may be the failure's, not the policy's."""
+    @property
+    def has_failures(self) -> bool:
+        """True where something in it failed."""
         errors = self.tool_errors or self.model_errors or self.span_errors
-        return self.reward == 0 and bool(failed or errors or any(side.errors for side in self.side_calls.values()))
+        return bool(errors) or any(side.errors for side in self.side_calls.values())
 
-    def totals(self, *, failed: bool = False) -> dict[str, Any]:
-        """Return the totals as attributes; counters that nothing was seen of are left out.
-
-        ``failed`` where the trajectory itself did.
-        """
+    def totals(self) -> dict[str, Any]:
+        """Return the totals as attributes; counters that nothing was seen of are left out."""
         values: dict[str, Any] = {}
         if self.model_calls:
             values[attributes.RL_ROLLOUT_TURNS] = self.turns.number
@@ -303,8 +301,6 @@ class OpenTrajectory:
             values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
             values[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
-        if self.is_suspect(failed=failed):
-            values[attributes.RL_ROLLOUT_SUSPECT] = True
         if self.success is not None:
             values[attributes.RL_ROLLOUT_SUCCESS] = self.success
         return values

@@ -5,7 +5,8 @@
 ``OTEL_RL_PROPAGATE=off`` stops both.
 
 The host is that of the request as the program makes it. Names are never resolved: that would block its thread. A proxy
-between sees what the host would get. A client that follows a redirect sends the headers on, wherever it leads.
+between sees what the host would get. Clients send headers on where a redirect leads: their instrumentors call
+:func:`withhold` for each.
 """
 
 from __future__ import annotations
@@ -95,6 +96,21 @@ def _has_baggage(headers: Mapping[str, str]) -> bool:
     if not isinstance(headers, dict):
         return _BAGGAGE in headers
     return any(isinstance(name, str | bytes) and name.lower() in (_BAGGAGE, _BAGGAGE.encode()) for name in headers)
+
+
+def withhold(headers: MutableMapping[str, str], url_or_host: Any) -> None:
+    """Take ``rl.*`` baggage out of ``headers`` where the host that a redirect leads to may not have it."""
+    with guard("propagation.withhold"):
+        if not _has_baggage(headers) or may_have_baggage(host_of(url_or_host)):
+            return
+        # Those of a dictionary may be in any case.
+        for name in [one for one in headers if isinstance(one, str) and one.lower() == _BAGGAGE]:
+            members = headers[name].split(",")
+            kept = [member for member in members if not is_ours(member.partition("=")[0].strip())]
+            if not kept:
+                del headers[name]
+            elif len(kept) < len(members):
+                headers[name] = ",".join(kept)
 
 
 def host_of(url_or_host: Any) -> str:

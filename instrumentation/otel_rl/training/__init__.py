@@ -15,6 +15,7 @@
 ``labels``             names that the user gives logged keys
 ``log_calls``          log calls on their way to an I/O thread
 ``logged_values``      values as a log call hands them over: copied, then made exact
+``lowest_rewards``     the lowest reward that a program gives
 ``metric_keys``        keys of trainers that have a metric of the registry, generated
 ``open_trackers``      the run of a tracker that the program logs to, for what we write there
 ``own_cost``           what otel-rl itself costs the steps

@@ -33,6 +33,7 @@ from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import PlainBody
 from otel_rl.training import (
+    lowest_rewards,
     phases,
     steps,
     trajectory_bodies,
@@ -179,9 +180,13 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if isinstance(identifier, str):
         open_trajectory.known_as(identifier, trajectory)
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
-    totals = trajectory.totals(failed=ended.error is not None)
+    totals = trajectory.totals()
     if trajectory.reward is not None:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
+        # Always: the lowest reward is known from all of them.
+        lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
+        if _is_suspect(trajectory, failed=ended.error is not None):
+            totals[attributes.RL_ROLLOUT_SUSPECT] = True
     of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
     row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
     if trace is not None:
@@ -202,14 +207,22 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row for good."""
     with open_trajectory.adding:
         trajectory.is_recorded = True
+        if trajectory.reward != row.get(attributes.RL_ROLLOUT_REWARD):
+            lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
         return _with_late(row, trajectory)
+
+
+def _is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
+    """Return whether something failed and the reward is the lowest: it may be the failure's, not the policy's."""
+    has_failed = failed or trajectory.has_failures
+    return has_failed and trajectory.reward == lowest_rewards.known.lowest(trajectory.rewards)
 
 
 def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row, with what the program has said since its end."""
     with open_trajectory.adding:
         of_turns, sums = trajectory.rewards_of_turns()
-        is_suspect = trajectory.is_suspect(failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
+        is_suspect = _is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
         late = {
             attributes.RL_ROLLOUT_REWARD: trajectory.reward,
             attributes.RL_ROLLOUT_TURN_REWARDS: of_turns or None,

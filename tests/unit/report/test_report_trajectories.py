@@ -81,6 +81,13 @@ def test_zero_rewards_after_a_failure_are_named_with_what_they_do_to_the_mean(tm
     assert "1 have not ended" in page
 
 
+def test_a_failure_value_of_its_own_is_left_out_of_the_mean(tmp_path):
+    body = _columns(reward=[1.0, -1.0, 1.0, 0.0], suspect=[None, True, None, None], tool_errors=[0, 1, 0, 0])
+    found, page = _report(tmp_path, [({}, body)])
+    assert found["bias"]["mean_reward_without"] == 2 / 3
+    assert "the mean reward is 0.25 with them and 0.6667 without" in page
+
+
 def test_rewards_of_turns_weights_and_success_are_told(tmp_path):
     body = {
         **_columns(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.paths import may_be_target, target_of
+from otel_rl.telemetry import propagation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))
 _TRACEPARENT, _BAGGAGE = "traceparent", "baggage"
 _REFUSED = 400
+#: The call whose request is being made.
+_within: ContextVar[HttpCall | None] = ContextVar("otel_rl_aiohttp_call", default=None)
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
@@ -30,6 +34,7 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
 
 def patch_response(module: ModuleType, patches: Patches) -> None:
     """Patch ``aiohttp.client_reqrep``."""
+    patches.observe(module, "ClientRequest.__init__", before=_requesting)
     patches.observe(module, "ClientResponse.read", begin=_begin_read, end=_end_read, required=True)
     patches.observe(module, "ClientResponse.json", after=_parsed, required=True)
     patches.observe(module, "ClientResponse.release", before=_closing, required=True)
@@ -48,12 +53,15 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
         call = _timed_begin(self, method, str_or_url, kwargs)
         if call is None:
             return await original(self, method, str_or_url, **kwargs)
+        within = _within.set(call)
         try:
             response = await original(self, method, str_or_url, **kwargs)
         except BaseException as error:
             with _FAILED:
                 _failed(call, error)
             raise
+        finally:
+            _within.reset(within)
         _timed_answered(call, response)
         return response
 
@@ -86,6 +94,13 @@ def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -
         )
         return call
     return None
+
+
+def _requesting(_request: Any, _method: Any, url: Any, **given: Any) -> None:
+    """Each redirect makes a request of its own, with the headers of the first one."""
+    headers = given.get("headers")
+    if headers is not None and _within.get() is not None:
+        propagation.withhold(headers, url)
 
 
 def _answered(call: HttpCall, response: Any) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.senders import Client
+from otel_rl.telemetry import propagation
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 def patch_sessions(module: ModuleType, patches: Patches) -> None:
     """Patch ``requests.sessions``."""
     patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
+    # Called for each redirect, when its address is known; few sessions replace it, and many `rebuild_auth`.
+    patches.observe(module, "SessionRedirectMixin.rebuild_method", before=_redirecting)
     patches.replace(module, "Session.send", partial(senders.sends, _CLIENT), required=True)
 
 
@@ -40,6 +43,10 @@ def _url(request: Any) -> tuple[str, str, int | None, str]:
 def _prepared(prepared: Any, _session: Any, request: Any) -> None:
     if request.json is not None:
         senders.keep_body(prepared, request.json, _head(prepared))
+
+
+def _redirecting(_session: Any, prepared: Any, _response: Any) -> None:
+    propagation.withhold(prepared.headers, prepared.url)
 
 
 def _parsed(value: Any, response: Any, **_: Any) -> None:

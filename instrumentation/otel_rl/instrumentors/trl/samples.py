@@ -17,7 +17,7 @@ from otel_rl.semconv.attributes import (
     RlTrajectoriesSourceValues,
 )
 from otel_rl.telemetry import guard
-from otel_rl.training import trainer_loop, trajectories, trajectory_columns
+from otel_rl.training import lowest_rewards, trainer_loop, trajectories, trajectory_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -250,7 +250,9 @@ def _columns(batch: _Batch) -> trajectory_columns.Columns:
         columns[attributes.RL_ROLLOUT_TURNS] = [_turns(mask) for mask in made.tool_masks]
     rewards = _rewards(batch, count)
     columns[attributes.RL_ROLLOUT_REWARD] = rewards
-    _add_tools(columns, made, rewards)
+    lowest_rewards.known.add(batch.scores, rewards)
+    lowest = lowest_rewards.known.lowest(batch.scores)
+    _add_tools(columns, made, rewards, lowest)
     weights = dict(zip(batch.scores, batch.weights, strict=False))
     has_advantages = batch.advantages is not None
     return trajectory_columns.Columns(
@@ -258,13 +260,13 @@ def _columns(batch: _Batch) -> trajectory_columns.Columns:
     )
 
 
-def _add_tools(columns: dict[str, Sequence[Any]], made: _Made, rewards: Sequence[float | None]) -> None:
+def _add_tools(columns: dict[str, Sequence[Any]], made: _Made, rewards: Sequence[float | None], lowest: float) -> None:
     if made.tool_calls is not None:
         columns[attributes.RL_ROLLOUT_TOOL_CALLS] = made.tool_calls
     if made.tool_errors is not None:
         errors = [made.tool_errors.get(number, 0) for number in range(len(rewards))]
         columns[attributes.RL_ROLLOUT_TOOL_ERRORS] = errors
-        suspect = [(reward == 0 and bool(failed)) or None for reward, failed in zip(rewards, errors, strict=True)]
+        suspect = [(reward == lowest and bool(failed)) or None for reward, failed in zip(rewards, errors, strict=True)]
         columns[attributes.RL_ROLLOUT_SUSPECT] = suspect
 
 

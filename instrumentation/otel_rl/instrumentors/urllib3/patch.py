@@ -13,6 +13,7 @@ from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.paths import may_be_target, target_of
+from otel_rl.telemetry import propagation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,8 @@ def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
+        if kwargs.get("headers") and _is_redirect(kwargs.get("retries")):
+            _withhold(url, kwargs)
         if _is_of_interest(method, url):
             call, headers = _begin_at_url(self, method, url, kwargs)
             if call is not None:
@@ -86,6 +89,20 @@ def _is_of_interest(method: Any, url: Any) -> bool:
             # The request is about to fail with it.
             return False
     return False
+
+
+def _is_redirect(retries: Any) -> bool:
+    """Return whether the manager calls itself for another address: an attempt before this one was sent there."""
+    history = getattr(retries, "history", None)
+    return history is not None and len(history) > 0 and history[-1].redirect_location is not None
+
+
+def _withhold(url: str, kwargs: dict[str, Any]) -> None:
+    with _BEGIN:
+        headers = kwargs["headers"]
+        headers = headers.copy() if hasattr(headers, "copy") else dict(headers)
+        propagation.withhold(headers, url)
+        kwargs["headers"] = headers
 
 
 def _begin_at_url(manager: Any, method: str, url: str, kwargs: dict[str, Any]) -> tuple[HttpCall | None, Any]:

@@ -18,6 +18,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.telemetry import side_calls
+from otel_rl.training.lowest_rewards import LowestRewards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +127,7 @@ class ChangedTrajectories:
         self._joined: set[tuple[str, str]] = set()
         self._held: deque[Log] = deque()
         self._most_held = held
+        self._lowest = LowestRewards()
         #: Whether all changes of the run are known, of rows that are still to come.
         self.is_complete = False
         #: Changes that had no room, here or where they were said.
@@ -195,7 +197,13 @@ class ChangedTrajectories:
                     self._joined.add(name)
                 elif key != names.RL_ROLLOUT_TRACE_ID and self.is_complete and name in self._joined:
                     self.ambiguous += 1
-        return log if not found else _with(log, found, count)
+        rows = _Body(
+            {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()},
+            count,
+            self._lowest,
+        )
+        rows.learn_lowest()
+        return _with(log, rows, found) if found else log
 
 
 def said_of(changed: ChangedTrajectories) -> list[str]:
@@ -221,9 +229,7 @@ def _amount(number: int, one: str, several: str) -> str:
     return f"{human.amount(number, f'later score or judgement {one}', f'later scores or judgements {several}')}"
 
 
-def _with(log: Log, found: list[tuple[int, _Change]], count: int) -> Log:
-    body = {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()}
-    rows = _Body(body, count)
+def _with(log: Log, rows: _Body, found: list[tuple[int, _Change]]) -> Log:
     estimators = set()
     for place, change in found:
         rows.add(place, change)
@@ -239,15 +245,26 @@ def _with(log: Log, found: list[tuple[int, _Change]], count: int) -> Log:
         attributes.pop(names.RL_ADVANTAGE_ESTIMATOR, None)
         if estimator is not None:
             attributes[names.RL_ADVANTAGE_ESTIMATOR] = estimator
-    return replace(log, body=body, attributes=attributes)
+    return replace(log, body=rows.body, attributes=attributes)
 
 
 class _Body:
     """Columns of a record that are written to."""
 
-    def __init__(self, body: dict[str, Any], count: int) -> None:
-        self._body = body
+    def __init__(self, body: dict[str, Any], count: int, lowest: LowestRewards) -> None:
+        self.body = body
         self._count = count
+        self._lowest = lowest
+
+    def functions(self, place: int) -> list[str]:
+        """Return what has scored a row."""
+        known = zip(*(self.body.get(name) or () for name in _NAMED[0]), strict=False)
+        return [str(name) for name, column in known if _at(column, place) is not None]
+
+    def learn_lowest(self) -> None:
+        """Take in the rewards of all rows."""
+        for place, reward in enumerate(self.body.get(names.RL_ROLLOUT_REWARD) or ()):
+            self._lowest.add(self.functions(place), (_number(reward),))
 
     def add(self, place: int, change: _Change) -> None:
         for name, value in change.counts.items():
@@ -263,19 +280,20 @@ class _Body:
         if names.RL_ROLLOUT_DISCARD_REASON in change.judgements and status[place] in (None, Status.FINISHED):
             status[place] = Status.DISCARDED
         failed = status[place] in (Status.FAILED, Status.CANCELLED) or any(self._value(name, place) for name in _ERRORS)
-        is_suspect = failed and self._value(names.RL_ROLLOUT_REWARD, place) == 0
+        reward = self._value(names.RL_ROLLOUT_REWARD, place)
+        is_suspect = failed and reward is not None and reward == self._lowest.lowest(self.functions(place))
         if is_suspect or self._value(names.RL_ROLLOUT_SUSPECT, place):
             self._column(names.RL_ROLLOUT_SUSPECT)[place] = True if is_suspect else None
 
     def _column(self, name: str) -> list[Any]:
-        column = self._body.get(name)
+        column = self.body.get(name)
         if not isinstance(column, list):
-            column = self._body[name] = []
+            column = self.body[name] = []
         column.extend([None] * (self._count - len(column)))
         return column
 
     def _value(self, name: str, place: int) -> Any:
-        return _at(self._body.get(name), place)
+        return _at(self.body.get(name), place)
 
     def _add_to_turns(self, place: int, turns: dict[int, float]) -> None:
         had = self._value(names.RL_ROLLOUT_TURN_REWARDS, place)
@@ -295,8 +313,8 @@ class _Body:
 
     def _named(self, names_of: str, values_of: str, name: str, change: _Change) -> list[Any]:
         """Return the column of scores, or of values of the program, with this name."""
-        known = self._body.get(names_of)
-        values = self._body.get(values_of)
+        known = self.body.get(names_of)
+        values = self.body.get(values_of)
         if not isinstance(known, list) or not isinstance(values, list):
             known, values = [], []
         is_new = name not in known
@@ -305,19 +323,19 @@ class _Body:
         values = [list(column) if isinstance(column, list) else [] for column in values]
         values += [[] for _ in range(number + 1 - len(values))]
         values[number] += [None] * (self._count - len(values[number]))
-        self._body[names_of], self._body[values_of] = known, values
+        self.body[names_of], self.body[values_of] = known, values
         if names_of == names.RL_REWARD_NAMES:
             self._weigh(number, change.weights.get(name, 1), is_new=is_new)
         column: list[Any] = values[number]
         return column
 
     def _weigh(self, number: int, weight: Any, *, is_new: bool) -> None:
-        weights = self._body.get(names.RL_REWARD_WEIGHTS)
+        weights = self.body.get(names.RL_REWARD_WEIGHTS)
         weights = list(weights) if isinstance(weights, list) else []
         weights += [1] * (number + 1 - len(weights))
         weights[number] = weight if is_new or weights[number] == weight else None
         if any(value != 1 for value in weights):
-            self._body[names.RL_REWARD_WEIGHTS] = weights
+            self.body[names.RL_REWARD_WEIGHTS] = weights
 
 
 def _at(column: Any, place: int) -> Any:

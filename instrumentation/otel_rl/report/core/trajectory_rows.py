@@ -43,7 +43,7 @@ class Row:
 
     @property
     def is_failed(self) -> bool:
-        """An error ended it, or its program gave it up, or something in it failed and its reward is zero."""
+        """An error ended it, or its program gave it up, or something in it failed and its reward is the lowest."""
         return self.get(names.RL_ROLLOUT_STATUS) in (Status.FAILED, Status.CANCELLED) or bool(
             self.get(names.RL_ROLLOUT_SUSPECT)
         )

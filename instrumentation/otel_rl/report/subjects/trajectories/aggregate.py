@@ -54,9 +54,11 @@ class Trajectories:
     left_out: int = 0
     by_status: Counter[str] = field(default_factory=Counter)
     by_reason: Counter[str] = field(default_factory=Counter)
-    #: Rewards of suspect samples count as zero in these two: sum and number of all rewards.
+    #: Sum and number of all rewards, and of those of suspect samples.
     rewards: float = 0.0
     rewarded: int = 0
+    suspect_rewards: float = 0.0
+    suspect_rewarded: int = 0
     judge: SideTotals = field(default_factory=SideTotals)
     tool_model: SideTotals = field(default_factory=SideTotals)
     groups: Groups = field(default_factory=Groups)
@@ -119,6 +121,9 @@ class Trajectories:
             return
         self.rewards += reward
         self.rewarded += 1
+        if row.get(names.RL_ROLLOUT_SUSPECT):
+            self.suspect_rewards += reward
+            self.suspect_rewarded += 1
         self._lowest.add(-reward, row)
         self._highest.add(reward, row)
 
@@ -129,9 +134,9 @@ class Trajectories:
 
     @property
     def mean_reward_without(self) -> float | None:
-        """The same without zeros after a failure."""
-        others = self.rewarded - self.suspect
-        return self.rewards / others if others > 0 else None
+        """The same without suspect ones."""
+        others = self.rewarded - self.suspect_rewarded
+        return (self.rewards - self.suspect_rewards) / others if others > 0 else None
 
     def outcomes(self) -> list[str]:
         """Return the outcomes whose durations are known, in a fixed order."""

@@ -1,4 +1,4 @@
-"""Groups of samples: which teach nothing, what zeros after a failure do to others, and whether advantages are right.
+"""Groups of samples: which teach nothing, what rewards after a failure do to others, and whether advantages are right.
 
 The advantage of a sample is computed again from the recorded rewards, where its trainer's formula is known. A run has
 millions of samples: at most :data:`SAMPLES` are kept, those that come first.
@@ -77,7 +77,7 @@ class IterationGroups(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """What zeros after a failure do to the other samples of their groups: how many, and by how much on average."""
+    """What rewards after a failure do to the other samples of their groups: how many, and by how much on average."""
 
     samples: int
     advantage: float
@@ -198,7 +198,7 @@ class Groups:
 
     @cached_property
     def shift(self) -> Shift:
-        """How much higher the advantages of others are, since zeros after a failure lower the mean of their groups.
+        """How much higher the advantages of others are, since rewards after a failure lower the mean of their groups.
 
         In units of the reward, before anything is divided by a standard deviation.
         """

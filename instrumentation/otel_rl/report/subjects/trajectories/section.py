@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.trajectories.groups import Checked
 
 _POLICY = (
-    f"The latest {OF_A_KIND} that failed or got a zero after a failure, the {OF_A_KIND} slowest, the {OF_A_KIND} with "
-    f"the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
+    f"The latest {OF_A_KIND} that failed or got the lowest reward after a failure, the {OF_A_KIND} slowest, the "
+    f"{OF_A_KIND} with the lowest and with the highest reward, and up to {OF_ALL_PARTS} from all parts of the run. "
     "Filter a column by a text, or a column of numbers by one like 3, 2..5, >0.5 or <1."
 )
 _SURVIVORS = "Means of what is used say nothing of what is not. Trajectories that never end are in none of these."
@@ -152,7 +152,7 @@ def _solved(trajectories: Trajectories) -> list[str]:
 
 
 def _suspicion(trajectories: Trajectories) -> str:
-    text = f"{human.number(trajectories.suspect)} got a zero reward after they, or a call in them, had failed"
+    text = f"{human.number(trajectories.suspect)} got the lowest reward after they, or a call in them, had failed"
     mean, without = trajectories.mean_reward, trajectories.mean_reward_without
     if mean is None or without is None:
         return f"{text}."
