@@ -67,8 +67,8 @@ _IDS = (
     attributes.RL_POLICY_VERSION,
     attributes.GEN_AI_CONVERSATION_ID,
 )
-#: Exceptions by which a program gives a trajectory up.
-_CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
+#: Exceptions by which a program, or its user, gives a trajectory up; those of tools.
+_CANCELLED = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 
 _EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 _SITE = guard("trajectories.record")
