@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 
-from otel_rl.api import awaitables, outcomes, program_metrics, scores
+from otel_rl.api import awaitables, failure_names, outcomes, program_metrics, scores
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.api.rollouts import Rollout
@@ -179,7 +179,8 @@ class Opened:
 
     def fail(self, kind: str) -> None:
         """Mark it as failed without an exception."""
-        self._failure = kind
+        with guard("producer.fail"):
+            self._failure = failure_names.name_of(kind)
 
     def tell(self, what: str, given: Mapping[str, Any]) -> None:
         """Hand on what the program says of it; ``what`` is a method of its operation."""

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _scope = Scope("api")
 #: Integers of OTLP lie below this one.
 INTEGER_LIMIT = 1 << 63
+#: Digits of an iteration that is text.
+_DIGITS = 18
 #: Baggage that a rollout does not take from the rollout or step around it.
 OF_ONE_ROLLOUT = (
     attributes.RL_ROLLOUT_ID,
@@ -54,6 +56,18 @@ def _attempt(value: object) -> int | None:
     return None
 
 
+def _iteration(value: object) -> int | None:
+    """Return a whole number, also one that is text; anything else is dropped and counted."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
+        return int(value)
+    iteration = None if value is None else number(value)
+    if iteration is not None and iteration == iteration // 1 and abs(iteration) < INTEGER_LIMIT:
+        return int(iteration)
+    if value is not None:
+        drops.count("traces", "unsupported_type")
+    return None
+
+
 class Rollout:
     """Root span of a trajectory and its baggage."""
 
@@ -63,12 +77,13 @@ class Rollout:
         sample_id: object,
         group_id: object,
         policy_version: object,
-        iteration: int | None,
+        iteration: object,
         attempt: object,
         keep: bool,
         arguments: object,
     ) -> None:
         step = steps.where().step
+        iteration = _iteration(iteration)
         if iteration is None and step is not None:
             iteration = step.iteration
         reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)

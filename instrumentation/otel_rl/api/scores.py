@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.context import get_current
 
 from otel_rl.api import scored_rollouts
-from otel_rl.api.user_messages import say_no_number
+from otel_rl.api.user_messages import say_no_number, say_once
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import drops, open_trajectory, redaction
 from otel_rl.telemetry.attribute_values import number, numbers_of
-from otel_rl.telemetry.content_capture import capture_content
+from otel_rl.telemetry.content_capture import capture
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import rewards
 
@@ -153,8 +153,16 @@ def _weight(given: Any, name: object) -> float:
 def _turn(scored: ScoredRollout, given: Any) -> int | None:
     if given is None:
         return None
-    turn = scored.turn if isinstance(given, str) and given == LAST else number(given)
-    return int(turn) if turn is not None and 1 <= turn <= open_trajectory.MAXIMUM_TURNS else None
+    is_last = isinstance(given, str) and given == LAST
+    turn = scored.turn if is_last else number(given)
+    if turn is not None and 1 <= turn <= open_trajectory.MAXIMUM_TURNS:
+        return int(turn)
+    if not is_last:
+        drops.count("metrics", "reward_turn")
+        say_once(
+            "turn", 'a reward of a turn that is no number from 1 on, nor "last", counts for the whole rollout only'
+        )
+    return None
 
 
 def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
@@ -195,6 +203,8 @@ def _record(
 
 
 def _explanation(explanation: str | None) -> str | None:
-    if explanation is None or not capture_content():
+    wanted = capture()
+    # It stands on an event, in any mode.
+    if explanation is None or not (wanted.span or wanted.event):
         return None
     return redaction.text(str(explanation), "logs")

@@ -51,7 +51,11 @@ _MOST_BYTES_OF_CHARACTER = 12
 
 
 def baggage_context(entries: dict[str, object], context: Context | None = None) -> Context:
-    """``context`` (default: the current one) with the allowed, known entries as baggage; too long ones are counted."""
+    """``context`` (default: the current one) with the allowed, known entries as baggage.
+
+    Of a text that is too long there is a hash, which is the same for the same text: it joins what belongs together. It
+    may be a prompt; the begin of it would be recorded where no content is wanted.
+    """
     result = context if context is not None else get_current()
     for key, value in entries.items():
         if value is None or key not in ALLOWED:
@@ -59,7 +63,9 @@ def baggage_context(entries: dict[str, object], context: Context | None = None) 
         text = str(value)
         if len(text) > MAXIMUM_VALUE_LENGTH:
             drops.count("context", "baggage_value_too_long")
-            continue
+            from hashlib import blake2b  # noqa: PLC0415 - rarely needed
+
+            text = f"hash-{blake2b(text.encode(errors='replace'), digest_size=16).hexdigest()}"
         result = baggage.set_baggage(key, text, result)
     return result
 

@@ -75,8 +75,8 @@ _IDS = (
     attributes.RL_POLICY_VERSION,
     attributes.GEN_AI_CONVERSATION_ID,
 )
-#: Exceptions by which a program gives a trajectory up.
-_CANCELLED = frozenset({"CancelledError", "GeneratorExit"})
+#: Exceptions by which a program, or its user, gives a trajectory up; those of tools.
+_CANCELLED = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 
 #: How a trajectory ends that something has ended.
 _NOT_FINISHED = (RlRolloutStatusValues.FAILED, RlRolloutStatusValues.CANCELLED)

@@ -147,7 +147,8 @@ def test_items_of_a_generator_are_not_kept_alive(captured):
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(ValueError, "failed"), (asyncio.CancelledError, "cancelled"), (KeyboardInterrupt, "failed")]
+    ("error", "status"),
+    [(ValueError, "failed"), (asyncio.CancelledError, "cancelled"), (KeyboardInterrupt, "cancelled")],
 )
 def test_a_rollout_that_raises_has_its_status_and_no_result(captured, error, status):
     @otel_rl.rollout()

@@ -111,6 +111,18 @@ def test_rewards_of_turns_weights_and_success_are_told(tmp_path):
     assert f"0.5 {human.UNKNOWN} 1" in page
 
 
+def test_a_row_has_the_weights_of_its_own_scores(tmp_path):
+    body = {
+        **_columns(id=["a", "b"], reward=[1.0, 2.0]),
+        "rl.reward.names": ["x", "y", "z"],
+        "rl.reward.scores": [[1.0, None], [None, 2.0], [0.0, 1.0]],
+        "rl.reward.weights": [0.5, 2.0, None],
+    }
+    found, _ = _report(tmp_path, [({}, body)])
+    weights = {row["rl.rollout.id"]: row["weights"] for row in found["rows"]}
+    assert weights == {"a": {"x": 0.5, "z": None}, "b": {"y": 2.0, "z": None}}
+
+
 def test_problems_solved_by_one_of_several_samples_are_told_apart_for_training_and_evaluation(tmp_path):
     body = {
         **_columns(

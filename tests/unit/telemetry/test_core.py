@@ -199,12 +199,13 @@ def test_headers_carry_trace_and_correlation(recorded):
     assert "rl.rollout.id=r1" in headers["baggage"]
 
 
-def test_too_long_correlation_values_are_counted_not_sent(recorded):
+def test_too_long_correlation_values_are_counted_and_sent_as_a_hash(recorded):
     before = drops.snapshot().get(("context", "baggage_value_too_long"), 0)
     headers = {}
     with with_baggage({"rl.rollout.id": "x" * 5000}):
         inject(headers, "localhost")
-    assert "baggage" not in headers
+    assert headers["baggage"].startswith("rl.rollout.id=hash-")
+    assert "xxx" not in headers["baggage"]
     assert drops.snapshot()["context", "baggage_value_too_long"] == before + 1
 
 

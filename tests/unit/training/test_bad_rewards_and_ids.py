@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import otel_rl
+from otel_rl.api import failure_names, user_messages
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import rewards
 
@@ -109,13 +110,66 @@ def test_ids_of_any_type_open_a_rollout(recorded, value):
     assert recorded.span("rl.rollout").attributes["rl.rollout.id"]
 
 
-def test_an_id_that_is_too_long_is_left_out_and_counted(recorded):
+def test_an_id_that_is_too_long_is_recorded_as_a_hash_and_counted(recorded):
     drops.reset()
-    with otel_rl.rollout("x" * 9999):
+    for text in ("x" * 9999, "x" * 9999, "x" * 9998):
+        with otel_rl.rollout(text):
+            pass
+
+    first, same, other = (span.attributes["rl.rollout.id"] for span in recorded.spans if span.name == "rl.rollout")
+    assert first == same != other
+    assert first.startswith("hash-")
+    assert drops.snapshot()["context", "baggage_value_too_long"] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("12", 12), (np.int64(3), 3), (4.0, 4), ([7], 1), ("twelve", 1), (math.nan, 1), (1 << 70, 1), (2.5, 1), (None, 1)],
+)
+def test_an_iteration_of_any_type_opens_a_rollout(recorded, given, expected):
+    with otel_rl.step(1), otel_rl.rollout("r", iteration=given):
         pass
 
-    assert "rl.rollout.id" not in recorded.span("rl.rollout").attributes
-    assert drops.snapshot()["context", "baggage_value_too_long"] == 1
+    assert recorded.span("rl.rollout").attributes["rl.loop.iteration"] == expected
+
+
+@pytest.mark.parametrize("turn", [0, -1, "first", 513, math.nan])
+def test_a_reward_of_a_turn_that_is_none_counts_for_the_whole_with_a_word(recorded, capfd, turn):
+    drops.reset()
+    user_messages.forget()
+    with otel_rl.rollout("r"):
+        otel_rl.reward("exact", 1.0, turn=turn)
+
+    assert recorded.span("rl.rollout").attributes["rl.rollout.reward"] == 1.0
+    assert drops.snapshot()["metrics", "reward_turn"] == 1
+    assert "counts for the whole rollout only" in capfd.readouterr().err
+
+
+def test_a_text_is_no_name_of_a_failure(recorded, capfd):
+    user_messages.forget()
+    failure_names.forget()
+    given = ["timeout", "wrong answer", "could not open the file of the user: " + "x" * 40, "line\nbreak", *range(40)]
+    for kind in given:
+        with otel_rl.rollout() as it:
+            it.fail(kind)
+        with otel_rl.tool("t") as call:
+            call.fail(kind)
+
+    for name in ("rl.rollout", "execute_tool t"):
+        kinds = [span.attributes["error.type"] for span in recorded.spans if span.name == name]
+        assert kinds[:4] == ["timeout", "wrong answer", "_OTHER", "_OTHER"]
+        assert len(set(kinds)) == 33
+    assert capfd.readouterr().err.count("short name") == 1
+    failure_names.forget()
+
+
+@pytest.mark.parametrize(("mode", "is_recorded"), [("EVENT_ONLY", True), ("SPAN_ONLY", True), ("NO_CONTENT", False)])
+def test_an_explanation_stands_on_its_event_in_each_mode_of_content(recorded, monkeypatch, mode, is_recorded):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", mode)
+    otel_rl.reward("exact", 1.0, explanation="because")
+
+    [event] = recorded.events("gen_ai.evaluation.result")
+    assert event.attributes.get("gen_ai.evaluation.explanation") == ("because" if is_recorded else None)
 
 
 @pytest.mark.parametrize("value", [7, np.int64(7)])

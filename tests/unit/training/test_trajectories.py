@@ -115,7 +115,7 @@ def test_the_span_of_a_rollout_has_the_totals_of_its_calls(recorded):
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(RuntimeError(), "failed"), (asyncio.CancelledError(), "cancelled"), (KeyboardInterrupt(), "failed")],
+    [(RuntimeError(), "failed"), (asyncio.CancelledError(), "cancelled"), (KeyboardInterrupt(), "cancelled")],
 )
 def test_an_exception_decides_on_the_status(recorded, error, status):
     with pytest.raises(type(error)), otel_rl.rollout("r"):

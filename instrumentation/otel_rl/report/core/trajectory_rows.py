@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Row:
     """One sample: its columns by attribute, its scores by reward function, and weights of these that are not 1.
 
+    A weight is None where the samples of the record have several.
+
     ``metrics`` are values that the program has named.
     """
 
@@ -27,7 +29,7 @@ class Row:
     source: str
     columns: dict[str, Any]
     scores: dict[str, float]
-    weights: dict[str, float]
+    weights: dict[str, float | None]
     metrics: dict[str, float]
     #: Attributes of its record.
     record: Mapping[str, Any]
@@ -72,6 +74,7 @@ def rows(log: Log) -> Iterator[Row]:
     iteration = log.attributes.get(names.RL_LOOP_ITERATION)
     source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
     for place in range(max(map(len, columns.values()), default=0)):
+        of_functions = _at(place, scores)
         yield Row(
             iteration if isinstance(iteration, int) else None,
             log.process.rank,
@@ -81,8 +84,8 @@ def rows(log: Log) -> Iterator[Row]:
                 for key, values in columns.items()
                 if place < len(values) and values[place] is not None
             },
-            _at(place, scores),
-            weights,
+            of_functions,
+            {name: weight for name, weight in weights.items() if name in of_functions},
             _at(place, metrics),
             log.attributes,
         )
@@ -102,11 +105,11 @@ def _at(place: int, lists: dict[str, list[Any]]) -> dict[str, float]:
     }
 
 
-def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float]:
+def _weights(functions: list[Any], weights: list[Any]) -> dict[str, float | None]:
     return {
         str(name): weight
         for name, weight in zip(functions, weights, strict=False)
-        if isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1
+        if weight is None or (isinstance(weight, (int, float)) and math.isfinite(weight) and weight != 1)
     }
 
 
