@@ -2,6 +2,8 @@
 
 ========================  ====================================================
 ``calls``                 one span and one set of metrics per call
+``counted_calls``         how a call counts in its trajectory
+``dropped_answers``       calls whose answers the program has dropped
 ``engine_calls``          the same for engines in the process of the program
 ``engine_requests``       tokens, candidates and times of an engine's requests
 ``requests``              operation, model and parameters of a request

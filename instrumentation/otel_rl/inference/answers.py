@@ -6,6 +6,7 @@ left out.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference import failures, messages, servers, shortening, tool_round_trips
@@ -135,6 +136,12 @@ class Answer:
 
     def end(self) -> None:
         """Nothing more comes; called once, however the call ends."""
+
+    def so_far(self) -> Answer:
+        """Return what it would be if nothing more came; it may go on."""
+        ended = copy(self)
+        ended.end()
+        return ended
 
     def _observe_event(self, fields: dict[str, Any]) -> None:
         response = fields.get("response")

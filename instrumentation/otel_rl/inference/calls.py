@@ -12,13 +12,9 @@ twice. A client's instrumentor describes the request, makes the call current whi
 from __future__ import annotations
 
 import json
-import sys
 import time
 import weakref
-from collections import deque
 from contextvars import ContextVar
-from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -28,9 +24,15 @@ from opentelemetry.trace import SpanKind
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.inference import measurements, messages, ownership, tool_round_trips
+from otel_rl.inference import (
+    counted_calls,
+    dropped_answers,
+    measurements,
+    messages,
+    ownership,
+    tool_round_trips,
+)
 from otel_rl.inference.answers import Answer
-from otel_rl.inference.engine_requests import was_aborted
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
@@ -46,21 +48,18 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_rl.inference.requests import ModelRequest
+    from otel_rl.telemetry.model_turns import SoFar
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 #: The call whose HTTP attempts are being made; a hook on the transport reads from it which call an attempt belongs to.
 current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call", default=None)
-#: Calls whose answer was garbage collected, with the moment of it (perf_counter in s, wall clock in ns).
-_abandoned: deque[tuple[InferenceCall, float, int]] = deque()
 #: Stands for this process: a forked child has another.
 _process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
-#: Without it there is no step.
-_STEPS = "otel_rl.training.steps"
-_CONTENT, _LEAVE, _CHUNK, _FINISH, _SUMMARY, _TOOLS = (
-    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "engine_summary", "tools")
+_CONTENT, _LEAVE, _CHUNK, _FINISH, _TOOLS = (
+    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "tools")
 )
 
 
@@ -91,6 +90,14 @@ class InferenceCall:
     attempts = 0
     #: Body of the answer, while nobody has parsed it.
     body: bytes | None = None
+    #: As in :class:`otel_rl.telemetry.model_turns.OpenModelCall`.
+    answer_began: float | None = None
+    turn: int | None = None
+    #: Tools that its answer asks for and the trajectory knows.
+    asked_tools = 0
+    #: Its answer was dropped then, in the clocks of ``_read``.
+    _dropped: tuple[float, int] | None = None
+    _last_chunk: float | None = None
 
     def __init__(self, scope: Scope, request: ModelRequest, answers: Callable[[bool], Answer] = Answer) -> None:
         self._scope = scope
@@ -100,7 +107,7 @@ class InferenceCall:
         self.started = time.perf_counter()
         context = get_current()
         self._trajectory = trajectory = open_trajectory.current(context)
-        if trajectory is not None and (trajectory.tool_matches.asked or trajectory.unparsed):
+        if trajectory is not None and (trajectory.tool_matches.asked or trajectory.turns.has_open):
             with _TOOLS:
                 tool_round_trips.returned(scope, trajectory, request.body)
         #: An embedding is no turn, and stands for no other call.
@@ -119,6 +126,8 @@ class InferenceCall:
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
         request.body = {}
+        if trajectory is not None and self._is_turn:
+            trajectory.model_call_began(self)
 
     def _begin(self, scope: Scope, request: ModelRequest, context: Context) -> None:
         values = {**request.labels, **request.values}
@@ -173,14 +182,23 @@ class InferenceCall:
 
     def observe_chunk(self, chunk: Any) -> None:
         """Observe a chunk, for a caller that guards this."""
+        self._last_chunk = now = time.perf_counter()
         if self._first_chunk is None:
-            self._first_chunk = time.perf_counter() - self.started
+            self._first_chunk = now - self.started
         self.answer.observe_chunk(chunk)
 
     def first_chunk_arrived(self) -> None:
         """Note that the answer begins, unless it has."""
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
+            self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        """Note that the program has the answer, perhaps only its head."""
+        if self.answer_began is None:
+            self.answer_began = time.perf_counter()
+            if self._trajectory is not None and self._is_turn:
+                self._trajectory.turns.answer_began(self)
 
     def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
         """Note that the answer is a stream by its head, where the request was not known to ask for one."""
@@ -190,6 +208,8 @@ class InferenceCall:
     def child_began(self) -> None:
         """Let a call inside of this one count in the trajectory, whenever it ends."""
         self._counts = False
+        if self._trajectory is not None and self._trajectory.turns.take(self):
+            self._trajectory.turns.remove(self)
 
     def child_ended(self, input_tokens: int | None, output_tokens: int | None) -> None:
         """Add the tokens of a call inside: their sum is ours where the server sends none."""
@@ -216,6 +236,7 @@ class InferenceCall:
 
     def watch_for_garbage(self, holder: object) -> None:
         """End the call when ``holder``, the stream or unparsed response, is dropped."""
+        self._begin_turn()
         if self._watch is not None:
             self._watch.detach()
         self._watch = weakref.finalize(holder, self.abandon)
@@ -223,12 +244,31 @@ class InferenceCall:
     def abandon(self) -> None:
         """End a call whose answer was dropped. Runs inside the garbage collector, where no lock may be taken.
 
-        The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, or at
-        shutdown.
+        The collector may have interrupted the SDK while it holds one: the end is recorded at the next call, at the end
+        of the trajectory, or at shutdown. It is that of the reading: the collector comes whenever it likes.
         """
         if not self._ended and self._process is _process:
-            moment, wall = self._read or (time.perf_counter(), time.time_ns())
-            _abandoned.append((self, moment, wall))
+            self._dropped = self._read or self._moment_of_last_chunk()
+            dropped_answers.dropped.append(self)
+
+    def _moment_of_last_chunk(self) -> tuple[float, int]:
+        now = time.perf_counter()
+        last = self._last_chunk or self.answer_began or now
+        return last, time.time_ns() - int((now - last) * 1e9)
+
+    def end_if_dropped(self) -> None:
+        """See :class:`otel_rl.telemetry.model_turns.OpenModelCall`, as for the next two."""
+        if self._dropped is not None:
+            self.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=self._dropped)
+
+    def goes_on(self) -> None:
+        """Note what its answer has asked for by now."""
+        if self._trajectory is not None:
+            counted_calls.note_asked_tools(self, self._trajectory)
+
+    def so_far(self) -> SoFar:
+        """Return what has come of it."""
+        return counted_calls.so_far(self.answer)
 
     def finish(
         self,
@@ -268,14 +308,16 @@ class InferenceCall:
         self._adopt_child_tokens()
         if self._parent_call is not None:
             self._parent_call.child_ended(answer.input_tokens, answer.exact_output_tokens())
-        if self._trajectory is not None and self._counts and (self._is_turn or kind is not None):
-            self._count(self._trajectory, failed=kind is not None)
-        self._summarise(error, ended)
+        if self._trajectory is not None and self._counts:
+            counted_calls.count(self, self._trajectory, is_turn=self._is_turn, failed=kind is not None)
+        if self._counts and self._is_turn:
+            # Who drops an answer that is there has not left the engine.
+            left = ended if self._read is None else None
+            counted_calls.add_to_step(answer, error, left, is_private=self._request.is_private)
         values = self._span_values(error, ended)
-        if self._trajectory is not None and kind is None and self._is_turn:
-            turn = self._trajectory.turn
-            if turn is not None:
-                values[attributes.RL_ROLLOUT_TURN] = turn
+        turn = self._turn_inside if self.turn is None and kind is None else self.turn
+        if turn is not None:
+            values[attributes.RL_ROLLOUT_TURN] = turn
         if self.owned:
             try:
                 if self._capture is not None:
@@ -288,13 +330,15 @@ class InferenceCall:
         if self._emits_metrics:
             self._measure(duration, kind)
 
-    def _count(self, trajectory: OpenTrajectory, *, failed: bool) -> None:
-        answer, reasons = self.answer, self.answer.finish_reasons
-        tokens = answer.input_tokens, answer.exact_output_tokens()
-        failed = failed or was_aborted(reasons)
-        trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed)
-        if answer.tool_calls:
-            tool_round_trips.asked(trajectory, answer.tool_calls)
+    @property
+    def _turn_inside(self) -> int | None:
+        """The turn of the call inside of this one, which counts instead."""
+        return None if self._counts or self._trajectory is None else self._trajectory.turn
+
+    @property
+    def last_read(self) -> float:
+        """When the program got the last of the answer, ``time.perf_counter()`` in s; now, where nobody knows."""
+        return (self._dropped or self._read or (self._last_chunk or time.perf_counter(),))[0]
 
     def _adopt_child_tokens(self) -> None:
         answer, (given, made) = self.answer, self._child_tokens
@@ -302,14 +346,6 @@ class InferenceCall:
             answer.input_tokens = given
         if made is not None and answer.exact_output_tokens() is None:
             answer.output_tokens = made
-
-    def _summarise(self, error: BaseException | None, ended: str | None) -> None:
-        """Count in the step; a call around others has them count."""
-        if self._counts and _STEPS in sys.modules and self._is_turn:
-            with _SUMMARY:
-                # Who drops an answer that is there has not left the engine.
-                left = ended if self._read is None else None
-                _summary_of_engines()(self.answer, error, left, is_private=self._request.is_private)
 
     def _span_values(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
@@ -362,13 +398,6 @@ def _sum(before: int | None, further: int | None) -> int | None:
     return before if further is None else (before or 0) + further
 
 
-@lru_cache(maxsize=1)
-def _summary_of_engines() -> Callable[..., None]:
-    """Return what adds an answer to the step's summary; imported in a program that has steps."""
-    add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
-    return add
-
-
 def _parsed(body: bytes) -> Any:
     """Parse a body that the program did not read through its client; return None for anything but JSON."""
     try:
@@ -377,23 +406,10 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
-def record_abandoned() -> None:
-    """End the calls whose answers have been garbage collected meanwhile."""
-    while _abandoned:
-        try:
-            call, moment, wall = _abandoned.popleft()
-        except IndexError:  # another thread took the last one
-            return
-        with guard("inference.abandoned"):
-            call.finish(ended=RlInferenceStreamEndedValues.ABANDONED, at=(moment, wall))
-
-
 def _after_fork_in_child() -> None:
-    """Forget the parent's calls, which it records itself."""
+    """Leave the calls of the parent to the parent."""
     global _process
     _process = object()
-    _abandoned.clear()
 
 
-lifecycle.before_shutdown(record_abandoned)
 lifecycle.after_fork_in_child(_after_fork_in_child)

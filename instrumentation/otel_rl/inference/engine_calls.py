@@ -55,6 +55,9 @@ class EngineCall:
     """
 
     event_loop = 0
+    #: As in :class:`otel_rl.telemetry.model_turns.ModelTurn`.
+    answer_began: float | None = None
+    turn: int | None = None
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class EngineCall:
         context = get_current()
         title = f"{operation} {name}".rstrip()
         self._began = deferral.now()
+        self.started = self._began.counter
         self.span: Span = INVALID_SPAN
         self.context = context
         self._trajectory = open_trajectory.current(context)
@@ -127,13 +131,14 @@ class EngineCall:
             tokens = self.requests.input_tokens, self.requests.output_tokens
             if self._parent_call is not None:
                 self._parent_call.child_ended(*tokens)
-            if self._trajectory is not None:
+            if self._trajectory is not None and not self._trajectory.has_ended:
                 reasons = self.requests.reasons
                 failed = error is not None or was_aborted(reasons)
-                self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed)
+                if not failed:
+                    self._trajectory.turns.give(self)
+                self._trajectory.model_call_ended(tokens, reasons, self._version, failed=failed, turn=self.turn)
             if self.span.is_recording():
-                turn = None if self._trajectory is None or kind else self._trajectory.turn
-                totals = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: turn, **(values or {})}
+                totals = {**self.requests.attributes(), attributes.RL_ROLLOUT_TURN: self.turn, **(values or {})}
                 self.span.set_attributes(clean(totals))
             self._scope.end_span(self.span, kind, ended.wall)
             _pending.add(_Measured(self._scope, self._labels, ended.counter - self._began.counter, kind, self))

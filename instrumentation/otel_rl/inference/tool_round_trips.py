@@ -41,8 +41,8 @@ class _AnswerCalls:
 
     __slots__ = ("moment", "seen")
 
-    def __init__(self) -> None:
-        self.moment = time.perf_counter()
+    def __init__(self, moment: float) -> None:
+        self.moment = moment
         self.seen = 0
 
 
@@ -79,9 +79,9 @@ def add(known: dict[str, str], calls: Iterator[tuple[str, str]]) -> None:
             known[key] = text(name, MAXIMUM_LENGTH)
 
 
-def asked(trajectory: OpenTrajectory, calls: Mapping[str, str]) -> None:
-    """Note that an answer has asked for ``calls``, names by id."""
-    group, matches = _AnswerCalls(), trajectory.tool_matches
+def asked(trajectory: OpenTrajectory, calls: Mapping[str, str], moment: float | None = None) -> None:
+    """Note that an answer has asked for ``calls``, names by id, at ``moment`` (``time.perf_counter()``) or now."""
+    group, matches = _AnswerCalls(time.perf_counter() if moment is None else moment), trajectory.tool_matches
     for identifier, name in calls.items():
         matches.ask(identifier, name, group)
     group.seen = matches.unmatched(trajectory.tool_calls)
@@ -97,6 +97,7 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
         return
     # Their answer may have been read by other means than the client's: it is parsed by now.
     trajectory.finish_unparsed()
+    trajectory.turns.number_open()
     for identifier, content in (first, *results):
         call = trajectory.tool_matches.asked.pop(text(identifier, MAXIMUM_LENGTH), None)
         if call is not None:

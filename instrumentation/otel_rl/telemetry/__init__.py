@@ -14,6 +14,7 @@
 ``histograms``            histograms that take negative values, and many values at once
 ``ids``                   trace and span ids, random or derived
 ``lifecycle``             callbacks before shutdown and after a fork
+``model_turns``           open model calls of one trajectory, and numbers of its turns
 ``object_values``         what an object of no built-in class holds, or its text
 ``open_spans``            what is added to spans while they are open
 ``open_trajectory``       what the calls of one trajectory add up to

@@ -22,6 +22,7 @@ from opentelemetry.trace import get_current_span
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.tool_matches import ToolMatches
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class OpenTrajectory:
         "__weakref__",
         "_highest_version",
         "_lowest_version",
+        "_stop_turn",
         "advantage",
         "discard_reason",
         "estimator",
@@ -90,6 +92,7 @@ class OpenTrajectory:
         "tool_retries",
         "trained",
         "turn_rewards",
+        "turns",
         "unparsed",
         "weights",
     )
@@ -102,9 +105,12 @@ class OpenTrajectory:
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
         self.tool_matches = ToolMatches()
+        self.turns = ModelTurns()
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
+        #: Of the last turn that has one, and that turn.
         self.stop_reason: str | None = None
+        self._stop_turn = 0
         self._lowest_version: int | None = None
         self._highest_version: int | None = None
         #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
@@ -133,6 +139,13 @@ class OpenTrajectory:
         self.event_loop = 0
         progress.began_in_event_loop(progress.ROLLOUTS, self)
 
+    def model_call_began(self, call: OpenModelCall) -> None:
+        """Know a model call from its beginning on: it counts though it may never end."""
+        first = self.turns.add(call)
+        if first is not None:
+            self.turns.number_open()
+            self._count_open(first)
+
     def model_call_ended(
         self,
         tokens: tuple[int | None, int | None],
@@ -140,8 +153,12 @@ class OpenTrajectory:
         version: str | None,
         *,
         failed: bool,
+        turn: int | None = None,
     ) -> None:
-        """Count a model call that has ended; ``tokens`` are input and output, where the server sent them."""
+        """Count a model call that has ended; ``tokens`` are input and output, where the server sent them.
+
+        ``turn`` is the number of its answer, where that is one.
+        """
         self.model_calls += 1
         if failed:
             self.model_errors += 1
@@ -150,8 +167,9 @@ class OpenTrajectory:
             self.input_tokens = (self.input_tokens or 0) + given
         if made is not None:
             self.output_tokens = (self.output_tokens or 0) + made
-        if reasons:
+        if reasons and (turn is None or turn >= self._stop_turn):
             self.stop_reason = reasons[-1]
+            self._stop_turn = turn or self._stop_turn
         if version is not None and version.isdecimal() and len(version) <= _DIGITS:
             number = int(version)
             lowest, highest = self._lowest_version, self._highest_version
@@ -179,10 +197,24 @@ class OpenTrajectory:
         for call in list(self.unparsed):
             call.finish()
 
+    def count_open_calls(self) -> None:
+        """Count the model calls that are still open, as far as they have come: the trajectory ends."""
+        turns = self.turns
+        for call in turns.open_calls():
+            call.end_if_dropped()
+        turns.number_open()
+        for call in turns.open_calls():
+            self._count_open(call)
+
+    def _count_open(self, call: OpenModelCall) -> None:
+        if self.turns.take(call):
+            self.model_call_ended(*call.so_far(), failed=False, turn=call.turn)
+
     @property
     def turn(self) -> int | None:
-        """Number of the turn that goes on: that of the model's last answer."""
-        return self.model_calls - self.model_errors or None
+        """Number of the turn that goes on: that of the model's last answer which has begun. It keeps that number."""
+        self.turns.number_open()
+        return self.turns.number or None
 
     def add_reward(self, name: str, value: float, weight: float = 1.0, turn: int | None = None) -> None:
         """Add a score; one that is not finite counts for nothing."""
@@ -235,7 +267,7 @@ class OpenTrajectory:
         """
         values: dict[str, Any] = {}
         if self.model_calls:
-            values[attributes.RL_ROLLOUT_TURNS] = self.model_calls - self.model_errors
+            values[attributes.RL_ROLLOUT_TURNS] = self.turns.number
             values[attributes.RL_ROLLOUT_MODEL_CALLS] = self.model_calls
             values[attributes.RL_ROLLOUT_MODEL_ERRORS] = self.model_errors
         if self.model_calls or self.tool_calls:

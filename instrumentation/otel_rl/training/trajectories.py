@@ -163,6 +163,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     """Add a trajectory that has ended; return what its span says of it."""
     trajectory = ended.trajectory
     trajectory.finish_unparsed()
+    trajectory.count_open_calls()
     trajectory.has_ended = True
     iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
     totals = trajectory.totals(failed=ended.error is not None)

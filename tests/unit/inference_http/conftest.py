@@ -28,7 +28,7 @@ def client(request):
 def instrumented(recorded):
     """The clients with our instrumentors, and what is recorded."""
     from otel_rl.inference import servers
-    from otel_rl.inference.calls import record_abandoned
+    from otel_rl.inference.dropped_answers import record_abandoned
 
     record_abandoned()
     recorded.clear()

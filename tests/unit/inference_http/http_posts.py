@@ -8,7 +8,7 @@ import importlib.util
 import json
 from typing import Any
 
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 #: Client and, after a dot, how it is used.
 ALL = ("aiohttp", "httpx.sync", "httpx.async", "httpx2.sync", "httpx2.async", "requests", "urllib3")

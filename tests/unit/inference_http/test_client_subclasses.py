@@ -10,7 +10,7 @@ import warnings
 import pytest
 from support.engine_server import SGLANG
 
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 BODY = {"text": "hi"}
 

@@ -15,7 +15,7 @@ from unit.inference_http.http_streams import COMMON, read_stream
 
 from otel_rl import rollout, step
 from otel_rl.inference.answers import Answer
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.engine_answers import add
 
 CHAT = "/v1/chat/completions"

@@ -240,7 +240,7 @@ def one_client():
 
 
 def _spans(recorded):
-    from otel_rl.inference.calls import record_abandoned
+    from otel_rl.inference.dropped_answers import record_abandoned
 
     # Answers that nobody has parsed.
     gc.collect()

@@ -11,7 +11,7 @@ from support.engine_server import COMPLETION, SGLANG, TRL_GENERATE
 from unit.inference_http.http_posts import post
 
 from otel_rl import rollout, step
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 SAMPLING = {"max_new_tokens": 16, "temperature": 0.5}
 

@@ -12,7 +12,7 @@ from support.engine_server import CHAT_EVENTS, SGLANG_EVENTS
 from unit.inference_http.http_streams import COMMON, WAYS, read_stream
 
 from otel_rl import rollout
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "tiny", "messages": [], "stream": True}

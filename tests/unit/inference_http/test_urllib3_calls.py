@@ -11,7 +11,7 @@ import pytest
 from support.engine_server import CHAT_EVENTS, SGLANG, SGLANG_EVENTS
 
 from otel_rl import rollout
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 urllib3 = pytest.importorskip("urllib3")
 BODY = json.dumps({"text": "hi"}).encode()

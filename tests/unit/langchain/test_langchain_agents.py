@@ -276,7 +276,7 @@ async def test_parallel_rollouts_do_not_mix(mode, chat_model, recorded):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_models_stream_that_is_left_early_is_no_error(asynchronous, mode, chat_model, recorded):
-    from otel_rl.inference.calls import record_abandoned
+    from otel_rl.inference.dropped_answers import record_abandoned
 
     if asynchronous:
         stream = chat_model.astream("hi")

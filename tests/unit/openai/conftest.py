@@ -24,7 +24,7 @@ def server() -> Iterator[FakeOpenAI]:
 @pytest.fixture
 def instrumented(recorded) -> Iterator[None]:
     from otel_rl.inference import servers
-    from otel_rl.inference.calls import record_abandoned
+    from otel_rl.inference.dropped_answers import record_abandoned
     from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
     record_abandoned()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.fake_openai import COMPLETION, RESPONSE, RESPONSE_EVENTS
 
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference.dropped_answers import record_abandoned
 
 genai_messages = pytest.importorskip("support.genai_messages", exc_type=ImportError)
 

@@ -11,7 +11,7 @@ import pytest
 from openai import _base_client
 
 from otel_rl.core import instrumentor_status
-from otel_rl.inference import calls
+from otel_rl.inference import calls, dropped_answers
 from otel_rl.inference.answers import Answer
 from otel_rl.instrumentors.openai import OpenAIInstrumentor, patch
 
@@ -122,7 +122,7 @@ def test_a_forked_child_does_not_record_a_stream_that_its_parent_holds(how, reco
         assert list(held[0])
     held.clear()
     gc.collect()
-    calls.record_abandoned()
+    dropped_answers.record_abandoned()
     assert recorded.spans == []
     assert "gen_ai.client.operation.duration" not in recorded.metrics()
 
@@ -133,5 +133,5 @@ def test_a_forked_child_does_not_record_the_streams_its_parent_abandoned(recorde
     client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "hi"}], stream=True)
     gc.collect()
     lifecycle.run_after_fork_callbacks()
-    calls.record_abandoned()
+    dropped_answers.record_abandoned()
     assert recorded.spans == []

@@ -16,8 +16,8 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 from support.fake_openai import CHUNKS
 
-from otel_rl.inference import calls, measurements
-from otel_rl.inference.calls import record_abandoned
+from otel_rl.inference import calls, dropped_answers, measurements
+from otel_rl.inference.dropped_answers import record_abandoned
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -259,7 +259,7 @@ class _TakenByAnotherThread(deque):
 
 
 def test_another_thread_may_record_the_last_measurement_or_abandoned_call(recorded, client, monkeypatch):
-    monkeypatch.setattr(calls, "_abandoned", _TakenByAnotherThread())
+    monkeypatch.setattr(dropped_answers, "dropped", _TakenByAnotherThread())
     monkeypatch.setattr(measurements.pending, "_queue", _TakenByAnotherThread())
     # An internal error would be raised here.
     record_abandoned()

@@ -17,7 +17,8 @@ from weakref import ref
 
 from otel_rl.core.guard import guard
 from otel_rl.inference import ownership, requests, servers
-from otel_rl.inference.calls import InferenceCall, current, record_abandoned
+from otel_rl.inference.calls import InferenceCall, current
+from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.http import paths
 from otel_rl.inference.http.bodies import has_events, object_of
 from otel_rl.inference.http.event_streams import EventStream

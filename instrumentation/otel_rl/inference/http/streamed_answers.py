@@ -129,7 +129,8 @@ class StreamedEngineAnswer(EngineAnswer):
                 self._observe_event_of(chunk)
         items, self._finished = self._finished, []
         if self._unfinished:
-            items.append(self._sample(self._unfinished))
+            # A list of its own: a copy of an answer that goes on ends, too.
+            items = [*items, self._sample(self._unfinished)]
         self._unfinished = None
         if items:
             self.observe(items)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
-from otel_rl.inference.calls import InferenceCall, current, record_abandoned
+from otel_rl.inference.calls import InferenceCall, current
+from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.instrumentors.openai import answers
 from otel_rl.instrumentors.openai.request import describe
 from otel_rl.telemetry import Scope, guard, propagation

@@ -1,0 +1,83 @@
+"""How a model call counts in its trajectory, when it ends or as far as it has come, and in its step."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from otel_rl.core.guard import guard
+from otel_rl.inference import tool_round_trips
+from otel_rl.inference.engine_requests import was_aborted
+from otel_rl.telemetry.model_turns import OpenModelCall, SoFar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_rl.inference.answers import Answer
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+#: Without it there is no step.
+_STEPS = "otel_rl.training.steps"
+_SUMMARY = guard("inference.engine_summary")
+
+
+class CountedCall(OpenModelCall, Protocol):
+    """A model call with its answer as far as it has come."""
+
+    answer: Answer
+    #: Tools that it asks for and the trajectory knows.
+    asked_tools: int
+
+    @property
+    def last_read(self) -> float:
+        """When the program got the last of it, ``time.perf_counter()`` in s."""
+
+
+def count(call: CountedCall, trajectory: OpenTrajectory, *, is_turn: bool, failed: bool) -> None:
+    """Count ``call``, which has ended, unless its trajectory has ended before it; an embedding only where it failed."""
+    if is_turn:
+        if not trajectory.turns.take(call):
+            return
+    elif trajectory.has_ended or not failed:
+        return
+    answer, reasons = call.answer, call.answer.finish_reasons
+    failed = failed or was_aborted(reasons)
+    if failed:
+        trajectory.turns.remove(call)
+    elif is_turn:
+        trajectory.turns.give(call)
+    tokens = answer.input_tokens, answer.exact_output_tokens()
+    trajectory.model_call_ended(tokens, reasons, answer.weight_version, failed=failed, turn=call.turn)
+    note_asked_tools(call, trajectory)
+
+
+def note_asked_tools(call: CountedCall, trajectory: OpenTrajectory) -> None:
+    """Let the trajectory know the tools that the answer asks for and that it does not know yet."""
+    tools = call.answer.tool_calls
+    if tools and len(tools) > call.asked_tools:
+        further = dict(islice(tools.items(), call.asked_tools, None))
+        call.asked_tools = len(tools)
+        tool_round_trips.asked(trajectory, further, call.last_read)
+
+
+def so_far(answer: Answer) -> SoFar:
+    """Return what has come of an answer that may go on."""
+    seen = answer.so_far()
+    return SoFar((seen.input_tokens, seen.exact_output_tokens()), seen.finish_reasons, seen.weight_version)
+
+
+def add_to_step(answer: Answer, error: BaseException | None, left: str | None, *, is_private: bool) -> None:
+    """Count an answer in the open step; ``left`` says how the program left a stream before its end."""
+    if _STEPS in sys.modules:
+        with _SUMMARY:
+            _summary_of_engines()(answer, error, left, is_private=is_private)
+
+
+@lru_cache(maxsize=1)
+def _summary_of_engines() -> Callable[..., None]:
+    """Return what adds an answer to the step's summary; imported in a program that has steps."""
+    add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
+    return add
