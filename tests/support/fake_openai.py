@@ -140,6 +140,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.failures > 0:
             self.server.failures -= 1
             self._answer(503, {"error": {"message": "overloaded"}}, {"retry-after-ms": "1"})
+        elif model == "refusing" or (model == "refusing_once" and self.server.is_first_of(body.get("user"))):
+            self._answer(500, {"error": {"message": "broken"}}, {"retry-after-ms": "1"})
         elif model == "missing":
             self._answer(404, {"error": {"message": "no such model", "code": 404}})
         elif model == "slow":
@@ -216,6 +218,10 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.release = threading.Event()
         self.slow_request_seen = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def is_first_of(self, user: str | None) -> bool:
+        """Whether the newest request of ``user`` is the only one so far."""
+        return sum(body.get("user") == user for _, _, body in self.requests) == 1
 
     @property
     def base_url(self) -> str:

@@ -9,10 +9,10 @@ from otel_rl.core.guard import guard
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
-    from otel_rl.inference.calls import InferenceCall
+    from otel_rl.telemetry.model_turns import OpenModelCall
 
 #: Appended to inside the garbage collector, where no lock may be taken.
-dropped: deque[InferenceCall] = deque()
+dropped: deque[OpenModelCall] = deque()
 
 
 def record_abandoned() -> None:
