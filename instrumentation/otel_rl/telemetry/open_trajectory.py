@@ -309,6 +309,12 @@ def has_outlived(context: Context) -> bool:
     return trajectory is not None and trajectory.has_ended
 
 
+def is_elsewhere(context: Context) -> bool:
+    """Return whether no trajectory of this process, open or ended, is that of ``context``."""
+    trajectory = _last_of(context)
+    return trajectory is None or trajectory is _NO_TRAJECTORY
+
+
 def _last_of(context: Context | None) -> OpenTrajectory | None:
     trajectory = get_value(_KEY, context)
     return trajectory if isinstance(trajectory, OpenTrajectory) else _entered.get()
