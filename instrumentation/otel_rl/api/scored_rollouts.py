@@ -37,6 +37,8 @@ class ScoredRollout:
         identifier: its ``rl.rollout.id``, where that is not in ``context``.
     """
 
+    __slots__ = ("_name", "_trajectory", "context", "identifier")
+
     def __init__(self, trajectory: OpenTrajectory | None, name: TrajectoryName | None, context: Context) -> None:
         self._trajectory = trajectory
         self._name = name
@@ -50,6 +52,9 @@ class ScoredRollout:
 
     def add_reward(self, name: Any, score: float, weight: float, turn: int | None) -> None:
         """Add a score."""
+        trajectory = self._trajectory
+        if trajectory is not None and not trajectory.has_ended and trajectory.add_reward(name, score, weight, turn):
+            return
         self._tell(lambda trajectory: trajectory.add_reward(name, score, weight, turn))
 
     def add_part(self, name: Any, score: float) -> None:
