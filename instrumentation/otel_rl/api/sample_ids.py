@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -145,7 +146,7 @@ def returned(value: Any, name: TrajectoryName) -> None:
             continue
         place = id(item)
         try:
-            reference = weakref.ref(item, lambda dead, place=place: _drop(place, dead))
+            reference = weakref.ref(item, partial(_drop, place))
         except TypeError:
             # Of a kind that has none, as a dictionary: it is known by its ids only.
             continue
