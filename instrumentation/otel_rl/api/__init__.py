@@ -14,6 +14,7 @@
 ``program_metrics``    metrics that the program names, and values of its rollouts
 ``reward_functions``   calls of reward functions
 ``rollouts``           trajectories: the root span, its baggage, its row
+``sample_ids``         ids that the program's own samples carry
 ``scored_rollouts``    which rollout a score is for
 ``scores``             rewards
 ``spawned``            the context of a rollout on its way into a spawned process or a pool's worker

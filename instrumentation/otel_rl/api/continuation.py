@@ -8,11 +8,9 @@ away. Each does nothing unless a rollout is open in its caller's context. Tasks,
 ``threading.Thread``                its code runs in the context of :meth:`~threading.Thread.start`
 ``concurrent.futures`` (threads)    a call runs in the context of its ``submit``, the worker's own otherwise
 ``multiprocessing``                 a forked child has the context; a spawned one gets it with its process object
-``concurrent.futures`` (processes)  a call runs in the context of its ``submit``
+pools of processes                  a call runs in the context in which it was submitted, in a worker of any
 ``subprocess``                      ``TRACEPARENT`` and ``BAGGAGE`` in the child's environment, if the child records
 ==================================  =============================================================================
-
-Calls of ``multiprocessing.Pool`` run in the context in which their worker was started.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from opentelemetry.context import Context
@@ -200,14 +198,66 @@ def _makes_call_of_worker(original: Any) -> Any:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
         original(self, *args, **kwargs)
         with guard("continuation.call"):
-            # Outside of all rollouts too: its worker may have been in one.
-            context = _of_open_rollout()
-            if type(self.kwargs) is dict and _is_same_python():
-                self.kwargs = CarriedArguments(
-                    self.kwargs, {} if context is None else propagation.to_environment(context)
-                )
+            carry = _carrier()
+            if carry is not None and type(self.kwargs) is dict:
+                self.kwargs = carry(self.kwargs)
 
     return __init__
+
+
+def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
+    """Return what gives the arguments of a call the current rollout; None where its worker could not read that."""
+    if not _is_same_python():
+        return None
+    # Outside of all rollouts too: its worker may have been in one.
+    context = _of_open_rollout()
+    environment = {} if context is None else propagation.to_environment(context)
+    return lambda arguments: CarriedArguments(arguments, environment)
+
+
+def _patch_pools(module: ModuleType) -> None:
+    _replace(module.Pool, "apply_async", _makes_task(module.ThreadPool))
+    # Of ``map``, ``imap`` and their kind: called in the thread of the program, and read in another one.
+    if hasattr(module.Pool, "_guarded_task_generation"):
+        _replace(module.Pool, "_guarded_task_generation", _makes_tasks(module.ThreadPool))
+
+
+def _makes_task(threads: type) -> Wrapper:
+    def wrapper(original: Any) -> Any:
+        def apply_async(self: Any, *args: Any, **options: Any) -> Any:
+            with guard("continuation.task"):
+                carry = None if isinstance(self, threads) else _carrier()
+                # The third argument, or that of the name.
+                given = args[2] if len(args) > 2 else options.get("kwds", {})  # noqa: PLR2004 - as said
+                if carry is not None and type(given) is dict and len(args) > 2:  # noqa: PLR2004
+                    args = (*args[:2], carry(given), *args[3:])
+                elif carry is not None and type(given) is dict:
+                    options["kwds"] = carry(given)
+            return original(self, *args, **options)
+
+        return apply_async
+
+    return wrapper
+
+
+def _makes_tasks(threads: type) -> Wrapper:
+    def wrapper(original: Any) -> Any:
+        def _guarded_task_generation(self: Any, *args: Any, **kwargs: Any) -> Any:
+            tasks = original(self, *args, **kwargs)
+            with guard("continuation.tasks"):
+                carry = None if isinstance(self, threads) else _carrier()
+                if carry is not None:
+                    return _carrying(tasks, carry)
+            return tasks
+
+        return _guarded_task_generation
+
+    return wrapper
+
+
+def _carrying(tasks: Any, carry: Callable[[dict[str, Any]], CarriedArguments]) -> Iterator[tuple[Any, ...]]:
+    for *task, arguments in tasks:
+        yield (*task, carry(arguments))
 
 
 def _is_same_python() -> bool:
@@ -264,6 +314,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "threading": _patch_threads,
     "concurrent.futures.thread": _patch_thread_pools,
     "concurrent.futures.process": _patch_process_pools,
+    "multiprocessing.pool": _patch_pools,
     "multiprocessing.process": _patch_multiprocessing,
     "subprocess": _patch_subprocess,
 }

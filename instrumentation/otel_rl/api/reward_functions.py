@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.api import scores
+from otel_rl.api import sample_ids, scored_rollouts, scores
 from otel_rl.api.call_content import Result, captured
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
@@ -19,6 +19,7 @@ from otel_rl.training.phases import Phase, innermost
 
 if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.training.trajectory_shares import TrajectoryName
 
 _scope = Scope("api")
 _REWARD = spans.RL_REWARD.type.removeprefix("rl.")
@@ -32,7 +33,15 @@ class RewardFunction:
     Where a trainer calls the function, the trainer's instrumentor records span and scores; then this adds content only.
     """
 
-    def __init__(self, name: object, weight: object, arguments: object, *, is_exclusive: bool = True) -> None:
+    def __init__(
+        self,
+        name: object,
+        weight: object,
+        arguments: object,
+        *,
+        is_exclusive: bool = True,
+        is_named: bool = False,
+    ) -> None:
         #: The evaluated: a score belongs to the rollout, and not to the span of its function.
         self._context = get_current()
         self._name = text(str(name), MAXIMUM_LENGTH)
@@ -40,6 +49,12 @@ class RewardFunction:
         self._value: Any = None
         self._trajectory = open_trajectory.current(self._context)
         self._is_owned = self._trajectory is None and trainer_loop.current().is_open(spans.RL_REWARD)
+        #: Of a named function outside of all rollouts: the one that its sample is of, or that of each of a batch.
+        self._scored: list[TrajectoryName | None] = []
+        self._is_batch = False
+        self._joins = is_named and scored_rollouts.around(self._context) is None
+        if self._joins:
+            self._find(arguments)
         content = captured(arguments)
         self._phase: Phase | None = None
         self._result: Result | None = None
@@ -52,6 +67,13 @@ class RewardFunction:
             spans.RL_REWARD, _scope, values, limit, has_duration=False, is_exclusive=is_exclusive
         ).start()
         self._result = Result(self._phase.span, attributes.RL_REWARD_OUTPUT)
+
+    def _find(self, arguments: object) -> None:
+        with guard("producer.sample_ids"):
+            self._scored = sample_ids.rollouts_of_batch(arguments)
+            self._is_batch = bool(self._scored)
+            if not self._is_batch:
+                self._scored = [sample_ids.rollout_of_call(arguments)]
 
     def _enrich(self, content: str | None) -> None:
         """Add to the span that the trainer's instrumentor has open for this function, where it has one."""
@@ -80,7 +102,9 @@ class RewardFunction:
         value, self._value = self._value, None
         with guard("producer.score"):
             if error is None and value is not None:
-                scores.returned(self._context, self._name, value, self._weight)
+                if self._joins and not self._is_batch and self._scored == [None]:
+                    self._scored = [sample_ids.rollout_of(value)]
+                scores.returned(self._context, self._name, value, self._weight, self._scored, is_batch=self._is_batch)
         if error is not None and self._trajectory is not None:
             self._trajectory.span_errors += 1
         if at is None:

@@ -11,7 +11,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 from opentelemetry.trace import INVALID_SPAN, Link
 
-from otel_rl.api import continuation
+from otel_rl.api import continuation, sample_ids
 from otel_rl.api.call_content import Result, captured
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
@@ -23,6 +23,7 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps, trajectories
+from otel_rl.training.trajectory_shares import TrajectoryName
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -81,7 +82,10 @@ class Rollout:
         attempt: object,
         keep: bool,
         arguments: object,
+        is_named: bool = False,
     ) -> None:
+        if is_named:
+            rollout_id, sample_id, group_id = sample_ids.of_arguments(arguments)
         step = steps.where().step
         iteration = _iteration(iteration)
         if iteration is None and step is not None:
@@ -109,24 +113,39 @@ class Rollout:
         given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
         self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
-        self.result, self.produced = self._result.take, self._result.add
+        self._is_named = is_named
+        self.produced = self._result.add
         #: What calls and rewards add to, wherever the rollout goes on.
         self._open = open_trajectory.OpenTrajectory()
         self._context = open_trajectory.root_context(self._open, trace_api.set_span_in_context(self._span, context))
-        self._name()
+        self._name(sample_id if is_named else None)
         self._started = time.perf_counter()
         trajectories.began(_scope, RlTrajectoriesSourceValues.ROLLOUT)
         continuation.install()
         # Last: from here on a signal handler finds the rollout in its context.
         self._token: Token[Context] | None = attach(self._context)
 
-    def _name(self) -> None:
-        """Let what is said of it from elsewhere find it."""
+    def _name(self, sample: object) -> None:
+        """Let what is said of it from elsewhere find it; ``sample`` is an id that scores of a named function have."""
         identifier = self._ids.get(attributes.RL_ROLLOUT_ID)
         if isinstance(identifier, str):
             own = self._span.get_span_context()
             self._open.names = identifier, trace_api.format_trace_id(own.trace_id) if own.is_valid else None
             open_trajectory.known_as(identifier, self._open)
+            if isinstance(sample, str):
+                sample_ids.began(sample, self.name)
+
+    def result(self, value: object) -> None:
+        """Take what the function has returned."""
+        self._result.take(value)
+        if self._is_named:
+            sample_ids.returned(value, self.name)
+
+    @property
+    def name(self) -> TrajectoryName:
+        """What its row is found by."""
+        rollout, trace = self._open.names
+        return TrajectoryName(trace, rollout)
 
     @property
     def trajectory(self) -> open_trajectory.OpenTrajectory:

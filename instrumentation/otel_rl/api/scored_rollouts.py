@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
+from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
 from otel_rl.api import outcomes
@@ -36,6 +37,8 @@ class ScoredRollout:
         identifier: its ``rl.rollout.id``, where that is not in ``context``.
     """
 
+    __slots__ = ("_name", "_trajectory", "context", "identifier")
+
     def __init__(self, trajectory: OpenTrajectory | None, name: TrajectoryName | None, context: Context) -> None:
         self._trajectory = trajectory
         self._name = name
@@ -49,6 +52,9 @@ class ScoredRollout:
 
     def add_reward(self, name: Any, score: float, weight: float, turn: int | None) -> None:
         """Add a score."""
+        trajectory = self._trajectory
+        if trajectory is not None and not trajectory.has_ended and trajectory.add_reward(name, score, weight, turn):
+            return
         self._tell(lambda trajectory: trajectory.add_reward(name, score, weight, turn))
 
     def add_part(self, name: Any, score: float) -> None:
@@ -70,16 +76,24 @@ class ScoredRollout:
 
 
 def around(context: Context) -> ScoredRollout | None:
-    """Return the rollout that ``context`` is part of; None outside of all."""
+    """Return the rollout that ``context`` is part of, also by its baggage only; None outside of all."""
     trajectory = open_trajectory.current(context)
-    return None if trajectory is None else ScoredRollout(trajectory, None, context)
+    if trajectory is not None:
+        return ScoredRollout(trajectory, None, context)
+    identifier = baggage.get_baggage(attributes.RL_ROLLOUT_ID, context)
+    if not isinstance(identifier, str) or not open_trajectory.is_elsewhere(context):
+        return None
+    # A request of the rollout, which this process serves.
+    own = trace_api.get_current_span(context).get_span_context()
+    name = TrajectoryName(trace_api.format_trace_id(own.trace_id) if own.is_valid else None, identifier)
+    return ScoredRollout(None, name, context)
 
 
 def of(trajectory: OpenTrajectory) -> ScoredRollout:
     """Return the rollout of this process that ``trajectory`` counts for, open or over."""
     identifier, trace = trajectory.names
     if trajectory.forks != lifecycle.forks:
-        return _by_name(TrajectoryName(trace, identifier))
+        return ScoredRollout(None, TrajectoryName(trace, identifier), _context_of(identifier))
     return ScoredRollout(trajectory, None, _context_of(identifier))
 
 
@@ -88,17 +102,15 @@ def named(rollout: Any) -> ScoredRollout | None:
     if isinstance(rollout, bool) or not isinstance(rollout, str | int):
         drops.count(Signal.LOGS, "unsupported_type")
         return None
-    identifier = text(rollout if isinstance(rollout, str) else str(rollout)[:_DIGITS], MAXIMUM_LENGTH)
-    trajectory = open_trajectory.find(identifier)
-    return _by_name(TrajectoryName(None, identifier)) if trajectory is None else of(trajectory)
+    identifier = rollout if isinstance(rollout, str) else str(rollout)[:_DIGITS]
+    return by_name(TrajectoryName(None, text(identifier, MAXIMUM_LENGTH)))
 
 
-def of_sample(sample: str) -> ScoredRollout:
-    """Return the rollout that has this sample, whichever process has it."""
-    return _by_name(TrajectoryName(None, None, sample))
-
-
-def _by_name(name: TrajectoryName) -> ScoredRollout:
+def by_name(name: TrajectoryName) -> ScoredRollout:
+    """Return the rollout that this names, of this process or another."""
+    trajectory = None if name.rollout is None else open_trajectory.find(name.rollout)
+    if trajectory is not None and name.trace in (None, trajectory.names[1]):
+        return of(trajectory)
     return ScoredRollout(None, name, _context_of(name.rollout, name.sample))
 
 

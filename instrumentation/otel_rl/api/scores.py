@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_rl.api.scored_rollouts import ScoredRollout
+    from otel_rl.training.trajectory_shares import TrajectoryName
 
 _scope = Scope("api")
 #: Most parts of a score; further ones are dropped and counted.
@@ -71,12 +72,25 @@ def _scored(context: Context, rollout: Any) -> ScoredRollout | None:
     return scored_rollouts.named(rollout)
 
 
-def returned(context: Context, name: str, value: Any, weight: Any) -> None:
+def returned(
+    context: Context,
+    name: str,
+    value: Any,
+    weight: Any,
+    rollouts: Sequence[TrajectoryName | None] = (),
+    *,
+    is_batch: bool = False,
+) -> None:
     """Record what a reward function has returned: the score of the rollout in ``context``, or one per sample.
 
-    Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`.
+    Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`. ``rollouts`` are those of its
+    samples, where it was called outside of them.
     """
     several = _several(value)
+    if is_batch and several is not None and len(several) == len(rollouts):
+        for score, rollout in zip(several, rollouts, strict=True):
+            _add(context, _of_name(rollout), name, score, (None, None), None, weight, None)
+        return
     if several is not None and len(several) > 1:
         _add_each(context, name, several)
         return
@@ -86,7 +100,14 @@ def returned(context: Context, name: str, value: Any, weight: Any) -> None:
     if isinstance(value, Mapping) and WHOLE in value:
         parts = {key: part for key, part in value.items() if key != WHOLE and number(part) is not None}
         value = value[WHOLE]
-    _add(context, scored_rollouts.around(context), name, value, (None, None), None, weight, parts)
+    scored = scored_rollouts.around(context)
+    if scored is None and len(rollouts) == 1:
+        scored = _of_name(rollouts[0])
+    _add(context, scored, name, value, (None, None), None, weight, parts)
+
+
+def _of_name(name: TrajectoryName | None) -> ScoredRollout | None:
+    return None if name is None else scored_rollouts.by_name(name)
 
 
 def _several(value: Any) -> Sequence[Any] | None:

@@ -185,11 +185,22 @@ class NamedFunctionsInstrumentor(Instrumentor):
         instrumentor_status.report(self.entry_point, state, "; ".join(reasons))
 
 
+def _joining(operation: Any) -> Any:
+    """Have the ids in arguments and results of its calls say which rollout they are, or score."""
+    operation._arguments["is_named"] = True  # noqa: SLF001 - of no other function
+    return operation
+
+
 def _named() -> list[_Named]:
     chosen = settings.current()
     makers: tuple[tuple[str, tuple[str, ...] | None, Callable[[str], Any], str], ...] = (
-        ("rollout_functions", chosen.rollout_functions, lambda _: otel_rl.rollout(), "otel_rl.rollout()"),
-        ("reward_functions", chosen.reward_functions, otel_rl.reward_function, "otel_rl.reward_function()"),
+        ("rollout_functions", chosen.rollout_functions, lambda _: _joining(otel_rl.rollout()), "otel_rl.rollout()"),
+        (
+            "reward_functions",
+            chosen.reward_functions,
+            lambda name: _joining(otel_rl.reward_function(name)),
+            "otel_rl.reward_function()",
+        ),
     )
     functions = []
     for setting, names, open_operation, decorator in makers:

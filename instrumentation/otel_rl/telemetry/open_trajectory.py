@@ -231,16 +231,19 @@ class OpenTrajectory:
         self.turns.number_open()
         return self.turns.number or None
 
-    def add_reward(self, name: str, value: float, weight: float = 1.0, turn: int | None = None) -> None:
-        """Add a score; one that is not finite counts for nothing."""
+    def add_reward(self, name: str, value: float, weight: float = 1.0, turn: int | None = None) -> bool:
+        """Add a score; one that is not finite counts for nothing. False where the row is made, which lacks it then."""
         weighted = weight * value
         if not math.isfinite(weighted):
-            return
+            return True
         with adding:
+            if self.is_recorded:
+                return False
             self.reward = (self.reward or 0.0) + weighted
             if turn is not None and 1 <= turn <= MAXIMUM_TURNS:
                 self.turn_rewards[turn] = self.turn_rewards.get(turn, 0.0) + weighted
             self._add_score(name, value, weight)
+        return True
 
     def add_part(self, name: str, value: float) -> None:
         """Add a part of a score, which counts in no sum."""
@@ -337,6 +340,12 @@ def has_outlived(context: Context) -> bool:
     return trajectory is not None and trajectory.has_ended
 
 
+def is_elsewhere(context: Context) -> bool:
+    """Return whether no trajectory of this process, open or ended, is that of ``context``."""
+    trajectory = _last_of(context)
+    return trajectory is None or trajectory is _NO_TRAJECTORY
+
+
 def _last_of(context: Context | None) -> OpenTrajectory | None:
     trajectory = get_value(_KEY, context)
     return trajectory if isinstance(trajectory, OpenTrajectory) else _entered.get()
@@ -373,4 +382,6 @@ def _start_anew() -> None:
     _by_id.clear()
 
 
+# Before the callbacks of others, which take the lock; and where nothing runs these.
+lifecycle.after_fork_in_child(_start_anew)
 os.register_at_fork(after_in_child=_start_anew)

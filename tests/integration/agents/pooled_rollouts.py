@@ -50,6 +50,18 @@ def rollouts():
                         list(executor.map(work, [number] * number))
                 executor.submit(work, 100).result()
                 judges.submit(judge, f"shared pool, {method}, 2").result()
+            # The same for pools of multiprocessing.
+            with multiprocessing.get_context(method).Pool(1) as workers:
+                with otel_rl.rollout(f"map, {method}"):
+                    workers.map(work, [1, 2])
+                with otel_rl.rollout(f"apply, {method}"):
+                    workers.apply(work, (3,))
+                    workers.apply_async(work, kwds={"score": 4}).get()
+                with otel_rl.rollout(f"imap, {method}"):
+                    list(workers.imap_unordered(work, (5, 6)))
+                workers.starmap(work, [(100,)])
+                workers.close()
+                workers.join()
         with otel_rl.rollout("subprocess"):
             subprocess.run([sys.executable, __file__, "work"], check=True)
         with otel_rl.rollout("os.fork"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -18,17 +19,27 @@ COMMAND = Path(sys.executable).with_name("otel-rl")
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """Lines of ``otel-rl trajectories`` by the id of the rollout, and what it says of the others."""
+def folder(tmp_path_factory):
+    """The folder in which the program ran."""
     folder = tmp_path_factory.mktemp("run")
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     with FakeOpenAI() as server:
         own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", "OTEL_RL_CHILDREN": "all"}
         environ = {**kept, **own, "MODEL_SERVER": server.base_url}
         subprocess.run([LAUNCHER, sys.executable, PROGRAM], cwd=folder, env=environ, timeout=240, check=True)
-    done = subprocess.run(
-        [COMMAND, "trajectories", folder / "store"], env=kept, capture_output=True, text=True, timeout=120, check=True
+    return folder
+
+
+def command(folder, *words):
+    return subprocess.run(
+        [COMMAND, *words, "store"], cwd=folder, capture_output=True, text=True, timeout=120, check=True
     )
+
+
+@pytest.fixture(scope="module")
+def printed(folder):
+    """Lines of ``otel-rl trajectories`` by the id of the rollout, and what it says of the others."""
+    done = command(folder, "trajectories")
     return {row["rl.rollout.id"]: row for row in map(json.loads, done.stdout.splitlines())}, done.stderr
 
 
@@ -38,9 +49,15 @@ TRUTH = {
     **{f"process, {method}": (0, 1, {"child": 4}) for method in ("fork", "spawn")},
     **{f"shared pool, {method}, 1": (0, 1, {"child": 1}) for method in ("fork", "spawn")},
     **{f"shared pool, {method}, 2": (0, 2, {"child": 4, "judge": 0.5}) for method in ("fork", "spawn")},
+    **{f"map, {method}": (0, 2, {"child": 3}) for method in ("fork", "spawn")},
+    **{f"apply, {method}": (0, 2, {"child": 7}) for method in ("fork", "spawn")},
+    **{f"imap, {method}": (0, 2, {"child": 11}) for method in ("fork", "spawn")},
     "subprocess": (0, 1, {"child": 16}),
     "os.fork": (1, 1, {"child": 8, "progress": 1}),
 }
+
+
+TRUTH_OF_SCORES = {name: scores for name, (_, _, scores) in TRUTH.items()}
 
 
 @pytest.mark.parametrize("name", TRUTH)
@@ -67,3 +84,15 @@ def test_no_row_has_what_was_done_outside_of_all_rollouts(printed):
 def test_a_forked_child_numbers_the_turns_from_those_of_its_parent(printed):
     rows, _ = printed
     assert rows["os.fork"]["rl.rollout.turn_rewards"] == [None, 1.0]
+
+
+def test_the_report_and_the_tables_have_the_same(folder, printed):
+    rows, _ = printed
+    told = json.loads(command(folder, "report", "--json").stdout)["trajectories"]
+    assert {row["rl.rollout.id"]: row["scores"] for row in told["rows"]} == TRUTH_OF_SCORES
+    [page] = (folder / "store").rglob("report.html")
+    assert "1 later score or judgement names no rollout of this run." in page.read_text()
+    command(folder, "export", "--csv", "tables")
+    with (folder / "tables" / "trajectories.csv").open(newline="") as file:
+        table = {row["rl.rollout.id"]: float(row["rl.rollout.reward"]) for row in csv.DictReader(file)}
+    assert table == {name: row["rl.rollout.reward"] for name, row in rows.items()}

@@ -6,17 +6,29 @@ import contextvars
 import sys
 import threading
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
+from opentelemetry import propagate
+from opentelemetry.context import attach, detach
 from support.reward_readers import reward_means
 
 import otel_rl
+from otel_rl.api import sample_ids
 from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.store.reader.records import Log
-from otel_rl.telemetry import drops, open_trajectory
+from otel_rl.telemetry import drops, open_trajectory, propagation
 from otel_rl.training import trajectories, trajectory_changes, trajectory_shares
+
+
+class Pair(NamedTuple):
+    """Ids in a tuple."""
+
+    group_id: int
+    rollout_id: str
+
 
 PROCESS = SimpleNamespace(key="process", rank=0, attempt=(0,))
 
@@ -285,3 +297,60 @@ def test_scores_of_many_threads_while_the_row_is_made_are_in_row_and_changes(log
         sys.setswitchinterval(before)
     found, said = joined(logs())
     assert (found["r"].get("rl.rollout.reward"), said) == (threads * rounds, [])
+
+
+def test_a_score_in_a_request_of_a_rollout_elsewhere_joins_its_row(logs):
+    headers: dict[str, str] = {}
+    with otel_rl.rollout(rollout_id="r"):
+        propagate.inject(headers)
+    [row] = logs()
+    open_trajectory._by_id.clear()  # the rollout is one of another process
+    token = attach(propagation.extract(headers))
+    try:
+        otel_rl.reward("judge", 0.5)
+        with otel_rl.reward_function("rule") as rule:
+            rule.score(0.25)
+    finally:
+        detach(token)
+    found, said = joined(logs())
+    assert (found["r"].scores, said) == ({"judge": 0.5, "rule": 0.25}, [])
+    assert row.body["rl.rollout.trace_id"] == [found["r"].get("rl.rollout.trace_id")]
+
+
+def test_ids_of_a_sample_are_read_without_code_of_the_program():
+    class Loud:
+        """Answers everything."""
+
+        def __getattribute__(self, name):
+            raise AssertionError(name)
+
+    class Slotted:
+        """Has one id, and one that is not set."""
+
+        __slots__ = ("rollout_id", "sample_id")
+
+    class Computed:
+        """Has an id that code makes."""
+
+        @property
+        def rollout_id(self):
+            raise AssertionError
+
+    slotted = Slotted()
+    slotted.sample_id = 7
+    pair = Pair(1, "r")
+    assert sample_ids.of_arguments({"loud": Loud(), "computed": Computed(), "sample": slotted, "pair": pair}) == (
+        "r",
+        "7",
+        "1",
+    )
+    assert sample_ids.of_arguments({"rollout_id": True, "sample": {"sample_id": 1.5, "group_id": ""}}) == (
+        None,
+        None,
+        None,
+    )
+    assert sample_ids.of_arguments({"args": (1, {"sample_id": "s"}), "kwargs": {"x": {"rollout_id": 2}}}) == (
+        "2",
+        "s",
+        None,
+    )
