@@ -34,6 +34,8 @@ _NOWHERE: Any = (None, None, None)
 _POINT_TO_POINT = frozenset({Operation.SEND, Operation.RECV})
 #: After these torch's number is read again.
 _UNEVEN = frozenset({*_POINT_TO_POINT, Operation.BARRIER})
+#: Texts of groups of which it is known how often they were made. A ring has room for fewer.
+_MOST_TEXTS = 8 * layout.GROUPS.length
 _RECORD = guard("collectives.flight_records")
 
 
@@ -98,7 +100,8 @@ class FlightRecords:
     """Functions for :class:`~otel_rl.collectives.recorder.CollectiveRecorder`; one object per process.
 
     Args:
-        describe: Gives the text of a process group: name, description and ranks, separated by tabs.
+        describe: Gives the text of a process group, of at most :data:`layout.GROUP_ROOM` bytes. It may not tell it from
+            an earlier one that is no more.
         run_rare: Runs what is no hot path, given a function and its arguments.
     """
 
@@ -107,10 +110,17 @@ class FlightRecords:
         self._run_rare = run_rare
         #: id of the process group -> what is known of it, and what removes it when the group has gone.
         self._groups: dict[int, tuple[_RecordedGroup, weakref.ref[Any]]] = {}
+        #: Text -> how many process groups had it.
+        self._made: dict[str, int] = {}
         #: What holds codes of a ring, by id of the process group.
         self._caches: list[dict[int, Any]] = []
         self._on_change: list[Callable[[], None]] = []
         flight.followers.add(self)
+
+    def group_made(self, process_group: Any) -> None:
+        """Count a process group when it is made: some ranks may use it for nothing, and all must count alike."""
+        with _RECORD:
+            self._group(process_group)
 
     # -- collectives of Python -----------------------------------------------------------------------------------
 
@@ -228,8 +238,17 @@ class FlightRecords:
         if known is None:
             # By id and not by weak key: that costs three times as much at each use.
             reference = weakref.ref(process_group, lambda _: self._forget(identity))
-            known = self._groups[identity] = _RecordedGroup(self._describe(process_group)), reference
+            known = self._groups[identity] = _RecordedGroup(self._text(process_group)), reference
         return known[0]
+
+    def _text(self, process_group: Any) -> str:
+        """Return the text of a new group. Numbers begin again in each, so it tells it from those before."""
+        text = self._describe(process_group)
+        made = self._made.get(text, 0) + 1
+        if made > layout.MOST_GENERATIONS or (made == 1 and len(self._made) >= _MOST_TEXTS):
+            return layout.OTHER_TEXT
+        self._made[text] = made
+        return text if made == 1 else f"{text}\t{made}"
 
     def ring_changed(self) -> None:
         """Notify the followers that there is another ring now, or none."""

@@ -5,7 +5,7 @@ part                  holds
 ====================  ==============================================================================
 header                what the file is, who writes it, two clocks, the last heartbeat, how it ended
 names                 of phases, tools, model calls and loops; records refer to them by number
-groups                process groups, each with the number of its launches that have failed
+groups                process groups (:mod:`otel_rl.ranks.model.groups`), each with the number of its failed launches
 operations            names of collectives
 open operations       entries of steps, phases, tools and model calls that are open
 records               of those that are over: first steps and phases, then tools and model calls; record ``n`` of
@@ -58,6 +58,9 @@ NAMES = TextTable(HEADER_SIZE, 256, 128)
 #: Behind the text: the number of launches by Python that have raised.
 FAILED_LAUNCHES = Struct("<Q")
 GROUPS = TextTable(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
+#: Bytes of a group's text. Behind it: how often its process has made it, after a tab, up to :data:`MOST_GENERATIONS`.
+MOST_GENERATIONS = 99_999
+GROUP_ROOM = GROUPS.text.size - 2 - len(f"\t{MOST_GENERATIONS}")
 OPERATIONS = TextTable(GROUPS.end, 64, 64)
 #: Steps and phases have places of their own: however many tools and model calls are open, these are seen.
 STEP_ENTRIES = 64

@@ -55,6 +55,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     recorder = reporter.recorder
     if settings.current().ring == "on":
         recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
+        # Not public; every `new_group` calls it (torch 2.4 to 2.13). Other groups count from their first collective on.
+        patches.observe(module, "_new_group_with_tag", after=_count_group)
     for method in METHODS:
         patches.replace(
             module.ProcessGroup,
@@ -80,10 +82,18 @@ def _model_wrapped(*_: Any, **__: Any) -> None:
     mode().model_wrapped()
 
 
+def _count_group(process_group: Any, *_: Any, **__: Any) -> None:
+    records = collectives().recorder.flight_records
+    # A rank that is not in the group gets a number.
+    if records is not None and not isinstance(process_group, int):
+        records.group_made(process_group)
+
+
 def _group_made(module: ModuleType) -> None:
     announce(module, scope)
     mode().group_made()
     if settings.current().collectives != "off":
+        _count_group(module.group.WORLD)
         watch.start()
     # Of several back ends ``get_backend`` names none.
     if "nccl" in str(module.get_backend_config()):

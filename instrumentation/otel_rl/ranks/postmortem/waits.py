@@ -154,7 +154,7 @@ def _why_unknown(waiting: RankState, other: RankState, entered: EnteredCollectiv
     if group.is_one_of_many:
         return "the program made more groups than the ring has names for"
     if other.generations.get(group.first, 0) > group.generation:
-        return f"{other.label} has made this group again since"
+        return "the group was made again there since"
     if collective.number and other.entered.get(numbering, 0) >= collective.number:
         return ""
     if not collective.number or numbering in other.unnumbered:
@@ -185,13 +185,11 @@ def _why_none(other: RankState, numbering: Numbering) -> str:
     if latest is not None:
         # A process that was replaced begins to count anew, and is in what looks like an earlier one.
         is_in_earlier = any(mine.collective.group.first == group.first for mine in other.unfinished)
-        return f"{other.label} waits in an earlier group of this name and these ranks" if is_in_earlier else ""
+        return "the process waits in an earlier group with that name and these ranks" if is_in_earlier else ""
     # A ring that has lost its oldest records cannot tell of a group that it does not name.
     if not other.reaches_back:
         return f"the ring of {other.label} has lost its oldest collectives"
-    return (
-        "" if group.generation == 1 else f"{other.label} used none of the earlier groups of this name and these ranks"
-    )
+    return "" if group.generation == 1 else "the process used none of the earlier groups with that name and these ranks"
 
 
 def _is_in(state: RankState, entered: EnteredCollective) -> bool:
