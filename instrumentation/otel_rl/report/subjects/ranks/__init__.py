@@ -3,7 +3,11 @@
 Modules:
     aggregate: ranks that the job reported as late while it ran.
     collectives: collectives by operation and group.
-    finding: the rank that the others wait for, or waited for.
+    finding: the ranks that the others wait for, or waited for.
+    told: the same as the job told while it ran.
+    last_steps: the same of the last steps, from the flight recorders.
+    own_work: the same of the whole run, from the spans of the steps.
+    sentences: what these say alike.
     section: the section on ranks and collectives.
     rank_tables: tables of ranks and collectives.
     late_rank_tables: tables of late ranks.
