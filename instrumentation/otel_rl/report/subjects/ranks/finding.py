@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return one finding for each rank that is, or was, late, and of which no change tells the reason."""
-    return unexplained(_late_ranks(collected), known["changes"])
+    changes = known["changes"]
+    return unexplained(_not_of_several(_late_ranks(collected), changes), changes)
+
+
+def _not_of_several(late: list[Finding], changes: list[Finding]) -> list[Finding]:
+    """Return the late ranks that are not, all at once, those of a change; these become its symptoms."""
+    ranks = {rank for finding in late for rank in finding.ranks}
+    left = []
+    for finding in late:
+        causes = (change for change in changes if len(change.ranks) > 1 and ranks.issuperset(change.ranks))
+        cause = next((change for change in causes if finding.ranks[0] in change.ranks), None)
+        to = left if cause is None else cause.symptoms
+        to.append(finding)
+    return left
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -57,7 +70,7 @@ def _not_whole(collected: Collected) -> str:
 
 def _late_ranks(collected: Collected) -> list[Finding]:
     over_all = own_work.late_ranks(collected.steps)
-    late = own_work.findings(collected, over_all)
+    late = own_work.findings(collected, over_all, last_steps.places(collected))
     of_last = last_steps.late_ranks(collected, {finding.ranks[0] for finding in late})
     since: dict[int, int] = {}
     for one in (*over_all, *of_last):

@@ -27,6 +27,13 @@ def late_ranks(collected: Collected, known: Collection[int]) -> list[Lateness]:
     return together([one for one in comparison.lateness() if _is_notable(one, is_known=one.rank in known)])
 
 
+def places(collected: Collected) -> dict[int, str]:
+    """Return rank -> where it worked longer than the fastest, of the place that cost most."""
+    comparison = collected.rings.comparison
+    late = sorted(comparison.lateness(), key=lambda one: one.lost * len(one.steps)) if comparison is not None else []
+    return {one.rank: sentences.where(one.worst.phase, collected.steps) for one in late}
+
+
 def findings(collected: Collected, late: list[Lateness]) -> list[Finding]:
     """Return one finding for each of these ranks."""
     comparison = collected.rings.comparison

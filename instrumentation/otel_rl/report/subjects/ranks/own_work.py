@@ -18,7 +18,7 @@ from otel_rl.report.subjects.ranks import sentences
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.ranks.stragglers.lasting import Lateness
     from otel_rl.report.core.collected import Collected
@@ -40,12 +40,15 @@ def late_ranks(steps: Steps) -> list[Lateness]:
     return together([one for one in found if one.chance * one.starts <= thresholds.LATE_BY_CHANCE])
 
 
-def findings(collected: Collected, late: Sequence[Lateness]) -> list[Finding]:
-    """Return one finding for each of these ranks that costs something."""
+def findings(collected: Collected, late: Sequence[Lateness], places: Mapping[int, str]) -> list[Finding]:
+    """Return one finding for each of these ranks that costs something.
+
+    ``places`` says where a rank worked longer, for phases of which the spans cannot tell work from waiting.
+    """
     compared = _compared(collected.steps)
     costs = {one.rank: _cost(one, compared) for one in late}
     dear = [one for one in late if _is_dear(one, costs[one.rank])]
-    return [_finding(collected, one, costs[one.rank], compared, dear) for one in dear]
+    return [_finding(collected, one, costs[one.rank], compared, dear, places.get(one.rank, "")) for one in dear]
 
 
 def _is_dear(one: Lateness, cost: float) -> bool:
@@ -54,7 +57,12 @@ def _is_dear(one: Lateness, cost: float) -> bool:
 
 
 def _finding(
-    collected: Collected, one: Lateness, cost: float, compared: list[StepComparison], dear: Sequence[Lateness]
+    collected: Collected,
+    one: Lateness,
+    cost: float,
+    compared: list[StepComparison],
+    dear: Sequence[Lateness],
+    place: str,
 ) -> Finding:
     lost, share = _usually_lost(one)
     at_once = [other for other in dear if other.overlaps(one)]
@@ -69,7 +77,8 @@ def _finding(
         f"Rank {one.rank} makes the others wait: {'more' if beside else 'most'} work of its own"
         f" in {len(one.late)} of {_steps(len(one.steps), collected.steps.own.width)}"
         f"{when}, {human.duration(lost)} more per step"
-        f" ({human.percent(share)} of a step){_place(collected, one, lost)}."
+        f" ({human.percent(share)} of a step)"
+        f"{_place(collected, one, lost) or (f', {place}' if place else '')}."
         f"{sentences.mending(one.rank, one.alone, everything, beside)}"
     )
     severity = Severity.CRITICAL if cost >= thresholds.CRITICAL_SHARE else Severity.WARNING
