@@ -35,7 +35,8 @@ class Lateness:
     ranks: int
     #: Late or not, in order; the first and the last one are late.
     steps: list[StepComparison]
-    late: list[Straggler]
+    #: By the place of the step in these.
+    late: dict[int, Straggler]
     #: Steps in which others were late there, and this rank was not.
     against: int
     #: How likely one of the ranks is late so often in these steps by accident; may exceed 1.
@@ -46,12 +47,16 @@ class Lateness:
     @property
     def lost(self) -> float:
         """Seconds that the others lost in each of :attr:`steps`; the mean."""
-        return sum(late.lost for late in self.late) / len(self.steps)
+        return sum(late.lost for late in self.late.values()) / len(self.steps)
 
     @property
     def alone(self) -> float:
         """Seconds of it that mending this rank alone gives back; the mean."""
-        return sum(late.alone for late in self.late) / len(self.steps)
+        return sum(late.alone for late in self.late.values()) / len(self.steps)
+
+    def losses(self) -> list[float]:
+        """Return the seconds that the others lost in each of :attr:`steps`."""
+        return [self.late[number].lost if number in self.late else 0.0 for number in range(len(self.steps))]
 
     @property
     def share(self) -> float:
@@ -61,12 +66,17 @@ class Lateness:
     @property
     def worst(self) -> Straggler:
         """Of the step that lost most, which explains best where the time goes."""
-        return max(self.late, key=lambda late: late.lost)
+        return max(self.late.values(), key=lambda late: late.lost)
+
+    def overlaps(self, other: Lateness) -> bool:
+        """Return whether the other one was late at the same time, for half of the shorter time at least."""
+        common = {step.key for step in self.steps} & {step.key for step in other.steps}
+        return 2 * len(common) >= min(len(self.steps), len(other.steps))
 
     @property
     def beside(self) -> set[int]:
         """Ranks that were late with it in most of its late steps."""
-        times = Counter(rank for late in self.late for rank in late.beside)
+        times = Counter(rank for late in self.late.values() for rank in late.beside)
         return {rank for rank, number in times.items() if 2 * number > len(self.late)}
 
 
@@ -75,6 +85,21 @@ def lateness(steps: Sequence[StepComparison], least: float) -> list[Lateness]:
     candidates = sorted({(rank, late.place) for step in steps for late in step.late for rank in late.ranks})
     found = [lateness_of(rank, place, steps, least) for rank, place in candidates]
     return [one for one in found if one is not None]
+
+
+def together(late: Sequence[Lateness]) -> list[Lateness]:
+    """Return the same with the cost of each where all that are late at its place are mended."""
+    most: dict[Place, int] = {}
+    for one in late:
+        most[one.place] = max(one.most, most.get(one.place, 0))
+    found = []
+    for one in late:
+        stragglers = {
+            number: one.steps[number].straggler_at(one.place, one.rank, most[one.place]) or straggler
+            for number, straggler in one.late.items()
+        }
+        found.append(replace(one, most=most[one.place], late=stragglers))
+    return sorted(found, key=lambda one: one.lost * len(one.steps), reverse=True)
 
 
 def lateness_of(rank: int, place: Place, steps: Sequence[StepComparison], least: float) -> Lateness | None:
@@ -104,7 +129,11 @@ def _among(
     if first == end:
         return None
     part = marks[first:end]
-    found = [one for one, mark in zip(late[first:end], part, strict=True) if one is not None and mark > 0]
+    found = {
+        number: straggler
+        for number, (straggler, mark) in enumerate(zip(late[first:end], part, strict=True))
+        if straggler is not None and mark > 0
+    }
     against = sum(mark == _AGAINST for mark in part)
     by_accident = ranks * chance(len(found), len(found) + against, most / ranks)
     return Lateness(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.ranks.stragglers.comparison import LATE, share_of
-from otel_rl.ranks.stragglers.lasting import lateness_of
+from otel_rl.ranks.stragglers.lasting import lateness_of, together
 
 if TYPE_CHECKING:
     from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
@@ -100,7 +100,7 @@ class Persistence:
                 self._open[one.rank] = _Open(change, {one.place: one.most})
                 begun.append(change)
             else:
-                known.places.setdefault(one.place, one.most)
+                known.places[one.place] = max(one.most, known.places.get(one.place, 0))
         return begun
 
     def _notable(self) -> list[Lateness]:
@@ -109,7 +109,7 @@ class Persistence:
         candidates = {(rank, late.place) for late in steps[-1].late for rank in late.ranks if len(steps) >= STEPS}
         found = [lateness_of(rank, place, steps, LIMIT) for rank, place in sorted(candidates)]
         late = [one for one in found if one is not None and one.steps[-1] is steps[-1] and _is_notable(one)]
-        return sorted(late, key=lambda one: -one.lost)
+        return together(late)
 
     def _change(self, one: Lateness, all_late: list[Lateness]) -> StragglerChange:
         loop = one.steps[-1].key._replace(iteration=0)

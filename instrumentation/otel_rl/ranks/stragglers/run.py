@@ -62,6 +62,11 @@ class RunComparison:
     #: Steps that were not compared, since some of their collectives were no longer in a ring.
     not_whole: int = 0
 
+    @property
+    def incomplete(self) -> str:
+        """How many steps were not compared, in words."""
+        return f"collectives of {self.not_whole} of {len(self.steps) + self.not_whole} steps were no longer in the ring"
+
     def costs(self) -> list[Cost]:
         """Each rank that cost the others something, the dearest over all steps first."""
         by_rank: dict[int, list[list[Straggler]]] = defaultdict(list)
@@ -77,8 +82,8 @@ class RunComparison:
         return sorted(costs, key=lambda cost: cost.lost * cost.steps, reverse=True)
 
     def lateness(self) -> list[Lateness]:
-        """Each rank that was late at a place again and again, the dearest first."""
-        return sorted(lateness(self.steps, LATE), key=lambda one: one.lost * len(one.steps), reverse=True)
+        """Each rank that was late at a place, in the steps in which it was so again and again."""
+        return lateness(self.steps, LATE)
 
 
 def compare_rings(rings: Sequence[RingSnapshot]) -> RunComparison | None:

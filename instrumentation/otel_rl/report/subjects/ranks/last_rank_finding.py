@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.ranks.stragglers.lasting import chance
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.ranks import chance
 from otel_rl.report.subjects.ranks.device_waits import DeviceWaits
 from otel_rl.semconv.attributes import TorchDistributedTimingValues as Timing
 
@@ -112,7 +112,7 @@ def _finding(collected: Collected) -> Finding | None:
     number = max(len(collected.steps.ranks), 2)
     if last.long < _FEWEST or share is None or share < thresholds.NOTABLE_SHARE:
         return None
-    if not chance.is_often(last.long, long, number):
+    if not _is_often(last.long, long, number):
         return None
     text = (
         f"Rank {last.rank} came last in {last.long} of the {human.amount(long, 'collective')} in which ranks waited"
@@ -130,3 +130,9 @@ def _place(places: dict[tuple[str, str], float]) -> str:
         return human.UNKNOWN
     operation, group = max(places, key=places.__getitem__)
     return f"{operation} of group {group}"
+
+
+def _is_often(late: int, steps: int, ranks: int) -> bool:
+    """Return whether a rank is the late one in most steps, and more often than by chance."""
+    is_most = late >= thresholds.LATE_STEPS * steps
+    return is_most and chance(late, steps, 1 / max(ranks, 2)) <= thresholds.LATE_BY_CHANCE
