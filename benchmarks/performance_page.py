@@ -97,6 +97,26 @@ TABLES: dict[str, Table] = {
         {"python": "Python", "reducer": "reducer", "functional": "functional"},
         {"{} collective, added by all, us": ("added by `all`", 0, 1, " µs")},
     ),
+    "nccl_timing": _side_by_side(
+        "nccl_timing",
+        {"4 KiB": "4 KiB", "64 MiB": "64 MiB"},
+        {
+            "{}, launch, bare, us": ("launch of an all-reduce", 1, 1, " µs"),
+            "{}, launch, timed, us": ("timed", 1, 1, " µs"),
+            "{}, launch, ratio": ("ratio", 2, 1, ""),
+        },
+    ),
+    "nccl_reading": _simple(
+        "nccl_timing",
+        ("step, bare, us", "step of eight matrix products and all-reduces", 2, 0.001, " ms"),
+        ("step, ratio", "timed, ratio", 3, 1, ""),
+        ("200 entries, dump, ms", "dump of 200 entries", 1, 1, " ms"),
+        ("200 entries, read, ms", "reading it", 1, 1, " ms"),
+        ("2000 entries, dump, ms", "dump of 2000 entries, the default", 0, 1, " ms"),
+        ("2000 entries, read, ms", "reading it", 0, 1, " ms"),
+        ("20000 entries, dump, ms", "dump of 20,000 entries", 0, 1, " ms"),
+        ("20000 entries, read, ms", "reading it", 0, 1, " ms"),
+    ),
     "watchdog": _side_by_side(
         "hang_watchdog",
         {"training": "training", "standing still": "standing still"},

@@ -56,6 +56,26 @@ class Recording:
             if one["key"] == "rl.loop.iteration"
         )
 
+    def columns(self, event: str, prefix: str) -> dict[str, list[Any]]:
+        """Columns of the bodies of these events whose names begin with ``prefix``, joined."""
+        found: dict[str, list[Any]] = {}
+        for body in (
+            record["body"] for record in self.records if record.get("eventName") == event and "body" in record
+        ):
+            for column in body.get("kvlistValue", {}).get("values", ()):
+                if column["key"].startswith(prefix):
+                    values = column["value"]["arrayValue"].get("values", ())
+                    found.setdefault(column["key"].removeprefix(prefix), []).extend(
+                        next(iter(value.values())) for value in values
+                    )
+        return found
+
+    def values(self, event: str, attribute: str) -> list[Any]:
+        """The values of an attribute of these events."""
+        records = [record for record in self.records if record.get("eventName") == event]
+        pairs = [pair for record in records for pair in record["attributes"] if pair["key"] == attribute]
+        return [next(iter(pair["value"].values())) for pair in pairs]
+
     def largest(self, metric: str) -> float:
         """The largest value that a gauge or sum has had."""
         return max(float(point.get("asDouble", point.get("asInt", 0))) for point in self.metrics[metric])

@@ -42,6 +42,25 @@ def test_ranks_on_nccl_compute_the_same_and_their_collectives_are_counted(run, k
     assert watched.largest("torch.distributed.collective.calls") >= 8
 
 
+@pytest.mark.parametrize("program", [("nccl_loop.py", "ddp"), ("nccl_loop.py", "fsdp"), ("nccl_graph.py",)])
+def test_the_time_of_each_collective_on_the_device_is_published(run, program: tuple[str, ...]) -> None:
+    before = run(*TORCHRUN, *program, watched=False).out
+    watched = run(*TORCHRUN, *program, watched=True, OTEL_RL_NCCL_TIMING="on")
+
+    assert watched.out == before
+    rows = watched.columns("torch.distributed.collectives", "torch.distributed.collective.")
+    assert len(rows["number"]) >= 8
+    assert all(0 < float(seconds) < 5 for seconds in rows["duration"])
+    assert set(rows["operation"]) <= {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"}
+
+
+def test_a_job_on_nccl_without_timing_says_so(run) -> None:
+    watched = run(*TORCHRUN, "nccl_loop.py", "ddp", watched=True)
+
+    assert watched.columns("torch.distributed.collectives", "torch.distributed.collective.") == {}
+    assert watched.values("torch.distributed.collectives", "torch.distributed.timing") == ["off"]
+
+
 def test_memory_of_the_gpu_and_the_gpu_itself_are_measured(run) -> None:
     # The driver's share of busy time is that of its last moments: one reading at the end would miss it.
     watched = run("plain_loop.py", "400", "eager", watched=True, OTEL_METRIC_EXPORT_INTERVAL="500")

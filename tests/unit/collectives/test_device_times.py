@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +113,25 @@ def test_an_entry_that_makes_no_sense_costs_its_own_row(wrong):
     read, _ = NewEntries().read(dumped([{**timed(1), **wrong}, timed(2)]))
 
     assert [collective.number for collective in read] == [2]
+
+
+def test_the_dump_of_a_gpu_is_read():
+    """One rank, one H200, torch 2.11; a broadcast and what was issued as one are no collectives that tell who waits."""
+    collectives, missed = NewEntries().read(Path(__file__).with_name("nccl_of_torch_2_11.pickle").read_bytes())
+
+    assert [(each.group, each.number, each.operation) for each in collectives] == [
+        ("0", 1, "all_reduce"),
+        ("0", 2, "barrier"),
+        ("0", 4, "all_gather"),
+        ("0", 5, "reduce_scatter"),
+        ("0", 6, "all_to_all"),
+        ("0", 7, "all_gather"),
+        ("0", 8, "reduce_scatter"),
+        ("1", 1, "all_reduce"),
+        ("0", 9, "all_reduce"),
+    ]
+    assert all(0 < each.seconds < 0.01 for each in collectives)
+    assert missed == 0
 
 
 def test_a_dump_that_names_code_runs_none():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.cli.doctor import (
     credential_files,
     installed_instrumentors,
+    late_ranks,
     mlflow_server,
     named_functions,
     otlp_request,
@@ -38,7 +39,8 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
     problems += planned.pop("complaints")
     instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {state['reason']}" for name, state in instrumentors.items() if state.get("problem")]
-    problems += _start_problems(planned)
+    ranks, without_times = late_ranks.state(configured, environ, instrumentors)
+    problems += _start_problems(planned) + without_times
     if planned["config_file"] and (unusable := _unusable_file(planned["config_file"])):
         problems.append(unusable)
         planned["config_file"] = None
@@ -56,6 +58,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
         **planned,
         "data_directory": directory,
         **({"mlflow": tracked} if tracked is not None else {}),
+        "late_ranks": ranks,
         "instrumentors": instrumentors,
         "not_covered": uncovered_frameworks.installed_here(instrumentors),
         "functions": functions,

@@ -27,6 +27,8 @@ def as_text(findings: dict[str, Any]) -> str:
         ("children", findings["children"]),
         ("data directory", f"{directory['path']} ({_directory_state(directory)})"),
     ]
+    if findings["late_ranks"]:
+        rows.append(("late ranks", findings["late_ranks"]))
     if findings["config_file"]:
         rows.append(
             ("config file", f"{findings['config_file']} (decides where telemetry goes; nothing was sent there)")

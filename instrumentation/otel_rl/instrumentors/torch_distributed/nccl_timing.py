@@ -23,7 +23,7 @@ from otel_rl.semconv.attributes import TorchDistributedTimingValues as Timing
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
     from types import ModuleType
 
     from otel_rl.telemetry import Scope
@@ -56,7 +56,7 @@ def group_made(module: ModuleType, scope: Scope) -> None:
         return
     if _told:
         return
-    state, reason = _state(os.environ)
+    state, reason = _state()
     if reason:
         logger.warning("otel-rl: collectives of NCCL are not timed: %s", reason)
     if state == Timing.ON:
@@ -82,20 +82,32 @@ def stop() -> None:
     _times = None
 
 
-def _state(environ: MutableMapping[str, str]) -> tuple[str, str]:
-    """Return the state, and why it is not what the user asked for."""
-    if settings.current().nccl_timing == "off":
-        return Timing.OFF, ""
+def refusal(environ: Mapping[str, str]) -> str:
+    """Return the variable of PyTorch, with its value, that keeps the times from being read; empty: none does."""
     for names, wrong in ((_TIMING, _NO), (_BUFFER, {"0"}), ((_CACHE,), _NO)):
         for name in names:
             if environ.get(name, "").strip().lower() in wrong:
-                return Timing.REFUSED, f"{name}={environ[name]}"
+                return f"{name}={environ[name]}"
     for name in _BLOCKING:
         if environ.get(name, "").strip().lower() not in {"", *_NO}:
             # No thread asks whether a collective is over.
-            return Timing.REFUSED, f"{name}={environ[name]}"
+            return f"{name}={environ[name]}"
+    return ""
+
+
+def can_be_asked(version: str) -> bool:
+    """Return whether the flight recorder of this version of PyTorch can be read."""
+    return tuple(map(int, version.split(".")[:2])) >= _OLDEST
+
+
+def _state() -> tuple[str, str]:
+    """Return the state, and why it is not what the user asked for."""
+    if settings.current().nccl_timing == "off":
+        return Timing.OFF, ""
+    if refused := refusal(os.environ):
+        return Timing.REFUSED, refused
     torch: Any = sys.modules["torch"]
-    if tuple(map(int, torch.__version__.split(".")[:2])) < _OLDEST or not hasattr(_c10d(), "_dump_nccl_trace"):
+    if not (can_be_asked(torch.__version__) and hasattr(_c10d(), "_dump_nccl_trace")):
         return Timing.UNAVAILABLE, f"PyTorch {torch.__version__} cannot be asked"
     return Timing.ON, ""
 
