@@ -120,6 +120,10 @@ def chat_chunks(body: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+#: Model -> JSON that is no object, which it is answered with.
+NO_OBJECTS: dict[str, Any] = {"null": None, "list": [1, 2, 3]}
+
+
 class Handler(BaseHTTPRequestHandler):
     """One request; its behaviour is chosen by the model's name."""
 
@@ -150,12 +154,14 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, CHAT)
         elif model == "aborting":
             self._answer(200, {**CHAT, "choices": [{**CHAT["choices"][0], "finish_reason": "abort"}]})
+        elif model in NO_OBJECTS:
+            self._answer(200, NO_OBJECTS[model])
         elif body.get("stream"):
             self._stream(body)
         else:
             self._answer(200, self.server.body or {**self.answers[self.path], **self.server.extra})
 
-    def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+    def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         for key, value in {"content-type": "application/json", **(headers or {})}.items():

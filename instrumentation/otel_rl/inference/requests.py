@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.inference.fields import fields_of, items_of
 from otel_rl.semconv import attributes
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import GenAiOperationNameValues, OpenaiApiTypeValues
 from otel_rl.telemetry.attribute_values import plain, text
 from otel_rl.telemetry.cardinality_budgets import within_budget
 
@@ -79,8 +79,12 @@ class ModelRequest:
         )
         self.name, self.labels, values = series
         self.values: dict[str, Any] = {**values}
-        if endpoint is not EMBEDDINGS:
-            add_generation_parameters(self.values, body)
+        if endpoint is EMBEDDINGS:
+            _add_embedding_parameters(self.values, body)
+            return
+        if endpoint is RESPONSES:
+            self.values[attributes.OPENAI_API_TYPE] = OpenaiApiTypeValues.RESPONSES
+        add_generation_parameters(self.values, body)
 
 
 def number_of_prompts(body: Mapping[str, Any]) -> int:
@@ -98,6 +102,14 @@ def add_generation_parameters(values: dict[str, Any], body: Mapping[str, Any]) -
             value = value_of(given)
             if value is not None:
                 values[attribute] = value
+
+
+def _add_embedding_parameters(values: dict[str, Any], body: Mapping[str, Any]) -> None:
+    dimensions, form = _integer(body.get("dimensions")), body.get("encoding_format")
+    if dimensions is not None:
+        values[attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT] = dimensions
+    if isinstance(form, str):
+        values[attributes.GEN_AI_REQUEST_ENCODING_FORMATS] = plain([form])
 
 
 def _series(server: Server, operation: str, model: str) -> CallSeries:

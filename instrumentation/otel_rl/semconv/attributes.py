@@ -39,6 +39,9 @@ GEN_AI_AGENT_NAME: Final = "gen_ai.agent.name"
 GEN_AI_CONVERSATION_ID: Final = "gen_ai.conversation.id"
 """Identity of the conversation, where the program has one."""
 
+GEN_AI_EMBEDDINGS_DIMENSION_COUNT: Final = "gen_ai.embeddings.dimension.count"
+"""Dimensions that embeddings were asked for."""
+
 GEN_AI_EVALUATION_EXPLANATION: Final = "gen_ai.evaluation.explanation"
 """Reason for the score."""
 
@@ -71,6 +74,9 @@ GEN_AI_PROVIDER_NAME: Final = "gen_ai.provider.name"
 
 GEN_AI_REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
 """Number of candidates asked for."""
+
+GEN_AI_REQUEST_ENCODING_FORMATS: Final = "gen_ai.request.encoding_formats"
+"""Forms that embeddings were asked for in; a client may ask for one by itself."""
 
 GEN_AI_REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
 """Penalty on tokens by how often they occurred."""
@@ -182,6 +188,9 @@ NETWORK_PROTOCOL_NAME: Final = "network.protocol.name"
 
 NETWORK_TRANSPORT: Final = "network.transport"
 """Transport between the two ends."""
+
+OPENAI_API_TYPE: Final = "openai.api.type"
+"""Protocol of OpenAI for chats that a call speaks."""
 
 OTEL_COMPONENT_NAME: Final = "otel.component.name"
 """Name of the instance among those of its kind in the process."""
@@ -1069,6 +1078,15 @@ class NetworkTransportValues:
     """Unix domain socket."""
     QUIC: Final = "quic"
     """QUIC."""
+
+
+class OpenaiApiTypeValues:
+    """Known values of `openai.api.type`."""
+
+    RESPONSES: Final = "responses"
+    """Responses."""
+    CHAT_COMPLETIONS: Final = "chat_completions"
+    """Chat completions."""
 
 
 class RlAdvantageEstimatorValues:

@@ -35,6 +35,7 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
         attributes.GEN_AI_REQUEST_PRESENCE_PENALTY,
         attributes.GEN_AI_REQUEST_STOP_SEQUENCES,
         attributes.GEN_AI_OUTPUT_TYPE,
+        attributes.OPENAI_API_TYPE,
         attributes.GEN_AI_RESPONSE_FINISH_REASONS,
         attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
         attributes.GEN_AI_USAGE_OUTPUT_TOKENS,

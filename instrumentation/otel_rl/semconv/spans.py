@@ -25,6 +25,8 @@ GEN_AI_EMBEDDINGS: Final = definitions.SpanDefinition(
         attributes.RL_INFERENCE_TOOL_CALLS,
         attributes.RL_ROLLOUT_TURN,
         attributes.ERROR_TYPE,
+        attributes.GEN_AI_EMBEDDINGS_DIMENSION_COUNT,
+        attributes.GEN_AI_REQUEST_ENCODING_FORMATS,
     ),
 )
 GEN_AI_EXECUTE_TOOL: Final = definitions.SpanDefinition(
@@ -88,6 +90,7 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.GEN_AI_REQUEST_PRESENCE_PENALTY,
         attributes.GEN_AI_REQUEST_STOP_SEQUENCES,
         attributes.GEN_AI_OUTPUT_TYPE,
+        attributes.OPENAI_API_TYPE,
         attributes.GEN_AI_RESPONSE_FINISH_REASONS,
         attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
         attributes.GEN_AI_USAGE_OUTPUT_TOKENS,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextvars
 import copy
 import json
+from contextlib import nullcontext
 
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, detach
-from support.mcp_sessions import IS_VERSION_1, connected, session, text_of
+from support.mcp_sessions import IS_VERSION_1, connected, http_server, session, text_of
 
 import otel_rl
 from otel_rl.instrumentors.mcp import McpInstrumentor
@@ -173,7 +174,8 @@ async def test_both_ends_in_one_process_are_one_span_each(instrumented):
     assert {span.instrumentation_scope.name for span in ours.values()} == {"otel_rl.mcp"}
 
 
-async def test_what_a_server_asks_its_client_for_belongs_to_the_trace_of_the_call(instrumented, spans_file):
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_what_a_server_asks_its_client_for_belongs_to_the_trace_of_the_call(instrumented, spans_file, transport):
     from mcp import types
 
     seen = []
@@ -183,13 +185,17 @@ async def test_what_a_server_asks_its_client_for_belongs_to_the_trace_of_the_cal
         content = types.TextContent(type="text", text="4")
         return types.CreateMessageResult(role="assistant", content=content, model="m")
 
-    async with session("stdio", spans_file, sampling_callback=answer) as opened:
-        assert text_of(await opened.call_tool("ask", {})) == "4"
+    with http_server(spans_file) if transport == "http" else nullcontext("stdio") as server:
+        async with session(server, spans_file, sampling_callback=answer) as opened:
+            assert text_of(await opened.call_tool("ask", {})) == "4"
     call = instrumented.span("tools/call ask")
     (sampling,) = [span for span in instrumented.spans if span.name == "sampling/createMessage"]
     assert seen == [sampling.context]
     assert sampling.kind.name == "SERVER"
     assert sampling.context.trace_id == call.context.trace_id
+    # A duration with an attribute that its metric does not have would be an error here.
+    [duration] = instrumented.metrics()["mcp.server.operation.duration"]
+    assert duration.attributes["mcp.method.name"] == "sampling/createMessage"
 
 
 async def test_without_us_the_library_works_as_before(recorded, url):

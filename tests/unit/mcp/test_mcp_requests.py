@@ -136,6 +136,16 @@ async def test_a_server_that_dies_during_a_call_ends_the_call_as_without_us(inst
     assert (values[names.ERROR_TYPE], values[names.RL_TOOL_OUTCOME]) == ("connection_closed", "tool_error")
 
 
+@pytest.mark.skipif(IS_VERSION_1, reason="1.x waits for ever")
+async def test_a_server_over_http_that_dies_during_a_call_has_closed_the_connection(instrumented):
+    with http_server() as server:
+        async with session(server) as opened:
+            with pytest.raises(Exception, match="SSE stream"):
+                await opened.call_tool("die", {})
+    values = instrumented.span("tools/call die").attributes
+    assert (values[names.ERROR_TYPE], values[names.RL_TOOL_OUTCOME]) == ("connection_closed", "tool_error")
+
+
 async def test_concurrent_calls_in_one_session_keep_their_own_parents(instrumented, url):
     tracer = trace.get_tracer("program")
 

@@ -326,3 +326,22 @@ async def test_an_error_in_the_body_of_a_200_fails_an_async_call(recorded, serve
     server.body, expected = ERROR_BODIES["vllm"]
     assert (await async_client.chat.completions.create(**CHAT)).choices is None
     assert recorded.span("chat tiny").attributes["error.type"] == expected
+
+
+@pytest.mark.parametrize("model", ["null", "list"])
+@pytest.mark.parametrize("raw", [False, True])
+def test_json_that_is_no_object_is_no_answer(model, raw, recorded, client):
+    from otel_rl import rollout
+
+    completions = client.chat.completions
+    with rollout():
+        try:
+            if raw:
+                completions.with_raw_response.create(**{**CHAT, "model": model}).parse()
+            else:
+                completions.create(**{**CHAT, "model": model})
+        except Exception:  # noqa: BLE001, S110 - whatever this version of the client makes of it
+            pass
+    assert "error.type" in recorded.span(f"chat {model}").attributes
+    found = recorded.span("rl.rollout").attributes
+    assert (found["rl.rollout.turns"], found["rl.rollout.model_errors"]) == (0, 1)

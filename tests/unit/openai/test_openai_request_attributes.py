@@ -26,6 +26,30 @@ def test_parameters_of_the_request_are_on_the_span(recorded, client):
     assert found["gen_ai.output.type"] == "json"
 
 
+def test_an_embedding_says_the_dimensions_and_the_form_that_were_asked_for(recorded, client):
+    client.embeddings.create(model="tiny", input="x", dimensions=8, encoding_format="float")
+    found = recorded.span("embeddings tiny").attributes
+    assert found["gen_ai.embeddings.dimension.count"] == 8
+    assert found["gen_ai.request.encoding_formats"] == ("float",)
+
+
+@pytest.mark.parametrize("body", [{"dimensions": "many", "encoding_format": 7}, {}], ids=str)
+def test_parameters_of_an_embedding_of_another_type_are_not_recorded(body, recorded, client):
+    client.post("/embeddings", body={"model": "tiny", "input": "x", **body}, cast_to=object)
+    found = recorded.span("embeddings tiny").attributes
+    assert not {"gen_ai.embeddings.dimension.count", "gen_ai.request.encoding_formats"} & found.keys()
+
+
+def test_a_call_of_responses_says_so_and_one_of_chat_does_not(recorded, client):
+    if not hasattr(client, "responses"):
+        pytest.skip("this version of openai has no responses")
+    client.responses.create(model="tiny", input="x")
+    assert recorded.span("chat tiny").attributes["openai.api.type"] == "responses"
+    recorded.clear()
+    client.chat.completions.create(**CHAT)
+    assert "openai.api.type" not in recorded.span("chat tiny").attributes
+
+
 def test_stop_sequences_penalties_and_what_extra_body_adds_are_on_the_span(recorded, server, client):
     client.chat.completions.create(
         **CHAT,

@@ -46,7 +46,8 @@ _METHOD_NOT_FOUND = -32601
 #: What the library itself raises with when no answer came in time: 1.x the status of HTTP, 2.x a code of its own.
 _TIMEOUT_CODES = frozenset({408, -32001})
 _CLOSED_CODE = -32000
-_CLOSED_MESSAGE = "Connection closed"
+#: Begins of what the library says: of a pipe, and of an answer over HTTP (2.3, `mcp.client.streamable_http`).
+_CLOSED_MESSAGES = ("Connection closed", "SSE stream ended without", "SSE stream failed")
 #: The sender is to blame, which is no error of the receiver:
 #: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/model/mcp/common.yaml
 _FAULTS_OF_SENDER = frozenset({-32700, -32600, _METHOD_NOT_FOUND, _INVALID_PARAMS, -32002})
@@ -170,7 +171,7 @@ def of_error(operation: McpRequest, error: BaseException) -> RequestOutcome:
     code, message = data
     if code in _TIMEOUT_CODES:
         return RequestOutcome(TIMEOUT)
-    if code == _CLOSED_CODE and message == _CLOSED_MESSAGE:
+    if code == _CLOSED_CODE and message.startswith(_CLOSED_MESSAGES):
         return RequestOutcome(CONNECTION_CLOSED)
     if operation.method == TOOLS_CALL and code == _INVALID_PARAMS:
         return RequestOutcome(UNKNOWN_TOOL if _UNKNOWN.match(message) else INVALID_ARGUMENTS, str(code))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: The request that this context answers, for the parts of the library that run inside it.
 current: ContextVar[ReceivedRequest | None] = ContextVar("otel_rl_mcp_received_request", default=None)
+#: What a client knows of its connection; the receiver of its server's requests is no server at that address.
+_OF_SENDERS = (attributes.SERVER_ADDRESS, attributes.SERVER_PORT)
 
 
 class ReceivedRequest:
@@ -87,7 +89,7 @@ class ReceivedRequest:
     def _labels(self, operation: McpRequest) -> dict[str, Any]:
         return {
             **operation.labels(),
-            **self._connection.labels,
+            **{name: value for name, value in self._connection.labels.items() if name not in _OF_SENDERS},
             attributes.MCP_PROTOCOL_VERSION: operations.version_in(self._operation.params) or self._connection.version,
         }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference import failures
 from otel_rl.inference.streams import follow, follow_async
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import guard
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 #: Where a stream or raw response keeps the call it belongs to. Not on the call's side: a cycle would delay its release.
 CALL = "_otel_rl_call"
 _ANSWER = guard("openai.answer")
+#: What JSON may be in place of an object.
+_NO_ANSWERS = (list, bool, int, float)
 
 
 def follow_stream(call: InferenceCall, stream: Any) -> None:
@@ -136,6 +139,9 @@ def answered(call: InferenceCall, answer: Any) -> None:
             call.record_body_read(_body(answer))
         else:
             call.answer.observe(answer)
+            if answer is None or type(answer) in _NO_ANSWERS:
+                # JSON of a server that is none of this protocol, with a status of 200.
+                call.answer.failure = failures.UNNAMED
     call.finish()
 
 
