@@ -170,3 +170,24 @@ def test_a_chain_whose_model_still_answers_has_begun(model, server, rows, record
         server.release.set()
         running.result()
     assert rows("rl.rollout.model_calls") == [1]
+
+
+def test_the_judges_chain_in_a_node_of_the_policys_graph_is_no_turn(model, rows, mode):
+    if mode == "official":
+        pytest.skip("its contexts do not have ours: a limit that docs/trajectories.md names")
+    graph = pytest.importorskip("langgraph.graph")
+    chain = ChatPromptTemplate.from_template("{x}") | model | StrOutputParser()
+
+    @otel_rl.reward_function("judged")
+    def judged(answer):
+        return float(len(chain.invoke({"x": answer})) + len(chain.batch([{"x": answer}])))
+
+    def act(_):
+        judged(model.invoke("q").content)
+        return {}
+
+    agent = graph.StateGraph(graph.MessagesState)
+    agent.add_node("act", act)
+    agent.add_edge(graph.START, "act")
+    agent.compile().invoke({"messages": []})
+    assert (rows("rl.rollout.turns"), rows("rl.rollout.judge_calls")) == ([1], [2])
