@@ -134,6 +134,10 @@ def _models(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def _state_key(text: str) -> str:
+    return "" if text.lower() == "none" else text
+
+
 def _labels(text: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of a pattern and a name; a name may hold a ``=``, since the last one separates."""
     labels = []
@@ -376,6 +380,14 @@ class Settings:
         shown="(none)",
         parse=_models,
         accepted="names of models, separated by commas",
+    )
+    graph_reward: str = _setting(
+        "reward",
+        "OTEL_RL_GRAPH_REWARD",
+        "key of a LangGraph state that holds the score of a trajectory when its run ends; none: there is no such key, "
+        "see trajectories.md",
+        parse=_state_key,
+        accepted="a key of the state, or none",
     )
     labels: tuple[tuple[str, str], ...] | None = _setting(
         None,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from contextlib import suppress
 from contextvars import ContextVar
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -32,6 +33,7 @@ from otel_rl.telemetry.tool_matches import ToolMatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextvars import Token
 
     from opentelemetry.context import Context
 
@@ -278,6 +280,15 @@ class OpenTrajectory:
         return rewards, list(accumulate(reward or 0.0 for reward in rewards))
 
     @property
+    def has_counted(self) -> bool:
+        """True where a call, a reward or something that the program says has counted, or will at the end."""
+        said = (self.success, self.trained, self.discard_reason, self.reward)
+        is_said = any(value is not None for value in said)
+        calls = self.model_calls or self.tool_calls or self.side_calls or self.span_errors
+        open_calls = self.unparsed or self.turns.has_open
+        return is_said or bool(calls or self.rewards or self.metrics or open_calls)
+
+    @property
     def has_failures(self) -> bool:
         """True where something in it failed."""
         errors = self.tool_errors or self.model_errors or self.span_errors
@@ -351,9 +362,15 @@ def _last_of(context: Context | None) -> OpenTrajectory | None:
     return trajectory if isinstance(trajectory, OpenTrajectory) else _entered.get()
 
 
-def enter(trajectory: OpenTrajectory) -> None:
-    """Make all that runs in this context of ``contextvars`` part of it; for a context that is dropped afterwards."""
-    _entered.set(trajectory)
+def enter(trajectory: OpenTrajectory) -> Token[OpenTrajectory | None]:
+    """Make all that runs in this context of ``contextvars`` part of it, until that is dropped or :func:`leave`."""
+    return _entered.set(trajectory)
+
+
+def leave(token: Token[OpenTrajectory | None]) -> None:
+    """Leave it again, in the context that it was entered in."""
+    with suppress(ValueError, RuntimeError):
+        _entered.reset(token)
 
 
 def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:

@@ -20,9 +20,16 @@ class LangChainInstrumentor(Instrumentor):
     requirements: ClassVar = ("langchain-core >= 0.3.40, < 2", "langgraph >= 0.4, < 2")
     modules: ClassVar = {
         "langchain_core.callbacks.manager": "patch:patch_callback_managers",
+        "langchain_core.language_models.chat_models": "patch:patch_chat_models",
+        "langchain_core.language_models.llms": "patch:patch_completion_models",
         "langchain_core.runnables.config": "patch:patch_config_context",
+        # Where the official instrumentor came first, these have its own.
+        "langchain_core.runnables.base": "patch:patch_config_context",
+        "langchain_core.runnables.fallbacks": "patch:patch_config_context",
         "langchain_core.tools.base": "patch:patch_tools",
         "langgraph._internal._runnable": "patch:patch_graph_context",
+        "langgraph.pregel._loop": "patch:patch_graph_loop",
+        "langgraph.pregel.loop": "patch:patch_graph_loop",
         "langgraph.utils.runnable": "patch:patch_config_context",
         "langgraph.prebuilt.tool_node": "patch:patch_tool_node",
         # The official instrumentor, which ours adds to.

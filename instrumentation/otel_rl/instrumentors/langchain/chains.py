@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.langchain import other_instrumentors, runs
+from otel_rl.instrumentors.langchain import graph_rewards, other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
-from otel_rl.semconv import attributes, events, metrics, spans
+from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues, RlTrajectoriesSourceValues
-from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import Scope, drops, guard, lifecycle, open_trajectory
-from otel_rl.telemetry.attribute_values import error_type, score, text
+from otel_rl.telemetry import Scope, guard, lifecycle, open_trajectory
+from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.correlation import correlation_attributes
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import steps, trajectories
@@ -27,24 +25,26 @@ if TYPE_CHECKING:
     Description = tuple[SpanDefinition, str, dict[str, Any], runs.Duration | None]
 
 scope = Scope("langchain")
-#: Key of the state that holds the reward of a rollout, and the name the reward gets.
-_REWARD = "reward"
+#: Kinds of runs that are steps of others, by the names of langchain-core.
+_STEPS = frozenset({"prompt", "parser"})
 _CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
 
 
-def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, inputs: Any) -> None:
+def started(
+    manager: Any, name: str | None, serialized: dict[str, Any] | None, inputs: Any, run_type: str | None
+) -> None:
     """Begin a chain, graph or node; ``manager`` is the run manager that LangChain made for it."""
     if not scope.enabled:
         return
     parent = runs.use(manager.parent_run_id)
     tags, metadata = manager.tags or (), manager.metadata or {}
-    is_node, is_root = _is_node(tags, metadata), manager.parent_run_id is None
+    is_node, is_root = _is_node(tags, metadata), manager.parent_run_id is None and run_type not in _STEPS
     # Rewards of nodes and trajectories are ours to record, whoever has the spans.
     is_taken = other_instrumentors.is_taken()
     description = None if is_taken and not is_root else _describe(serialized, name, tags, metadata, is_root)
-    trajectory = _trajectory(manager.run_id, metadata) if is_root and description is not None else None
+    trajectory = _trajectory(manager.run_id, metadata, description) if is_root and description is not None else None
     if description is None or is_taken:
-        run = runs.TracedRun(manager.run_id, parent.context if parent else None, is_node=is_node, above=parent)
+        run = runs.TracedRun(manager.run_id, runs.context_without_span(parent), is_node=is_node, above=parent)
     else:
         definition, span_name, values, duration = description
         above = runs.context_below(parent)
@@ -54,8 +54,13 @@ def started(manager: Any, name: str | None, serialized: dict[str, Any] | None, i
             context = open_trajectory.context_with(trajectory.counters, context)
         run = runs.TracedRun(manager.run_id, context, span, duration, above=parent, is_node=is_node)
     run.trajectory = trajectory or run.trajectory
-    if is_node and isinstance(inputs, dict):
-        run.given = tuple(inputs), inputs.get(_REWARD)
+    if is_node:
+        graph_rewards.node_began(run, inputs)
+        if parent is not None:
+            parent.is_graph = True
+        _is_trajectory(run)
+    elif graph_rewards.resumes(inputs):
+        run.resumes = True
     for evicted in runs.add(run):
         _end(evicted, left_open=True)
 
@@ -65,13 +70,17 @@ def returned(run_id: UUID, outputs: Any) -> None:
     with guard("langchain.reward"):
         run = runs.open_run(run_id)
         if run is not None and run.is_node:
-            _record_reward(_update_in(outputs), run)
+            graph_rewards.node_ended(run, outputs)
     for run in runs.pop(run_id):
         _end(run)
 
 
 def raised(run_id: UUID, error: BaseException | None) -> None:
     """End a run that raised, was cancelled, or only passed control flow on."""
+    with guard("langchain.reward"):
+        run = runs.open_run(run_id)
+        if run is not None and run.is_node and error is not None and error_in(error) is None:
+            graph_rewards.node_ended(run, error)
     for run in runs.pop(run_id):
         _end(run, error_in(error) if run.run_id == run_id else None)
 
@@ -82,11 +91,30 @@ def end_all() -> None:
         _end(run, left_open=True)
 
 
-def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | None:
-    """Begin a trajectory for a graph that nothing else called, unless a rollout is open around it."""
+def models_began(managers: Any) -> None:
+    """Models are asked: the runs above them are trajectories."""
+    for manager in managers if isinstance(managers, list) else ():
+        run = runs.open_run(manager.parent_run_id)
+        if run is not None:
+            _is_trajectory(run)
+
+
+def _is_trajectory(run: runs.TracedRun) -> None:
+    """Count that a trajectory has begun with the run at the top, once."""
+    trajectory = run.trajectory
+    if trajectory is not None and not trajectory.has_begun:
+        trajectory.has_begun = True
+        trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
+
+
+def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description) -> runs.Trajectory | None:
+    """Return what may be a trajectory, for a run that nothing else called; None where a rollout is open around it.
+
+    An agent is one. Anything else, which may be data processing alone, is one with its first node of a graph, or its
+    first call of a model or tool.
+    """
     if open_trajectory.current() is not None:
         return None
-    trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
     step = steps.where().step
     ids: dict[str, Any] = correlation_attributes(None)
     ids.setdefault(attributes.RL_ROLLOUT_ID, str(run_id))
@@ -95,7 +123,11 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any]) -> runs.Trajectory | Non
         ids[attributes.GEN_AI_CONVERSATION_ID] = text(conversation, MAXIMUM_LENGTH)
     if step is not None:
         ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
-    return runs.Trajectory(open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
+    trajectory = runs.Trajectory(open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
+    if description[0] is spans.GEN_AI_INVOKE_AGENT:
+        trajectory.has_begun = True
+        trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
+    return trajectory
 
 
 def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> None:
@@ -103,6 +135,11 @@ def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_op
     if trajectory is None or run.above is not None:
         return
     with guard("langchain.trajectory"):
+        if trajectory.counters.has_counted:
+            _is_trajectory(run)
+        if not trajectory.has_begun:
+            trajectory.counters.has_ended = True
+            return
         reason = RlRolloutStatusValues.CANCELLED if left_open else error
         seconds = time.perf_counter() - run.started
         ended = trajectories.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
@@ -157,45 +194,6 @@ def _is_task(name: str | None, metadata: dict[str, Any]) -> bool:
     """
     path: tuple[Any, ...] = metadata.get("langgraph_path") or ()
     return len(path) > 1 and path[0] == "__pregel_push" and path[-1] is True and name == metadata.get("langgraph_node")
-
-
-def _update_in(outputs: Any) -> dict[str, Any]:
-    """Return a node's state update: the dictionary that it returned, directly or in a ``Command``."""
-    command = getattr(sys.modules.get("langgraph.types"), "Command", None)
-    update = outputs.update if command is not None and isinstance(outputs, command) else outputs
-    return update if isinstance(update, dict) else {}
-
-
-def _record_reward(update: dict[str, Any], run: runs.TracedRun) -> None:
-    """Record a number ``reward`` that a node sets in the state of its graph as a score of the rollout, once."""
-    reward = update.get(_REWARD)
-    if reward is None:
-        return
-    value = score(reward)
-    if value is None:
-        drops.count(Signal.METRICS, "unsupported_type")
-        return
-    keys, given = run.given
-    # Some nodes return the whole state with the reward they found in it, and a graph that is a node that of its nodes.
-    repeated = (reward is given and len(keys) > 1 and update.keys() >= set(keys)) or value == run.scored
-    if not repeated:
-        above: runs.TracedRun | None = run
-        while above is not None:
-            above.scored = value
-            above = above.above
-        counters = run.trajectory.counters if run.trajectory is not None else open_trajectory.current(run.context)
-        if counters is not None:
-            counters.add_reward(_REWARD, value)
-        scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: _REWARD}, run.context)
-        scope.event(
-            events.GEN_AI_EVALUATION_RESULT,
-            attributes={
-                attributes.RL_ROLLOUT_ID: None if counters is None else counters.identifier,
-                attributes.GEN_AI_EVALUATION_NAME: _REWARD,
-                attributes.GEN_AI_EVALUATION_SCORE_VALUE: value,
-            },
-            context=run.context,
-        )
 
 
 def _is_agent(agent: str | None, name: str | None, metadata: dict[str, Any]) -> bool:

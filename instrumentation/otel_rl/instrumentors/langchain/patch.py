@@ -11,7 +11,7 @@ import functools
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain import chains, errors, other_instrumentors, runs, tools
+from otel_rl.instrumentors.langchain import chains, errors, graph_rewards, models, other_instrumentors, runs, tools
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
@@ -27,17 +27,28 @@ def patch_callback_managers(module: ModuleType, patches: Patches) -> None:
     for prefix in ("", "Async"):
         patches.observe(module, f"{prefix}CallbackManager.on_chain_start", after=_started, required=True)
         for start in ("on_chat_model_start", "on_llm_start"):
-            announce = other_instrumentors.announce_model_call
-            patches.observe(module, f"{prefix}CallbackManager.{start}", after=announce, required=True)
+            patches.observe(module, f"{prefix}CallbackManager.{start}", after=_models_began, required=True)
         run = f"{prefix}CallbackManagerForChainRun"
         patches.observe(module, f"{run}.on_chain_end", before=_returned, required=True)
         patches.observe(module, f"{run}.on_chain_error", before=_raised, required=True)
 
 
+def _models_began(managers: Any, *_: Any, **__: Any) -> None:
+    chains.models_began(managers)
+    other_instrumentors.announce_model_call(managers)
+
+
 def _started(
-    manager: Any, _: Any, serialized: dict[str, Any] | None, inputs: Any, *__: Any, name: str | None = None, **___: Any
+    manager: Any,
+    _: Any,
+    serialized: dict[str, Any] | None,
+    inputs: Any,
+    *__: Any,
+    name: str | None = None,
+    run_type: str | None = None,
+    **___: Any,
 ) -> None:
-    chains.started(manager, name, serialized, inputs)
+    chains.started(manager, name, serialized, inputs, run_type)
 
 
 def _returned(manager: Any, outputs: Any, **_: Any) -> None:
@@ -49,8 +60,16 @@ def _raised(manager: Any, error: BaseException, **_: Any) -> None:
 
 
 def patch_config_context(module: ModuleType, patches: Patches) -> None:
-    """Put the run's span into the context of the body of a run; langchain-core 0.3.40 makes none."""
-    patches.replace(module, "set_config_context", _sets_config_context)
+    """Put the run's span into the context of the body of a run."""
+    if hasattr(module, "set_config_context"):
+        patches.replace(module, "set_config_context", _sets_config_context)
+    else:
+        # langchain-core 0.3.40 calls this one in the context that it has made for the body.
+        patches.observe(module, "_set_config_context", after=_entered)
+
+
+def _entered(_: Any, config: Any, *__: Any) -> None:
+    runs.enter_for(config)
 
 
 def patch_graph_context(module: ModuleType, patches: Patches) -> None:
@@ -68,6 +87,23 @@ def _sets_config_context(original: Callable[..., Any]) -> Callable[..., Any]:
             yield context
 
     return set_config_context
+
+
+def patch_chat_models(module: ModuleType, patches: Patches) -> None:
+    """Patch ``langchain_core.language_models.chat_models``."""
+    for name in ("_generate_with_cache", "_agenerate_with_cache"):
+        patches.observe(module, f"BaseChatModel.{name}", begin=models.begin_chat, end=models.end, required=True)
+
+
+def patch_completion_models(module: ModuleType, patches: Patches) -> None:
+    """Patch ``langchain_core.language_models.llms``."""
+    for name in ("_generate_helper", "_agenerate_helper"):
+        patches.observe(module, f"BaseLLM.{name}", begin=models.begin_completion, end=models.end, required=True)
+
+
+def patch_graph_loop(module: ModuleType, patches: Patches) -> None:
+    """Patch ``langgraph.pregel._loop``, before langgraph 0.6 ``langgraph.pregel.loop``."""
+    patches.observe(module, "PregelLoop._suppress_interrupt", after=graph_rewards.graph_left, required=True)
 
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:

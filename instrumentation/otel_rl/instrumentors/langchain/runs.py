@@ -11,10 +11,10 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.telemetry import drops, lifecycle, open_trajectory
-from otel_rl.telemetry.context import attach
+from otel_rl.telemetry.context import attach, get_current
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 MAXIMUM_RUNS = 65_536
 
 
-class Trajectory(NamedTuple):
-    """What a run is part of: its counters, and the attributes that name it."""
+class Trajectory:
+    """What a run is part of: its counters, and the attributes that name it; ``has_begun`` once it is one for sure."""
 
-    counters: OpenTrajectory
-    ids: dict[str, Any]
+    __slots__ = ("counters", "has_begun", "ids")
+
+    def __init__(self, counters: OpenTrajectory, ids: dict[str, Any]) -> None:
+        self.counters = counters
+        self.ids = ids
+        self.has_begun = False
 
 
 class TracedRun:
@@ -44,13 +48,16 @@ class TracedRun:
 
     __slots__ = (
         "above",
+        "began_in",
         "context",
         "duration",
         "given",
+        "has_scored",
+        "is_graph",
         "is_node",
         "open_below",
+        "resumes",
         "run_id",
-        "scored",
         "span",
         "started",
         "trajectory",
@@ -66,6 +73,8 @@ class TracedRun:
         above: TracedRun | None = None,
     ) -> None:
         self.run_id = run_id
+        #: The context that was current then.
+        self.began_in: Context = get_current()
         self.context = context
         self.span = span
         #: What its duration is recorded as; set where the run is an agent's or a workflow's.
@@ -76,8 +85,12 @@ class TracedRun:
         self.above = above
         #: The state a node was given: its keys, and its reward.
         self.given: tuple[tuple[str, ...], object] = ((), None)
-        #: The reward last recorded in or below this run.
-        self.scored: float | None = None
+        #: A node at or below this run has set the reward.
+        self.has_scored = False
+        #: Nodes run directly below it.
+        self.is_graph = False
+        #: It goes on with a run that was interrupted.
+        self.resumes = False
         #: All that are open below it, where it is the top of its tree; the tree has one such table.
         self.open_below: dict[UUID, TracedRun] = {} if above is None else above.open_below
         #: What this run is part of, where it is the top of its tree and no rollout is open around it.
@@ -147,6 +160,19 @@ def use(run_id: UUID | None) -> TracedRun | None:
 def context_below(run: TracedRun | None) -> Context | None:
     """Return the context for what starts below ``run``: its own, or None (the current one) where that is below it."""
     return None if run is None or _entered.get() is run else run.context
+
+
+def context_without_span(above: TracedRun | None) -> Context | None:
+    """Return the context of a run that starts below ``above`` and has no span: the current one where that is inside."""
+    if above is None or above.context is None:
+        return None
+    return get_current() if _entered.get() is above else above.context
+
+
+def entered() -> TracedRun | None:
+    """Return the run whose body the caller is in, while it is open."""
+    run = _entered.get()
+    return run if run is not None and _runs.get(run.run_id) is run else None
 
 
 def enter_for(config: Any) -> None:
