@@ -11,6 +11,7 @@ The collective that one rank waits in can be found in another rank by its number
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,17 @@ class FlightRecords:
             if ring is not None and not int(whats[place]) & layout.HAS_NO_NUMBER:
                 group.failed += 1
                 ring.count_failed_launch(group.text, group.failed)
+
+    def wait_failed(self, process_group: Any, whats: Any, place: int) -> None:
+        """Mark a launch that has raised although it waits for all ranks: they count it alike, whether it fails or not.
+
+        Arguments of a wrong type have kept it from beginning.
+        """
+        if isinstance(sys.exc_info()[1], TypeError):
+            self.launch_failed(process_group, whats, place)
+            return
+        with _RECORD:
+            whats[place] += layout.IS_WAIT + layout.HAS_FAILED
 
     def watching(self, operation: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap ``call`` of ``operation`` to measure how far it moves torch's number, where that may differ."""

@@ -373,3 +373,19 @@ def test_a_model_call_is_open_until_it_has_finished(recorded, flight):
     call.finish()
     steps.finish()
     assert _over(flight)[0] == ("chat tiny", layout.DONE)
+
+
+@pytest.mark.parametrize(("error", "is_wait"), [(ExpectedError(), True), (TypeError(), False)])
+def test_a_call_that_waits_for_all_ranks_and_fails_is_a_failed_wait_unless_it_did_not_begin(flight, error, is_wait):
+    def fail(*_):
+        raise error
+
+    recorder = CollectiveRecorder()
+    recorder.flight_records = FlightRecords(lambda _: "0\tpg\t0-1", lambda run, *args: run(*args))
+    method = recorder.recording("barrier", None, fail, blocks=True)
+    with pytest.raises(type(error)):
+        type("Group", (_Group,), {"method": method})().method("timeout", "all")
+    found = read(flight.ring.path)
+    (record,) = found.records
+    assert (record.kind == layout.WAIT, record.what, record.sequence) == (is_wait, layout.FAILED, 1)
+    assert bool(found.failed_launches) != is_wait
