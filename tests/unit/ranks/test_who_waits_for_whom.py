@@ -417,3 +417,11 @@ def test_the_command_ends_quietly_when_nobody_reads_its_output(ranks):
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 141)
     process.stderr.close()
+
+
+def test_a_collective_that_ranks_issue_as_different_operations_is_not_entered_by_all(ranks):
+    for rank, operation in enumerate(("reduce_scatter", "all_gather", "reduce_scatter")):
+        ranks.waits(rank, 10, operation=operation)
+    sentences = verdict(ranks.examine())
+    assert not any("all ranks are in" in sentence for sentence in sentences)
+    assert any("rank 1 issued all_gather" in sentence for sentence in sentences)
