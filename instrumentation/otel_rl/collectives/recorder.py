@@ -147,8 +147,9 @@ class CollectiveRecorder:
         self._by_method.append(entries)
         records = self.flight_records
         in_ring, on_failure = records is not None, None
+        threads: dict[int, float] = {}
         if records is not None:
-            on_failure = records.wait_failed if blocks else records.launch_failed
+            on_failure, threads = records.wait_failed if blocks else records.launch_failed, records.threads
             call = records.watching(operation, call)
             records.follow(entries.clear)
         marks, thread = self._marks[operation], get_ident
@@ -170,7 +171,7 @@ class CollectiveRecorder:
                         slot, codes, latest, places = find(operation, self, entries)
                     if in_ring:
                         latest[0] = number = latest[0] + 1.0
-                        what = codes + number
+                        what = codes + number + threads[thread()]
                         if places is not None and (writer := places.writer) is not None:
                             take, began, whats, again, ended = writer
                             place = take()
