@@ -417,3 +417,37 @@ def test_the_command_ends_quietly_when_nobody_reads_its_output(ranks):
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 141)
     process.stderr.close()
+
+
+def test_a_collective_that_ranks_issue_as_different_operations_is_not_entered_by_all(ranks):
+    for rank, operation in enumerate(("reduce_scatter", "all_gather", "reduce_scatter")):
+        ranks.waits(rank, 10, operation=operation)
+    sentences = verdict(ranks.examine())
+    assert not any("all ranks are in" in sentence for sentence in sentences)
+    assert any("rank 1 issued all_gather" in sentence for sentence in sentences)
+
+
+def _by_thread(ranks, rank, number, operation, thread):
+    ring = ranks.rings[rank]
+    what = ring.collective(operation, ALL) + number + (thread << layout.THREAD_SHIFT)
+    collective_places.end(ring.places.begin(what, collective_places.clock()), collective_places.clock(), False)
+    ring.places.begin(what + layout.IS_WAIT, collective_places.clock())
+
+
+def test_two_threads_that_issue_collectives_of_one_group_in_different_order_are_named(ranks):
+    ranks.waits(0, 9)
+    _by_thread(ranks, 0, 10, "reduce_scatter", 0)
+    _by_thread(ranks, 0, 11, "all_gather", 1)
+    ranks.passed(1, 9)
+    _by_thread(ranks, 1, 10, "all_gather", 1)
+    assert any(
+        sentence == "rank 0 issued reduce_scatter number 10 of group default_pg, rank 1 issued all_gather under the"
+        " same number: two threads issue collectives of this group, in an order that differs between ranks"
+        for sentence in verdict(ranks.examine())
+    )
+
+
+def test_one_thread_that_issues_different_operations_takes_different_paths(ranks):
+    _by_thread(ranks, 0, 1, "reduce_scatter", 1)
+    _by_thread(ranks, 1, 1, "all_gather", 1)
+    assert any(sentence.endswith("the program takes different paths") for sentence in verdict(ranks.examine()))

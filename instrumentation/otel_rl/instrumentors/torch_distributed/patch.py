@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 scope = Scope("torch_distributed")
-#: Made of sends and receives with each rank, all of which get a number (torch 2.13, ``ProcessGroupGloo``).
-_MOVES_BY_SEVERAL = "monitored_barrier"
+#: Made of sends and receives with each rank, all of which get a number, and waits for them (torch 2.13,
+#: ``ProcessGroupGloo``).
+_MONITORED = "monitored_barrier"
 
 
 def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
@@ -150,8 +151,10 @@ def _is_launcher() -> bool:
 
 
 def _counted(reporter: CollectiveReporter, method: Method, original: Function) -> Function:
-    call = _blurring(reporter, original) if method.name == _MOVES_BY_SEVERAL else original
-    return functools.update_wrapper(reporter.recorder.recording(method.operation, method.payload, call), original)
+    blocks = method.name == _MONITORED
+    call = _blurring(reporter, original) if blocks else original
+    recording = reporter.recorder.recording(method.operation, method.payload, call, blocks=blocks)
+    return functools.update_wrapper(recording, original)
 
 
 def _blurring(reporter: CollectiveReporter, original: Function) -> Function:

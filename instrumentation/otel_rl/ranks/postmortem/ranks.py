@@ -58,6 +58,9 @@ class RankState:
     #: Number of the last collective that it entered.
     entered: dict[Numbering, int] = field(default_factory=dict)
     operations: dict[Collective, str] = field(default_factory=dict)
+    #: Number of the thread that issued it, where that is not the main one; and threads that issued any.
+    threads: dict[Collective, int] = field(default_factory=dict)
+    issuers: dict[Numbering, set[int]] = field(default_factory=dict)
     #: Group as it was first made -> the latest of those made again that the ring names.
     generations: dict[Group, int] = field(default_factory=dict)
     #: Where it entered collectives whose number is not known.
@@ -189,6 +192,9 @@ def _enter(state: RankState) -> None:
             continue
         state.entered[numbering] = max(state.entered.get(numbering, 0), collective.number)
         state.operations[collective] = event.name
+        state.issuers.setdefault(numbering, set()).add(event.thread)
+        if event.thread:
+            state.threads[collective] = event.thread
 
 
 def _unfinished(ring: RingSnapshot) -> list[EnteredCollective]:

@@ -25,6 +25,8 @@ _FIRST = {
 }
 #: So many waits of one kind are written out.
 _SHOWN = 8
+_BY_PATHS = "the program takes different paths"
+_BY_THREADS = "two threads issue collectives of this group, in an order that differs between ranks"
 _RINGS, _DUMPS = "by the rings", "by PyTorch's dumps"
 
 
@@ -217,9 +219,9 @@ def _verdict_of_rings(postmortem: Postmortem) -> list[str]:
         names = [state.label for state in (*between.circle, between.circle[0])]
         sentences.append(f"deadlock: {' waits for '.join(names)}")
     sentences += [
-        f"{first.label} issued {collective.words}, {second.label} issued {operation} under the same number: the program"
-        " takes different paths"
-        for first, collective, second, operation in between.mismatches
+        f"{found.first.label} issued {found.collective.words}, {found.second.label} issued {found.operation} under the"
+        f" same number: {_BY_THREADS if found.is_by_threads else _BY_PATHS}"
+        for found in between.mismatches
     ]
     return [
         *sentences,

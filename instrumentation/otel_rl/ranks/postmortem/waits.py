@@ -46,6 +46,14 @@ class OperationMismatch(NamedTuple):
     second: RankState
     operation: str
 
+    @property
+    def is_by_threads(self) -> bool:
+        """True where another thread has issued it in each rank, and both issue collectives of the group in one."""
+        collective = self.collective.collective
+        issuers = (rank.issuers.get(collective.numbering, set()) for rank in (self.first, self.second))
+        is_other = self.first.threads.get(collective, 0) != self.second.threads.get(collective, 0)
+        return is_other and any(len(threads) > 1 for threads in issuers)
+
 
 @dataclass
 class Waits:
