@@ -23,7 +23,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 def _not_of_several(late: list[Finding], changes: list[Finding]) -> list[Finding]:
     """Return the late ranks that are not, all at once, those of a change; these become its symptoms."""
     ranks = {rank for finding in late for rank in finding.ranks}
-    left = []
+    left: list[Finding] = []
     for finding in late:
         causes = (change for change in changes if len(change.ranks) > 1 and ranks.issuperset(change.ranks))
         cause = next((change for change in causes if finding.ranks[0] in change.ranks), None)
