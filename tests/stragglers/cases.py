@@ -54,14 +54,16 @@ def delayed(name: str, ranks: int, kinds: tuple[str, ...], first_rank: int = 0) 
 
 
 def nightly() -> list[Launch]:
-    """50 injections and 22 healthy jobs."""
+    """50 injections and 25 healthy jobs, five of them with 40 small collectives a step or more."""
     late = [delayed(f"{ranks} ranks, round {turn}", ranks, KINDS, turn) for ranks in (2, 4) for turn in range(5)]
-    return [*late, *healthy(), many_collectives(2), many_collectives(4)]
+    many = [(2, 40, 0.02), (4, 40, 0.02), (2, 80, 0.05), (4, 60, 0.1), (2, 200, 0.1)]
+    return [*late, *healthy(), *(many_collectives(*one) for one in many)]
 
 
-def many_collectives(ranks: int) -> Launch:
+def many_collectives(ranks: int, gathered: int = 40, length: float = 0.02) -> Launch:
     """A job of short even steps with many small collectives, which one rank leaves later than the others."""
-    return Launch(f"healthy: {ranks} ranks, 40 small collectives", ranks, 300, 0.02, gathered=40)
+    name = f"healthy: {ranks} ranks, {length} s, {gathered} small collectives"
+    return Launch(name, ranks, round(6 / length), length, gathered=gathered)
 
 
 def healthy() -> list[Launch]:

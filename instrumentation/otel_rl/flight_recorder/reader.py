@@ -90,6 +90,8 @@ class RingSnapshot:
     records: list[Event] = field(default_factory=list)
     #: Collectives have been overwritten by later ones.
     has_lost_collectives: bool = True
+    #: Monotonic ns: none has been overwritten that began later.
+    collectives_since: int = 0
     #: Group -> number of its launches by Python that have raised.
     failed_launches: dict[str, int] = field(default_factory=dict)
     #: Operations that are open and had no place among ``open``: steps and phases, tools and model calls.
@@ -216,6 +218,7 @@ def _read_operations(ring: RingSnapshot, data: bytes, since: int | None) -> None
         _read_failed_launches(ring, data, groups)
     for place in range(layout.RECORDS) if since is None else _recent_records(data, since):
         _read_record(ring, data, place, names)
+    ring.collectives_since = _all_collectives_since(data)
     for place in _used_collectives(ring, data) if since is None else _recent_collectives(data, since):
         _read_collective(ring, data, place, groups, operations)
     _leave_out_abandoned(ring)
@@ -251,19 +254,36 @@ def _recent_records(data: bytes, since: int) -> list[int]:
     return list(places.union(sorted(steps, key=moments.__getitem__)[-RECENT_STEPS:]))
 
 
+def _all_collectives_since(data: bytes) -> int:
+    """Return since when all collectives are there, in ns: since the begin of the segment that is overwritten next.
+
+    The very oldest is left out of account: two threads at once may have passed over it.
+    """
+    begun = sorted(_begun(memoryview(data)[layout.COLLECTIVES_AT : layout.SIZE].cast("d")).values())
+    return round(begun[1] * 1e9) if begun[0] and 0 < begun[1] < _LAST_MOMENT else 0
+
+
+def _begun(words: memoryview[float]) -> dict[int, float]:
+    """Return first word of each segment -> when it was begun, in s; 0: it was never used.
+
+    A few places are asked: the first may belong to a collective that is open for long.
+    """
+    size, asked = layout.SEGMENT * layout.COLLECTIVE_WORDS, _SAMPLED_PLACES * layout.COLLECTIVE_WORDS
+    starts = range(0, layout.SEGMENTS * size, size)
+    return {start: max(words[start : start + asked : layout.COLLECTIVE_WORDS]) for start in starts}
+
+
 def _recent_collectives(data: bytes, since: int) -> list[int]:
     """Return places of those that began at ``since`` or later.
 
     A segment is filled from its first place on. So those that were begun at ``since`` or later are looked at, and the
-    latest before. A few places are asked: the first may belong to a collective that is open for long.
+    latest before.
     """
     words, first = memoryview(data)[layout.COLLECTIVES_AT : layout.SIZE].cast("d"), since / 1e9
-    size, asked = layout.SEGMENT * layout.COLLECTIVE_WORDS, _SAMPLED_PLACES * layout.COLLECTIVE_WORDS
-    starts = range(0, layout.SEGMENTS * size, size)
-    begun = {start: max(words[start : start + asked : layout.COLLECTIVE_WORDS]) for start in starts}
-    before = sorted((start for start in starts if begun[start] < first), key=begun.__getitem__)[-_SEGMENTS_BEFORE:]
+    size, begun = layout.SEGMENT * layout.COLLECTIVE_WORDS, _begun(words)
+    before = sorted((start for start in begun if begun[start] < first), key=begun.__getitem__)[-_SEGMENTS_BEFORE:]
     places: list[int] = []
-    for start in (*before, *(start for start in starts if begun[start] >= first)):
+    for start in (*before, *(start for start in begun if begun[start] >= first)):
         moments = words[start : start + size : layout.COLLECTIVE_WORDS].tolist()
         places += [place for place, moment in enumerate(moments, start // layout.COLLECTIVE_WORDS) if moment >= first]
     return places

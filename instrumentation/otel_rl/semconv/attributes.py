@@ -696,8 +696,17 @@ RL_STEP_FIRST: Final = "rl.step.first"
 RL_STEP_LAST: Final = "rl.step.last"
 """Last iteration that the record covers."""
 
+RL_STRAGGLER_ALL_LOST_TIME: Final = "rl.straggler.all_lost_time"
+"""The same for all late ranks of the step; for one rank it is at most what that works longer."""
+
+RL_STRAGGLER_ALONE_LOST_TIME: Final = "rl.straggler.alone_lost_time"
+"""Seconds of it that mending this rank alone gives back; little where another rank is as late."""
+
+RL_STRAGGLER_BESIDE: Final = "rl.straggler.beside"
+"""Other ranks that are late in the same steps; absent without any."""
+
 RL_STRAGGLER_FIRST_ITERATION: Final = "rl.straggler.first_iteration"
-"""Iteration of the first step that was found so."""
+"""Iteration of the first compared step in which it was late."""
 
 RL_STRAGGLER_HOST: Final = "rl.straggler.host"
 """Name of the host of the rank that makes the others wait."""
@@ -706,7 +715,7 @@ RL_STRAGGLER_LOST_SHARE: Final = "rl.straggler.lost_share"
 """The same as a share of the step, from 0 to 1."""
 
 RL_STRAGGLER_LOST_TIME: Final = "rl.straggler.lost_time"
-"""Seconds by which a step would be shorter for the other ranks without that rank."""
+"""Seconds that a step would be shorter for the others if the late ranks worked as the fastest."""
 
 RL_STRAGGLER_RANK: Final = "rl.straggler.rank"
 """Rank that makes the others wait."""

@@ -278,13 +278,16 @@ RL_STEP: Final = definitions.EventDefinition(
 )
 RL_STRAGGLER: Final = definitions.EventDefinition(
     name="rl.straggler",
-    description="A rank makes the others wait, in every step of late; severity WARN",
+    description="A rank makes the others wait again and again; severity WARN",
     attributes=(
         attributes.RL_STRAGGLER_RANK,
         attributes.RL_STRAGGLER_HOST,
         attributes.RL_PHASE,
         attributes.RL_STRAGGLER_LOST_TIME,
         attributes.RL_STRAGGLER_LOST_SHARE,
+        attributes.RL_STRAGGLER_ALONE_LOST_TIME,
+        attributes.RL_STRAGGLER_ALL_LOST_TIME,
+        attributes.RL_STRAGGLER_BESIDE,
         attributes.RL_STRAGGLER_FIRST_ITERATION,
         attributes.RL_LOOP_NAME,
         attributes.RL_LOOP_ITERATION,
@@ -301,6 +304,9 @@ RL_STRAGGLER_END: Final = definitions.EventDefinition(
         attributes.RL_PHASE,
         attributes.RL_STRAGGLER_LOST_TIME,
         attributes.RL_STRAGGLER_LOST_SHARE,
+        attributes.RL_STRAGGLER_ALONE_LOST_TIME,
+        attributes.RL_STRAGGLER_ALL_LOST_TIME,
+        attributes.RL_STRAGGLER_BESIDE,
         attributes.RL_STRAGGLER_FIRST_ITERATION,
         attributes.RL_LOOP_NAME,
         attributes.RL_LOOP_ITERATION,

@@ -1113,7 +1113,7 @@ RL_STRAGGLER_LOST_SHARE: Final = definitions.MetricDefinition(
     name="rl.straggler.lost_share",
     instrument="gauge",
     unit="1",
-    description="The same as a share of the step",
+    description="The same as a share of these steps",
     boundaries=None,
     attributes=(attributes.RL_STRAGGLER_RANK,),
 )
@@ -1121,7 +1121,7 @@ RL_STRAGGLER_LOST_TIME: Final = definitions.MetricDefinition(
     name="rl.straggler.lost_time",
     instrument="gauge",
     unit="s",
-    description="Seconds that the last compared step would be shorter for the others without this rank",
+    description="Seconds that the last compared steps would be shorter if late ranks worked as the fastest",
     boundaries=None,
     attributes=(attributes.RL_STRAGGLER_RANK,),
 )

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_rl.flight_recorder import collective_places, layout
+from otel_rl.flight_recorder.reader import read
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.ranks.stragglers.node import NodeComparison
+from otel_rl.ranks.stragglers.run import compare_rings
 from otel_rl.ranks.stragglers.timeline import StepKey
 
 if TYPE_CHECKING:
@@ -100,6 +102,24 @@ def test_thousands_of_calls_in_a_step_hide_no_straggler(ranks):
 
     assert [one.key.iteration for one in found] == [2, 3, 4]
     assert {late(one.straggler) for one in found} == {(1, "reward")}
+
+
+def test_steps_whose_collectives_a_ring_no_longer_holds_are_not_taken_for_healthy_ones(ranks):
+    """In the third step each rank issues more collectives than a ring has places."""
+    for number in range(1, 8):
+        ranks.trains(number, (20, 60))
+        for _ in range(layout.COLLECTIVES // 2 if number == 3 else 0):
+            ranks.number += 1
+            for ring in ranks.rings:
+                ranks.meets(ring, ranks.now)
+    live = ranks.node.look()
+    run = compare_rings([read(ring.path) for ring in ranks.rings])
+
+    assert {one.key.iteration for one in live} == {5, 6, 7}
+    assert run is not None
+    assert {one.key.iteration for one in run.steps} == {5, 6, 7}
+    assert (run.not_whole, run.incomplete) == (3, "collectives of 3 of 6 steps were no longer in the ring")
+    assert {late(one.straggler) for one in (*live, *run.steps)} == {(1, "reward")}
 
 
 @pytest.mark.parametrize("child_of", [0, 1])

@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 from simulated_ranks import GROUP, MS, Program, run
 
 from otel_rl.ranks.model.collectives import Collective, Wait
-from otel_rl.ranks.stragglers.comparison import compare
+from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler, compare
 from otel_rl.ranks.stragglers.replay import BLOCKED_NS, Replay
-from otel_rl.ranks.stragglers.timeline import RankStep, StepKey
+from otel_rl.ranks.stragglers.timeline import RankStep, StepKey, TimeSpan
 
 KEY = StepKey("", 7)
+GROUP_COLLECTIVE = Collective(GROUP, 1)
+
+
+def stragglers(found: StepComparison) -> dict[int, Straggler]:
+    """Each rank that was late, with all that were late at its place."""
+    return {rank: late.straggler(rank) for late in found.late for rank in late.ranks}
 
 
 def layers(delay: float = 0.0, at: int | None = None, phase: str = "train", *, seed: int = 0) -> Program:
@@ -69,15 +75,63 @@ def test_a_rank_that_leaves_each_collective_late_and_works_no_longer_is_not_blam
     assert late.straggler.lost == pytest.approx(0.006, abs=0.0001)
 
 
-def test_two_ranks_that_are_late_in_different_phases_cost_what_each_works_longer_there():
+@pytest.mark.parametrize("second", ["reward", "sample"])
+def test_two_ranks_that_are_late_in_turn_cost_what_each_works_longer_there(second):
     def program(sample: float, reward: float) -> Program:
-        return Program().work(sample, "sample").all_reduce(1).work(reward, "reward").all_reduce(2)
+        return Program().work(sample, "sample").all_reduce(1).work(reward, second).all_reduce(2)
 
-    found = compare(KEY, run({0: program(50, 110), 1: program(112, 50)})).straggler
+    found = stragglers(compare(KEY, run({0: program(50, 110), 1: program(112, 50)})))
 
-    assert found is not None
-    assert (found.rank, found.phase) == (1, "sample")
-    assert found.lost == pytest.approx(0.062, abs=0.001)
+    assert {rank: (late.phase, late.beside) for rank, late in found.items()} == {1: ("sample", ()), 0: (second, ())}
+    assert {rank: late.lost for rank, late in found.items()} == pytest.approx({1: 0.062, 0: 0.060}, abs=0.001)
+    assert {rank: late.alone for rank, late in found.items()} == pytest.approx({1: 0.062, 0: 0.060}, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("more", "lost", "alone"),
+    [
+        ((0, 0, 60, 58), {2: 0.060, 3: 0.058}, {2: 0.002, 3: 0.0}),
+        ((0, 0, 60, 30), {2: 0.060, 3: 0.030}, {2: 0.030, 3: 0.0}),
+        ((0, 60, 58, 56), {1: 0.060, 2: 0.058, 3: 0.056}, {1: 0.002, 2: 0.0, 3: 0.0}),
+        ((60, 0, 0, 0), {0: 0.060}, {0: 0.060}),
+    ],
+)
+def test_each_of_several_late_ranks_has_its_own_cost_and_what_mending_it_alone_gives(more, lost, alone):
+    found = stragglers(compare(KEY, run({rank: Program().work(50 + ms).all_reduce(1) for rank, ms in enumerate(more)})))
+
+    assert {rank: late.lost for rank, late in found.items()} == pytest.approx(lost, abs=0.001)
+    assert {rank: late.alone for rank, late in found.items()} == pytest.approx(alone, abs=0.001)
+    assert all(set(late.beside) == lost.keys() - {rank} for rank, late in found.items())
+
+
+def test_ranks_that_are_late_for_one_collective_in_different_phases_have_each_its_own():
+    mores = ((0, 0), (60, 0), (0, 60), (0, 0))
+    programs = {
+        rank: Program().work(50 + sample, "sample").work(50 + reward, "reward").all_reduce(1)
+        for rank, (sample, reward) in enumerate(mores)
+    }
+
+    found = stragglers(compare(KEY, run(programs)))
+
+    assert {rank: late.phase for rank, late in found.items()} == {1: "sample", 2: "reward"}
+    assert {rank: late.alone for rank, late in found.items()} == {1: 0.0, 2: 0.0}
+
+
+def test_work_behind_the_last_collective_of_a_step_makes_the_others_wait_in_the_next():
+    def step(rank: int, waited: int, began: int, work: int, met: int) -> RankStep:
+        collective = GROUP_COLLECTIVE
+        launched = began + work * MS
+        return RankStep(
+            rank, began, met * MS, {collective: launched}, [Wait(collective, launched, met * MS)],
+            {collective: "all_reduce"}, [TimeSpan("evaluate", waited, began)], waited,
+        )  # fmt: skip
+
+    # Both were let go at 100 ms. Rank 0 evaluates for 300 ms, then its step ends; that of rank 1 has ended at once.
+    found = compare(KEY, {0: step(0, 100 * MS, 400 * MS, 50, 451), 1: step(1, 100 * MS, 100 * MS, 50, 451)})
+
+    [late] = stragglers(found).values()
+    assert (late.rank, late.phase) == (0, "evaluate")
+    assert late.lost == pytest.approx(0.3, abs=0.001)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -175,17 +229,17 @@ def test_a_replay_with_all_ranks_is_the_step_itself(works, overlap):
 
 @settings(max_examples=60, deadline=None)
 @given(PROGRAMS, st.booleans())
-def test_a_replay_without_a_rank_is_the_step_of_the_others(works, overlap):
+def test_a_replay_with_a_mended_rank_is_the_step_in_which_it_did_less(works, overlap):
     programs = {rank: _program(own, overlap=overlap) for rank, own in enumerate(works)}
     steps = run(programs)
-    for left_out in steps if len(steps) > 2 else ():
-        others = run({rank: program for rank, program in programs.items() if rank != left_out})
+    left = {wait.collective: 0.5 for wait in steps[0].waits}
 
-        ends = Replay(steps).ends(without=left_out)
+    ends = Replay(steps).ends({0: left})
 
-        assert ends is not None
-        for rank, step in others.items():
-            assert ends[rank] == pytest.approx(step.ended, abs=BLOCKED_NS * len(step.waits) + 1.1 * MS)
+    mended = run({**programs, 0: _program([work / 2 for work in works[0]], overlap=overlap)})
+    assert ends is not None
+    for rank, step in mended.items():
+        assert ends[rank] == pytest.approx(step.ended, abs=BLOCKED_NS * len(step.waits) + 1.1 * MS)
 
 
 def _program(own: list[float], *, overlap: bool) -> Program:

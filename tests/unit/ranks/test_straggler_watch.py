@@ -8,7 +8,8 @@ import pytest
 
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers import watch
-from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
+from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
@@ -45,12 +46,13 @@ def looking(recorded, monkeypatch):
 
 
 def late(iteration: int) -> StepComparison:
-    straggler = Straggler(3, 0.1, "all_reduce", "0\tundefined\t0-7", "reward")
-    return StepComparison(StepKey("", iteration), 0.5, 0.1, {"0\tundefined\t0-7": 0.11}, straggler)
+    place = Place("0\tundefined\t0-7", "train")
+    ranks = LateRanks(place, "all_reduce", (3, 5), 8, 0.12, 0.02, (0.12, 0.1), ("reward", "sample"))
+    return StepComparison(StepKey("", iteration), 0.5, 0.1, {"0\tundefined\t0-7": 0.11}, (ranks,))
 
 
 def healthy(iteration: int) -> StepComparison:
-    return StepComparison(StepKey("", iteration), 0.4, 0.0, {}, None)
+    return StepComparison(StepKey("", iteration), 0.4, 0.0, {})
 
 
 def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorded):
@@ -64,14 +66,36 @@ def test_a_straggler_that_lasts_is_an_event_and_its_end_another(looking, recorde
         one.look()
         node.now += 1
 
-    begin, end = recorded.events()
-    assert (begin.event_name, end.event_name) == (events.RL_STRAGGLER.name, events.RL_STRAGGLER_END.name)
-    assert begin.attributes[names.RL_STRAGGLER_RANK] == 3
-    assert begin.attributes[names.RL_PHASE] == "reward"
-    assert begin.attributes[names.RL_STRAGGLER_LOST_SHARE] == pytest.approx(0.2)
-    assert begin.attributes[names.RL_STRAGGLER_FIRST_ITERATION] == 1
-    assert begin.attributes[names.TORCH_DISTRIBUTED_GROUP_NAME] == "0"
-    assert end.attributes[names.RL_LOOP_ITERATION] == 13
+    begun = {event.attributes[names.RL_STRAGGLER_RANK]: event for event in recorded.events()[:2]}
+    over = recorded.events()[2:]
+    assert {event.event_name for event in begun.values()} == {events.RL_STRAGGLER.name}
+    assert {event.event_name for event in over} == {events.RL_STRAGGLER_END.name}
+    assert {event.attributes[names.RL_STRAGGLER_RANK] for event in over} == set(begun) == {3, 5}
+    assert {rank: event.attributes[names.RL_PHASE] for rank, event in begun.items()} == {3: "reward", 5: "sample"}
+    assert {rank: tuple(event.attributes[names.RL_STRAGGLER_BESIDE]) for rank, event in begun.items()} == {
+        3: (5,),
+        5: (3,),
+    }
+    first = begun[3].attributes
+    assert first[names.RL_STRAGGLER_LOST_SHARE] == pytest.approx(0.24)
+    assert first[names.RL_STRAGGLER_LOST_TIME] == pytest.approx(0.12)
+    assert first[names.RL_STRAGGLER_ALONE_LOST_TIME] == pytest.approx(0.02)
+    assert first[names.RL_STRAGGLER_ALL_LOST_TIME] == pytest.approx(0.12)
+    assert begun[5].attributes[names.RL_STRAGGLER_ALONE_LOST_TIME] == 0
+    assert first[names.RL_STRAGGLER_FIRST_ITERATION] == 1
+    assert first[names.TORCH_DISTRIBUTED_GROUP_NAME] == "0"
+    assert all(event.attributes[names.RL_LOOP_ITERATION] == 8 for event in over)
+
+
+def test_the_gauges_have_each_late_rank_over_the_last_steps_and_none_that_is_not(looking, recorded):
+    one, node = looking
+    node.steps = [healthy(number) for number in range(1, 9)] + [late(number) for number in range(9, 13)]
+    one.look()
+    assert dict(one._persistence.costs()) == {}
+    node.steps = [late(number) for number in range(13, 21)]
+    node.now += 1
+    one.look()
+    assert one._persistence.costs() == {3: pytest.approx((0.12, 0.24)), 5: pytest.approx((0.1, 0.2))}
 
 
 def looks_of(one: watch.Watch, node: Node, seconds: int, late: int = 0) -> list[tuple[int, float]]:

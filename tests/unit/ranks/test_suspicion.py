@@ -44,9 +44,19 @@ def test_uneven_work_of_changing_ranks_is_not_suspicious():
         assert not ranks.step(*shares)
 
 
-def test_ranks_that_wait_alike_are_not_suspicious_however_long_they_wait():
+def test_ranks_that_wait_alike_are_suspicious_until_a_comparison_has_found_nothing():
+    """On a slow network they do; and where they wait for each other in turn."""
     ranks = Ranks()
+    assert [ranks.step(0.6, 0.6 - LIMIT / 2, 0.6) for _ in range(TIMES)][-1]
+    ranks.suspicion.clear()
     assert not any(ranks.step(0.6, 0.6 - LIMIT / 2, 0.6) for _ in range(10))
+    assert [ranks.step(0.8, 0.8, 0.8) for _ in range(TIMES)][-1], "much longer than what was found harmless"
+
+
+def test_two_ranks_of_which_now_the_one_waits_least_and_now_the_other_are_suspicious():
+    ranks = Ranks(4)
+    steps = [(0.0, 0.02, 0.3, 0.3), (0.02, 0.0, 0.3, 0.3)] * 2
+    assert [ranks.step(*shares) for shares in steps][-1]
 
 
 def test_a_suspicion_is_over_when_all_wait_alike():

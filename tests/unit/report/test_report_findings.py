@@ -143,7 +143,7 @@ def test_a_late_rank_all_along_is_named_with_the_place(tmp_path: Path) -> None:
 
     [one] = _grave(examined(Job(tmp_path / tmp_path.name, _phases, functions).write()))
     assert one.text.startswith("Rank 1 makes the others wait: most work of its own in 40 of 40 steps, 17")
-    assert "in reward function score_b (200 ms a step, 20 ms on the others)" in one.text
+    assert "in reward function score_b (200 ms a step, 20 ms on the fastest)" in one.text
 
 
 @pytest.mark.parametrize(("marks", "what"), [(False, "Time between steps on rank 0 is"), (True, "Phase data_wait on")])

@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.made_up_jobs import Job, examined
 
-from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
+from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.lasting import chance
+from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.run import RunComparison
+from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.report import write_report
 from otel_rl.report.core import human
 from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.report.core.steps import Steps
-from otel_rl.report.subjects.ranks import chance
-from otel_rl.report.subjects.ranks import finding as late_ranks
+from otel_rl.report.subjects.ranks import finding, last_steps, late_rank_tables, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Finding
 
 PHASES = {"sample": 0.4, "train": 0.2}
@@ -141,11 +144,17 @@ def test_a_rank_that_is_late_all_along_has_no_onset_by_what_the_job_told(
 
     job = Job(tmp_path / tmp_path.name, phases)
     job.write()
-    [before] = _late_or_explained(job)
+    before = next(one for one in _late_or_explained(job) if one.ranks == [1])
     _tell(job, 13)
-    [one] = _late_or_explained(job)
+    one, *others = sorted(_late_or_explained(job), key=lambda one: -one.ranks[0])
     assert one.text == before.text
-    assert (before.onset, one.onset) == (None, onset)
+    # Before that it was the other one.
+    assert ["most work of its own in 12 of 12 steps from step 1 to 12" in other.text for other in others] == [
+        True
+    ] * bool(onset)
+    assert (before.onset, one.onset) == (onset, onset)
+    late, since = (28, " since step 13") if onset else (40, "")
+    assert f"most work of its own in {late} of {late} steps{since}, 20" in one.text
     assert f"Rank 1 was late {when} step 13" in one.evidence[-1]
 
 
@@ -243,7 +252,7 @@ def test_of_bins_of_several_steps_that_part_counts_in_which_the_rank_was_late(
         for rank in (0, 1):
             by_rank.add(step, rank, 1.0)
     assert by_rank.width > 1
-    assert late_ranks._TracedSteps(by_rank).count(since, until) == pytest.approx(expected, abs=1)
+    assert told.TracedSteps(by_rank).count(since, until) == pytest.approx(expected, abs=1)
 
 
 def test_what_was_told_is_no_finding_where_the_numbers_of_the_steps_began_again(tmp_path: Path) -> None:
@@ -322,30 +331,92 @@ def test_no_more_than_a_thousand_are_kept_and_the_rest_is_counted(job: Job, tmp_
     assert "3 further ones not listed." in page
 
 
+def _last_steps(late: Iterable[tuple[int, float]]) -> Collected:
+    """The rank that is late in each of the last steps, and the share that it costs; two ranks meet."""
+    steps = [
+        StepComparison(
+            StepKey("", number), 1.0, cost, {},
+            (LateRanks(Place("world", "train"), "all_reduce", (rank,), 2, cost, cost, (cost,), ("train",)),),
+        )
+        for number, (rank, cost) in enumerate(late)
+    ]  # fmt: skip
+    return SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps(), totals=None)
+
+
 @pytest.mark.parametrize(("shares", "is_said"), [([0.1] * 20, True), ([0.01] * 19 + [0.9], False)])
 def test_a_rank_that_was_late_by_much_in_one_of_the_last_steps_only_is_not_said(
     shares: list[float], is_said: bool
 ) -> None:
-    steps = [
-        StepComparison((1, number), 1.0, share, {}, Straggler(1, share, "all_reduce", "world", "train"))
-        for number, share in enumerate(shares)
-    ]
-    collected = SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps())
-    assert (late_ranks._of_late(collected) is not None) is is_said
+    assert bool(last_steps.late_ranks(_last_steps((1, share) for share in shares), ())) is is_said
 
 
-@pytest.mark.parametrize(("late", "is_said"), [(29, True), (24, True), (20, False), (19, False)])
+@pytest.mark.parametrize(("late", "is_said"), [(29, True), (26, True), (20, False), (19, False)])
 def test_a_rank_that_is_late_as_often_as_chance_makes_one_is_not_said(late: int, is_said: bool) -> None:
     """19 and 20 of 29 steps, as of two ranks that did the same on a busy machine."""
-    steps = [
-        StepComparison((1, number), 1.0, 0.2, {}, Straggler(int(number < late), 0.2, "all_reduce", "world", "train"))
-        for number in range(29)
-    ]
-    collected = SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps())
-    assert (late_ranks._of_late(collected) is not None) is is_said
+    ranks = [int(number * late // 29 != (number + 1) * late // 29) for number in range(29)]
+    assert ranks.count(1) == late
+    assert bool(last_steps.late_ranks(_last_steps((rank, 0.2) for rank in ranks), ())) is is_said
+
+
+def test_steps_before_the_first_late_one_and_after_the_last_are_not_counted() -> None:
+    """Rank 1 is late in the steps 20 to 49; before and after it nobody is late by more than noise."""
+    collected = _last_steps((1, 0.3) if 20 <= number < 50 else (number % 2, 0.01) for number in range(80))
+    [one] = last_steps.findings(collected, last_steps.late_ranks(collected, ()))
+    assert one.text == (
+        "Rank 1 worked longer than the fastest in phase train in 30 of 30 compared steps from step 20 to 49: that cost"
+        " the others, who waited in all_reduce, 300 ms (30 %) of each."
+    )
+    assert one.onset == 20
 
 
 def test_how_often_a_rank_is_late_is_judged_for_any_number_of_steps() -> None:
-    assert chance.is_often(60_000, 100_000, 8)
-    assert chance.is_often(5, 5, 2)
-    assert not chance.is_often(3, 3, 2)
+    assert chance(60_000, 100_000, 1 / 8) < 1e-9
+    assert chance(6, 6, 1 / 2) == pytest.approx(1 / 64)
+    assert chance(3, 4, 1 / 2) == pytest.approx(5 / 16)
+
+
+@pytest.mark.parametrize(
+    ("more", "alone"),
+    [
+        ((0.0, 0.0, 0.2, 0.19), {2: "10", 3: "nothing"}),
+        ((0.0, 0.0, 0.2, 0.1), {2: "100", 3: "nothing"}),
+        ((0.0, 0.2, 0.18, 0.16), {1: "20", 2: "nothing", 3: "nothing"}),
+    ],
+)
+def test_every_late_rank_is_said_with_its_own_cost_and_what_mending_it_alone_gives(
+    tmp_path: Path, more: tuple[float, ...], alone: dict[int, str]
+) -> None:
+    job = Job(tmp_path / tmp_path.name, lambda _, rank: {**PHASES, "reward": 0.1 + more[rank]}, ranks=4, noise=0.0)
+    job.write()
+    found = {one.ranks[0]: one for one in _late(job)}
+    assert found.keys() == alone.keys()
+    for rank, one in found.items():
+        assert f"in phase reward ({human.duration(0.1 + more[rank])[:2]}" in one.text
+        assert re.search(rf"Mending rank {rank} alone gives back {alone[rank]}", one.text), one.text
+        assert re.search(r"mended too, 200 ms", one.text), one.text
+        assert one.cost is not None
+        assert one.cost == pytest.approx(more[rank] / (0.7 + max(more)), abs=0.03)
+
+
+def test_ranks_that_were_told_to_be_late_together_are_not_said_to_give_all_back_each(job: Job) -> None:
+    _tell(
+        job, 11, 20, rl__straggler__alone_lost_time=0.01, rl__straggler__all_lost_time=0.16, rl__straggler__beside=[3]
+    )
+    [one] = _late(job)
+    assert one.text.endswith(
+        "It cost 150 ms (20 %) of each step for the others, who waited in all_reduce. Mending rank 1 alone gives back"
+        " 10 ms; with rank 3 mended too, 160 ms."
+    )
+
+
+def test_steps_whose_collectives_are_no_longer_in_a_ring_are_said_to_be_left_out() -> None:
+    collected = _last_steps((1, 0.3) for _ in range(21))
+    comparison = collected.rings.comparison
+    comparison.not_whole = 38
+    said = "ollectives of 38 of 59 steps were no longer in the ring"
+    [block] = late_rank_tables.stragglers(collected)
+    assert f"C{said}: they are left out." in block.note
+    assert finding._not_whole(collected) == f"; c{said}"
+    comparison.steps = []
+    [block] = late_rank_tables.stragglers(collected)
+    assert block.note == "Collectives of 38 of 38 steps were no longer in the ring."

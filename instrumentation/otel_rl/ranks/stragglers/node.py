@@ -64,8 +64,9 @@ class NodeComparison:
         if own is None or not steps or step_key(steps[-1]) == self._seen:
             return []
         self._seen = step_key(steps[-1])
-        # Two more: one that other ranks have not ended yet, and one whose end the first window begins with.
-        return self._compare(since=steps[-most - 2 :][0].moment, most=most)
+        # Three more: one that other ranks have not ended yet, one whose end the first window begins with, and one with
+        # the last wait before that.
+        return self._compare(since=steps[-most - 3 :][0].moment, most=most)
 
     def _compare(self, since: int, most: int) -> list[StepComparison]:
         # Of several with one rank the ring with most collectives counts, or ours.
@@ -75,14 +76,18 @@ class NodeComparison:
         own = _read(self._own, since)
         rings += [own] if own is not None else []
         steps = {
-            ring.rank: timeline.steps(ring.rank, ring.records, since=since) for ring in rings if ring.rank is not None
+            ring.rank: timeline.steps(ring.rank, ring.records, since=since, all_since=ring.collectives_since)
+            for ring in rings
+            if ring.rank is not None
         }
         if len(steps) < 2:  # noqa: PLR2004 - who is alone waits for nobody
             return []
         keys = list(self._new_keys(steps, most))[::-1]
         if keys:
             self._compared = keys[-1]
-        return [compare(key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys]
+        of_keys = ((key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys)
+        # A step with more collectives than a ring holds says nothing on who was late.
+        return [compare(key, ranks) for key, ranks in of_keys if all(step.is_whole for step in ranks.values())]
 
     def _new_keys(self, steps: dict[int, dict[StepKey, RankStep]], most: int) -> Iterator[StepKey]:
         """Return the newest steps that every rank has ended, newest first, down to the last one that was compared."""

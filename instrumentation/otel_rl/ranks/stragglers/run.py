@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from otel_rl.ranks.stragglers import clocks, timeline
 from otel_rl.ranks.stragglers.clocks import Offset
-from otel_rl.ranks.stragglers.comparison import compare, lost_share
+from otel_rl.ranks.stragglers.comparison import LATE, compare, share_of
+from otel_rl.ranks.stragglers.lasting import lateness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.reader import RingSnapshot
     from otel_rl.ranks.model.collectives import Collective
     from otel_rl.ranks.stragglers.comparison import StepComparison, Straggler
+    from otel_rl.ranks.stragglers.lasting import Lateness
+    from otel_rl.ranks.stragglers.meetings import Place
     from otel_rl.ranks.stragglers.timeline import StepKey
 
 _Key = TypeVar("_Key", bound="Hashable")
@@ -35,12 +37,14 @@ class Node(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of one rank to the others, over the steps in which it cost them most."""
+    """The cost of one rank to the others, over the steps in which it was late."""
 
     rank: int
     steps: int
-    #: Seconds, and share of the time, that the others lost in such a step; means.
+    #: Seconds that the others lost in such a step, and what mending this rank alone gives back; means.
     lost: float
+    alone: float
+    #: Share of the time of all compared steps that they lost.
     share: float
     operation: str
     group: str
@@ -55,27 +59,51 @@ class RunComparison:
     steps: list[StepComparison]
     #: Of each node but the first, whose clock is used.
     offsets: dict[Node, Offset]
+    #: Steps that were not compared, since some of their collectives were no longer in a ring.
+    not_whole: int = 0
+
+    @property
+    def incomplete(self) -> str:
+        """How many steps were not compared, in words."""
+        return f"collectives of {self.not_whole} of {len(self.steps) + self.not_whole} steps were no longer in the ring"
 
     def costs(self) -> list[Cost]:
         """Each rank that cost the others something, the dearest over all steps first."""
-        by_rank: dict[int, list[StepComparison]] = defaultdict(list)
+        by_rank: dict[int, list[list[Straggler]]] = defaultdict(list)
         for step in self.steps:
-            if step.straggler is not None:
-                by_rank[step.straggler.rank].append(step)
-        costs = [_cost(rank, steps) for rank, steps in by_rank.items()]
+            places: dict[int, dict[Place, Straggler]] = defaultdict(dict)
+            for late in step.late:
+                for rank in late.ranks:
+                    # With as few others as possible.
+                    places[rank].setdefault(late.place, late.straggler(rank))
+            for rank, at_places in places.items():
+                by_rank[rank].append(list(at_places.values()))
+        costs = [_cost(rank, steps, self.steps) for rank, steps in by_rank.items()]
         return sorted(costs, key=lambda cost: cost.lost * cost.steps, reverse=True)
+
+    def lateness(self) -> list[Lateness]:
+        """Each rank that was late at a place, in the steps in which it was so again and again."""
+        return lateness(self.steps, LATE)
 
 
 def compare_rings(rings: Sequence[RingSnapshot]) -> RunComparison | None:
-    """Compare the newest steps that the rings of all ranks hold; None where fewer than two ranks share a step."""
+    """Compare the newest steps that the rings of all ranks hold; None where fewer than two ranks share a step.
+
+    Steps with a collective that is no longer in a ring are left out: who was late in them is not known.
+    """
     of_ranks = {ring.rank: ring for ring in rings if ring.rank is not None}
     if not 1 < len(of_ranks) <= MOST_RANKS:
         return None
     offsets = _offsets(list(of_ranks.values()))
-    steps = {rank: timeline.steps(rank, ring.records, offsets[_node(ring)].ns) for rank, ring in of_ranks.items()}
+    steps = {
+        rank: timeline.steps(rank, ring.records, offsets[_node(ring)].ns, all_since=ring.collectives_since)
+        for rank, ring in of_ranks.items()
+    }
     keys = _common(list(steps.values()))[-MOST_STEPS:]
-    compared = [compare(key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys]
-    return RunComparison(compared, dict(list(offsets.items())[1:])) if compared else None
+    of_keys = [(key, {rank: steps_of_rank[key] for rank, steps_of_rank in steps.items()}) for key in keys]
+    whole = [(key, ranks) for key, ranks in of_keys if all(step.is_whole for step in ranks.values())]
+    compared = [compare(key, ranks) for key, ranks in whole]
+    return RunComparison(compared, dict(list(offsets.items())[1:]), len(keys) - len(whole)) if keys else None
 
 
 def _common(steps: Sequence[dict[StepKey, timeline.RankStep]]) -> list[StepKey]:
@@ -120,14 +148,16 @@ def _by_loss(stragglers: Sequence[Straggler], what: Callable[[Straggler], _Key])
     return max(lost, key=lost.__getitem__)
 
 
-def _cost(rank: int, steps: Sequence[StepComparison]) -> Cost:
-    stragglers = [step.straggler for step in steps if step.straggler is not None]
+def _cost(rank: int, steps: Sequence[Sequence[Straggler]], compared: Sequence[StepComparison]) -> Cost:
+    stragglers = [late for step in steps for late in step]
+    lost = sum(late.lost for late in stragglers)
     operation, group = _by_loss(stragglers, lambda late: (late.operation, late.group))
     return Cost(
         rank,
         len(steps),
-        fmean(late.lost for late in stragglers),
-        lost_share(steps),
+        lost / len(steps),
+        sum(late.alone for late in stragglers) / len(steps),
+        share_of(lost, compared),
         operation,
         group,
         _by_loss(stragglers, lambda late: late.phase),

@@ -44,14 +44,26 @@ class RankStep:
     waits: list[Wait] = field(default_factory=list)
     operations: dict[Collective, str] = field(default_factory=dict)
     phases: list[TimeSpan] = field(default_factory=list)
+    #: End of the last wait before the step: what the rank did from then on makes it late at the first meeting of this
+    #: one. None: there was none, or it is not known.
+    waited_before: int | None = None
+    #: Its collectives are all known.
+    is_whole: bool = True
 
     @property
     def length(self) -> int:
         """How long the step took, in ns."""
         return self.ended - self.began
 
+    @property
+    def since(self) -> int:
+        """From when on its work counts."""
+        return self.began if self.waited_before is None else self.waited_before
 
-def steps(rank: int, events: Iterable[Event], offset: int = 0, since: int = 0) -> dict[StepKey, RankStep]:
+
+def steps(
+    rank: int, events: Iterable[Event], offset: int = 0, since: int = 0, all_since: int = 0
+) -> dict[StepKey, RankStep]:
     """Return the steps of ``rank`` that are over and whose predecessor is known; of a repeated one the last.
 
     Args:
@@ -59,11 +71,12 @@ def steps(rank: int, events: Iterable[Event], offset: int = 0, since: int = 0) -
         events: Operations that are over, in the order of their ends.
         offset: Added to each moment, in ns; brings the moments of several nodes to one clock.
         since: Ns, before ``offset`` is added; steps whose predecessor ended earlier are left out.
+        all_since: Ns, before ``offset`` is added; collectives that began earlier may be missing.
     """
     over = [event for event in events if event.what != layout.BEGIN]
     windows = _windows(rank, over, offset, since)
     if windows:
-        _fill(list(windows.values()), over, offset)
+        _fill(list(windows.values()), over, offset, all_since + offset)
     return windows
 
 
@@ -101,19 +114,26 @@ def _windows(rank: int, events: Sequence[Event], offset: int, since: int) -> dic
     return windows
 
 
-def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int) -> None:
-    """Give each operation to every step during which it began: loops may have steps open at once."""
+def _fill(windows: Sequence[RankStep], events: Sequence[Event], offset: int, all_since: int) -> None:
+    """Give each operation to every step during which it began: loops may have steps open at once.
+
+    What began between the last wait before the step and its begin is given to it too.
+    """
     began = sorted((event for event in events if event.kind != layout.STEP), key=lambda event: event.began)
     moments = [event.began + offset for event in began]
     phases = [event for event in began if event.kind == layout.PHASE]
     ends = [event.moment + offset for event in phases]
+    waited = [event.moment + offset for event in events if event.kind == layout.WAIT and _collective(event) is not None]
     for window in windows:
-        for event in began[bisect_right(moments, window.began) : bisect_left(moments, window.ended)]:
+        before = bisect_right(waited, window.began)
+        window.waited_before = waited[before - 1] if before else None
+        window.is_whole = window.since >= all_since
+        for event in began[bisect_right(moments, window.since) : bisect_left(moments, window.ended)]:
             _add(window, event, offset)
         window.phases = [
             TimeSpan(event.name, event.began + offset, ended)
             for event, ended in zip(phases, ends, strict=True)
-            if ended > window.began and event.began + offset < window.ended
+            if ended > window.since and event.began + offset < window.ended
         ]
 
 

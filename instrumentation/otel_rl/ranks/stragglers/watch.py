@@ -19,7 +19,7 @@ from otel_rl.flight_recorder.recorder import flight
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers.allowance import Allowance
 from otel_rl.ranks.stragglers.node import MOST_STEPS, NodeComparison
-from otel_rl.ranks.stragglers.persistence import Persistence
+from otel_rl.ranks.stragglers.persistence import WINDOW, Persistence
 from otel_rl.ranks.stragglers.suspicion import Suspicion
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.telemetry import deferral, lifecycle
@@ -93,6 +93,8 @@ class Watch:
         self._asking, self._comparing = own_cpu.CpuStretch(), own_cpu.CpuStretch()
         #: Seconds of the monotonic clock: no comparison before it while no rank may be late.
         self._due_if_calm = 0.0
+        #: Steps compared since a rank may be late, and none was found.
+        self._in_vain = 0
         self._node: NodeComparison | None = None
         self._ring: Ring | None = None
         self.last: StepComparison | None = None
@@ -121,8 +123,12 @@ class Watch:
         if not is_due:
             return
         self._comparing.begin()
-        for comparison in node.look(MOST_STEPS if may_be_late else CALM_STEPS):
+        compared = node.look(MOST_STEPS if may_be_late else CALM_STEPS)
+        for comparison in compared:
             self._publish(comparison)
+        self._in_vain = 0 if self._persistence.is_open or not may_be_late else self._in_vain + len(compared)
+        if self._in_vain >= WINDOW:
+            self._suspicion.clear()
         spent = self._comparing.end() / _NS
         self._for_comparing.spend(spent)
         self._due_if_calm = now + spent / CALM_SHARE
@@ -131,21 +137,18 @@ class Watch:
         if self.last is None:
             self._observe()
         self.last = comparison
-        change = self._persistence.add(comparison)
-        if change is not None:
+        for change in self._persistence.add(comparison):
             _report(change)
 
     def _observe(self) -> None:
-        _scope.observe(metrics.RL_STRAGGLER_LOST_TIME, lambda: self._of_straggler(share=False))
-        _scope.observe(metrics.RL_STRAGGLER_LOST_SHARE, lambda: self._of_straggler(share=True))
+        _scope.observe(metrics.RL_STRAGGLER_LOST_TIME, lambda: self._of_stragglers(share=False))
+        _scope.observe(metrics.RL_STRAGGLER_LOST_SHARE, lambda: self._of_stragglers(share=True))
         _scope.observe(metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD, self._spreads)
         _scope.observe(metrics.TORCH_DISTRIBUTED_ARRIVAL_WAIT_SHARE, self._wait_share)
 
-    def _of_straggler(self, *, share: bool) -> Observations:
-        last = self.last
-        if last is not None and last.straggler is not None:
-            value = last.lost_share if share else last.straggler.lost
-            yield value, {attributes.RL_STRAGGLER_RANK: last.straggler.rank}
+    def _of_stragglers(self, *, share: bool) -> Observations:
+        for rank, (lost, lost_share) in self._persistence.costs().items():
+            yield lost_share if share else lost, {attributes.RL_STRAGGLER_RANK: rank}
 
     def _spreads(self) -> Observations:
         for group, spread in (self.last.spreads if self.last is not None else {}).items():
@@ -167,6 +170,9 @@ def _report(change: StragglerChange) -> None:
             attributes.RL_PHASE: straggler.phase or None,
             attributes.RL_STRAGGLER_LOST_TIME: change.lost,
             attributes.RL_STRAGGLER_LOST_SHARE: change.share,
+            attributes.RL_STRAGGLER_ALONE_LOST_TIME: change.alone,
+            attributes.RL_STRAGGLER_ALL_LOST_TIME: change.all_lost,
+            attributes.RL_STRAGGLER_BESIDE: list(change.beside) or None,
             attributes.RL_STRAGGLER_FIRST_ITERATION: change.since,
             attributes.RL_LOOP_NAME: change.key.loop or None,
             attributes.RL_LOOP_ITERATION: change.iteration,

@@ -2,11 +2,14 @@
 
 Modules:
     aggregate: ranks that the job reported as late while it ran.
-    chance: whether one rank is the late one more often than by accident.
     device_waits: the time of each rank's device in the collectives of NCCL.
     last_rank_finding: the rank that came last in them.
     collectives: collectives by operation and group.
-    finding: the rank that the others wait for, or waited for.
+    finding: the ranks that the others wait for, or waited for.
+    told: the same as the job told while it ran.
+    last_steps: the same of the last steps, from the flight recorders.
+    own_work: the same of the whole run, from the spans of the steps.
+    sentences: what these say alike.
     section: the section on ranks and collectives.
     rank_tables: tables of ranks and collectives.
     late_rank_tables: tables of late ranks.

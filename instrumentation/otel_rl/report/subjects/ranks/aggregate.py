@@ -26,6 +26,8 @@ class LateRank:
         loop: name of the loop that took the steps.
         since, until: iterations; ``until`` is None where it is not over.
         lost, share: seconds, and share of a step, that the others lost in each.
+        alone, all_lost: seconds of it that mending this rank alone gives back, and that mending all late ones does.
+        beside: ranks that were late with it.
         operation: collective in which they waited.
         phase: the one in which the rank worked longer than the others; ``""`` outside of all.
     """
@@ -40,6 +42,9 @@ class LateRank:
     share: float
     operation: str
     phase: str
+    alone: float
+    all_lost: float
+    beside: tuple[int, ...] = ()
     #: The event of its end did not come, but one of a later stretch: ``until`` is the last step before that.
     is_end_lost: bool = False
 
@@ -89,6 +94,9 @@ class LateRanks:
             share=share,
             operation=str(get(names.TORCH_DISTRIBUTED_OPERATION) or ""),
             phase=str(get(names.RL_PHASE) or ""),
+            alone=_seconds(get(names.RL_STRAGGLER_ALONE_LOST_TIME), lost),
+            all_lost=_seconds(get(names.RL_STRAGGLER_ALL_LOST_TIME), lost),
+            beside=_ranks(get(names.RL_STRAGGLER_BESIDE)),
         )
 
     def items(self) -> list[LateRank]:
@@ -117,3 +125,13 @@ def _ended(line: list[LateRank]) -> list[LateRank]:
 def _positive(value: Any) -> float | None:
     number = float_or_none(value)
     return number if number is not None and isfinite(number) and number > 0 else None
+
+
+def _seconds(value: Any, otherwise: float) -> float:
+    number = float_or_none(value)
+    return number if number is not None and isfinite(number) and number >= 0 else otherwise
+
+
+def _ranks(value: Any) -> tuple[int, ...]:
+    ranks = [int_or_none(rank) for rank in value] if isinstance(value, (list, tuple)) else []
+    return tuple(rank for rank in ranks if rank is not None)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.ranks.stragglers.lasting import chance
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.ranks import chance
 from otel_rl.report.subjects.ranks.device_waits import DeviceWaits
 from otel_rl.semconv.attributes import TorchDistributedTimingValues as Timing
 
@@ -112,7 +112,9 @@ def _finding(collected: Collected) -> Finding | None:
     number = max(len(collected.steps.ranks), 2)
     if last.long < _FEWEST or share is None or share < thresholds.NOTABLE_SHARE:
         return None
-    if not chance.is_often(last.long, long, number):
+    # The rank has been picked from all of them.
+    by_chance = number * chance(last.long, long, 1 / number)
+    if last.long < thresholds.LATE_STEPS * long or by_chance > thresholds.LATE_BY_CHANCE:
         return None
     text = (
         f"Rank {last.rank} came last in {last.long} of the {human.amount(long, 'collective')} in which ranks waited"

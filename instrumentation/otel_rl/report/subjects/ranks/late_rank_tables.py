@@ -18,17 +18,27 @@ if TYPE_CHECKING:
 def stragglers(collected: Collected) -> list[PageBlock]:
     """Return what each rank cost the others in the last steps."""
     comparison = collected.rings.comparison
-    if comparison is None or not comparison.costs():
+    if comparison is None:
         return []
+    costs = comparison.costs()
+    if not costs:
+        return [PageBlock("Who made the others wait, of late", f"{_capital(comparison.incomplete)}.")] * bool(
+            comparison.not_whole
+        )
     table = Table(
-        ["Late rank", ">In steps", ">Lost in each", ">Share of all steps", "Others waited in", "Works longer in"]
-    )
-    table.rows += [_cost(cost, comparison, collected.steps) for cost in comparison.costs()]
+        [
+            "Late rank", ">In steps", ">Lost in each", ">Share of all steps", ">Alone", "Others waited in",
+            "Works longer in",
+        ]
+    )  # fmt: skip
+    table.rows += [_cost(cost, comparison, collected.steps) for cost in costs]
+    incomplete = f" {_capital(comparison.incomplete)}: they are left out." if comparison.not_whole else ""
     note = (
-        f"The last {len(comparison.steps)} steps in the flight recorders, each replayed without the rank that was"
-        " latest: so much earlier the others would have ended it, at most by what that rank worked longer than they."
-        " Some rank is the latest in each step by chance: a finding is one that is late in most steps and costs at"
-        f" least {human.percent(thresholds.NOTABLE_SHARE)} of a step.{_clocks(comparison)}"
+        f"The last {len(comparison.steps)} steps in the flight recorders, each replayed with the late ranks as fast as"
+        " the fastest: so much earlier the others would have ended it, at most by what that rank worked longer."
+        " *Alone*: with that rank mended only. Some rank is the latest in each step by chance: a finding is one that is"
+        f" late again and again and costs at least {human.percent(thresholds.NOTABLE_SHARE)} of a step.{incomplete}"
+        f"{_clocks(comparison)}"
     )
     return [PageBlock("Who made the others wait, of late", note, table)]
 
@@ -47,7 +57,7 @@ def reported_stragglers(collected: Collected) -> list[PageBlock]:
         table.columns = [*table.columns, "Of"]
         for row, place in zip(table.rows, places, strict=True):
             row.append(Value(place or "the steps above"))
-    note = "Told when a rank was the late one in eight compared steps in a row; means over these."
+    note = "Told when a rank was late again and again, in eight steps at least; means over the steps since the first."
     if left_out:
         note += f" {human.amount(left_out, 'further one')} not listed."
     return [PageBlock("Late ranks, as told while the job ran", note, table)]
@@ -88,16 +98,19 @@ def _place(stretch: LateRank, collected: Collected) -> str:
 
 
 def _cost(cost: Cost, comparison: RunComparison, steps: Steps) -> list[Value]:
-    length = sum(step.length for step in comparison.steps)
-    share = min(cost.lost * cost.steps / length, 1.0) if length else 0.0
     return [
         Value(f"rank {cost.rank}", cost.rank),
         Value(f"{cost.steps} of {len(comparison.steps)}", cost.steps),
         seconds_cell(cost.lost),
-        Value(human.percent(share), share),
+        Value(human.percent(cost.share), cost.share),
+        seconds_cell(cost.alone),
         Value(cost.operation),
         _phase(cost.phase, steps),
     ]
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _clocks(comparison: RunComparison) -> str:
