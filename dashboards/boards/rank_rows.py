@@ -73,10 +73,10 @@ SKEW = Row(
         ),
         Cell(
             panels.timeseries(
-                "Lost to the late rank",
-                "How much earlier the other ranks of a node would have ended a step without its latest rank, as a "
-                "share of the step; from the flight recorders of the ranks. Above the red mark for two minutes: alert "
-                "RankLate. The event rl.straggler names operation and phase. Empty with NCCL, where no host waits.",
+                "Lost to late ranks",
+                "Share of a step that the other ranks of a node lose to each rank that is late again and again; from "
+                "the flight recorders of the ranks. Above the red mark for two minutes: alert RankLate. The event "
+                "rl.straggler names operation and phase. Empty with NCCL, where no host waits.",
                 [
                     PromQuery(
                         latest(metrics.RL_STRAGGLER_LOST_SHARE, attributes.RL_STRAGGLER_RANK),

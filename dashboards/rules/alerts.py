@@ -36,10 +36,10 @@ RANK_LATE = AlertRule(
     condition=f"> {STRAGGLER_LIMIT}",
     wait="2m",
     severity="warning",
-    summary=f"Rank {alert_label(attributes.RL_STRAGGLER_RANK)} of run {_RUN} is late in each step",
+    summary=f"Rank {alert_label(attributes.RL_STRAGGLER_RANK)} of run {_RUN} is late again and again",
     description=(
-        "Without it the other ranks of its node would end a step {{ $value | humanizePercentage }} earlier. The event"
-        " rl.straggler in the run's logs names the operation and the phase."
+        "The other ranks of its node lose {{ $value | humanizePercentage }} of a step to it. The event rl.straggler in"
+        " the run's logs names the operation, the phase, and the ranks that are late beside it."
     ),
     board="otel-rl-ranks-collectives",
 )

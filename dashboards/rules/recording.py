@@ -45,7 +45,7 @@ STRAGGLER_SCORE = RecordingRule(
 
 LOST_SHARE = RecordingRule(
     name="rl:straggler:lost_share",
-    description="Share of a step by which the other ranks of a node would be earlier without this rank",
+    description="Share of a step that the other ranks of a node lose to this rank",
     expr=f"max {by(attributes.RL_RUN_ID, attributes.RL_STRAGGLER_RANK)}"
     f" ({series(metrics.RL_STRAGGLER_LOST_SHARE, run=None)})",
     empty_when="no rank is late, or the run has one rank",

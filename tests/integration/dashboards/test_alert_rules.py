@@ -135,9 +135,9 @@ def test_a_rank_that_its_node_waits_for_is_named_until_it_is_late_no_more(promto
     expected = {
         "exp_labels": {"severity": "warning", **RUN, label_name(attributes.RL_STRAGGLER_RANK): "3"},
         "exp_annotations": {
-            "summary": "Rank 3 of run r1 is late in each step",
-            "description": "Without it the other ranks of its node would end a step 25% earlier. The event rl.straggler"
-            " in the run's logs names the operation and the phase.",
+            "summary": "Rank 3 of run r1 is late again and again",
+            "description": "The other ranks of its node lose 25% of a step to it. The event rl.straggler in the run's"
+            " logs names the operation, the phase, and the ranks that are late beside it.",
             **links("RankLate", "otel-rl-ranks-collectives"),
         },
     }

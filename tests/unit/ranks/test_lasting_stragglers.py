@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.comparison import LateTogether, StepComparison
 from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.persistence import Persistence
 from otel_rl.ranks.stragglers.timeline import StepKey
@@ -15,7 +15,7 @@ from otel_rl.ranks.stragglers.timeline import StepKey
 
 def step(iteration: int, rank: int | None, share: float, length: float = 0.5, ranks: int = 2) -> StepComparison:
     lost = share * length
-    late = LateRanks(Place("g", "reward"), "all_reduce", (rank,), ranks, lost, lost, (lost,), ("reward",))
+    late = LateTogether(Place("g", "reward"), "all_reduce", (rank,), ranks, lost, lost, (lost,), ("reward",))
     return StepComparison(StepKey("", iteration), length, 0.0, {}, () if rank is None else (late,))
 
 

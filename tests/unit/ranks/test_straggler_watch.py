@@ -8,7 +8,7 @@ import pytest
 
 from otel_rl.process import process_identity
 from otel_rl.ranks.stragglers import watch
-from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.comparison import LateTogether, StepComparison
 from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.semconv import attributes as names
@@ -47,7 +47,7 @@ def looking(recorded, monkeypatch):
 
 def late(iteration: int) -> StepComparison:
     place = Place("0\tundefined\t0-7", "train")
-    ranks = LateRanks(place, "all_reduce", (3, 5), 8, 0.12, 0.02, (0.12, 0.1), ("reward", "sample"))
+    ranks = LateTogether(place, "all_reduce", (3, 5), 8, 0.12, 0.02, (0.12, 0.1), ("reward", "sample"))
     return StepComparison(StepKey("", iteration), 0.5, 0.1, {"0\tundefined\t0-7": 0.11}, (ranks,))
 
 

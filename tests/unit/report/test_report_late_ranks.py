@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from unit.report.made_up_jobs import Job, examined
 
-from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.comparison import LateTogether, StepComparison
 from otel_rl.ranks.stragglers.lasting import chance
 from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.run import RunComparison
@@ -336,7 +336,7 @@ def _last_steps(late: Iterable[tuple[int, float]]) -> Collected:
     steps = [
         StepComparison(
             StepKey("", number), 1.0, cost, {},
-            (LateRanks(Place("world", "train"), "all_reduce", (rank,), 2, cost, cost, (cost,), ("train",)),),
+            (LateTogether(Place("world", "train"), "all_reduce", (rank,), 2, cost, cost, (cost,), ("train",)),),
         )
         for number, (rank, cost) in enumerate(late)
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from otel_rl.core import instrumentor_status, settings
 from otel_rl.health import live
 from otel_rl.health.verdict import State
 from otel_rl.ranks.stragglers import watch
-from otel_rl.ranks.stragglers.comparison import LateRanks, StepComparison
+from otel_rl.ranks.stragglers.comparison import LateTogether, StepComparison
 from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.semconv import attributes
@@ -213,7 +213,7 @@ class TestWhat:
         assert known["otel_rl/rollouts/effective_tokens"] == 45
 
     def test_the_late_rank_and_its_cost(self, step, monkeypatch):
-        late = LateRanks(Place("0", "train"), "all_reduce", (3,), 4, 0.5, 0.5, (0.5,), ("reward",))
+        late = LateTogether(Place("0", "train"), "all_reduce", (3,), 4, 0.5, 0.5, (0.5,), ("reward",))
         compared = StepComparison(StepKey("", 7, 0), 2.0, 0.5, {}, (late,))
         monkeypatch.setattr(watch, "latest", lambda: compared)
         known = figures.of_step(step, 1.0, [])

@@ -44,7 +44,7 @@ class Straggler(NamedTuple):
     beside: tuple[int, ...] = ()
 
 
-class LateRanks(NamedTuple):
+class LateTogether(NamedTuple):
     """Ranks that all others waited for at one place of a step."""
 
     place: Place
@@ -82,7 +82,7 @@ class StepComparison:
     #: Group -> seconds between its first and its last rank, the most over the collectives of the step.
     spreads: dict[str, float]
     #: The fewest ranks first. Of ranks that are late by different times each is in another set, with those before it.
-    late: tuple[LateRanks, ...] = ()
+    late: tuple[LateTogether, ...] = ()
 
     @property
     def straggler(self) -> Straggler | None:
@@ -151,7 +151,7 @@ class _Lateness:
         self._steps, self._replay, self._waited = steps, replay, waited
         self._least = LATE * length
 
-    def find(self) -> list[LateRanks]:
+    def find(self) -> list[LateTogether]:
         """Return the ranks that were late."""
         # Without waits nobody was late, however unequal the work: so it is where the host waits for no collective.
         if max(ns.total() for ns in self._waited.values()) < self._least:
@@ -172,14 +172,14 @@ class _Lateness:
             return 0.0
         return max(fmean(self._steps[rank].ended - ends[rank] for rank in ends if rank not in late.ranks), 0.0)
 
-    def _late_ranks(self, late: LateSet, costs: Mapping[LateSet, float], met: Meetings) -> LateRanks:
+    def _late_ranks(self, late: LateSet, costs: Mapping[LateSet, float], met: Meetings) -> LateTogether:
         work = met.work[late.place]
         (_, most), (_, second) = work.most_common(2)
         # The others wait for the next one then.
         narrowest = min((one for one in costs if one.place == late.place), key=lambda one: len(one.ranks))
         alone = costs[narrowest] if len(narrowest.ranks) == 1 else most - second
         more = [met.beyond_fastest(late.place, rank) for rank in late.ranks]
-        return LateRanks(
+        return LateTogether(
             late.place,
             self._operation(late.place, late),
             late.ranks,

@@ -52,7 +52,7 @@ class StragglerChange(NamedTuple):
 
 
 @dataclass
-class _Open:
+class _OpenLateness:
     """A rank that was reported and is not over."""
 
     change: StragglerChange
@@ -71,7 +71,7 @@ class Persistence:
 
     def __init__(self) -> None:
         self._recent: deque[StepComparison] = deque(maxlen=WINDOW)
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenLateness] = {}
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +97,7 @@ class Persistence:
             known = self._open.get(one.rank)
             if known is None:
                 change = self._change(one, late)
-                self._open[one.rank] = _Open(change, {one.place: one.most})
+                self._open[one.rank] = _OpenLateness(change, {one.place: one.most})
                 begun.append(change)
             else:
                 known.places[one.place] = max(one.most, known.places.get(one.place, 0))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OUTSIDE = ""
 
 
-class Stretch(NamedTuple):
+class WorkBeforeWait(NamedTuple):
     """What a rank did up to one wait, since the one before."""
 
     collective: Collective
@@ -56,7 +56,7 @@ def meetings(steps: Mapping[int, RankStep]) -> list[Meeting]:
     ]
 
 
-def stretches(step: RankStep) -> Iterator[Stretch]:
+def stretches(step: RankStep) -> Iterator[WorkBeforeWait]:
     """Yield the work of ``step`` up to each of its waits; what follows the last one is part of the next step."""
     work: Counter[str] = Counter()
     now, waits, phases, last = step.since, 0, [OUTSIDE], OUTSIDE
@@ -65,7 +65,7 @@ def stretches(step: RankStep) -> Iterator[Stretch]:
             work[phases[-1]] += change.moment - now
         now = max(now, change.moment)
         if change.waits_for is not None:
-            yield Stretch(change.waits_for, phases[-1] or last, work)
+            yield WorkBeforeWait(change.waits_for, phases[-1] or last, work)
             work, waits = Counter(), waits + 1
         elif change.ends_wait:
             waits -= 1

@@ -64,9 +64,7 @@ def _by_hosts(collected: Collected, what: str, codes: tuple[str, ...]) -> Check:
 def _fewest_steps(ranks: int) -> int:
     """Return the steps of which one rank has to be the late one in all, for chance not to explain it."""
     limit = thresholds.LATE_BY_CHANCE
-    return next(
-        steps for steps in range(own_work.FEWEST_STEPS, 100) if ranks * chance(steps, steps, 1 / ranks) <= limit
-    )
+    return next(steps for steps in range(own_work.FEWEST_STEPS, 100) if chance(steps, steps, 1 / ranks) <= limit)
 
 
 def _not_whole(collected: Collected) -> str:

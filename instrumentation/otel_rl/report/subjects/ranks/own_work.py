@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.ranks.stragglers.comparison import LATE, LateRanks, StepComparison, share_of
+from otel_rl.ranks.stragglers.comparison import LATE, LateTogether, StepComparison, share_of
 from otel_rl.ranks.stragglers.lasting import lateness, together
 from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
@@ -37,7 +37,8 @@ _PLACE = Place("", "")
 def late_ranks(steps: Steps) -> list[Lateness]:
     """Return the ranks that had more work of their own than the others again and again, the dearest first."""
     found = [one for one in lateness(_compared(steps), LATE) if len(one.late) >= FEWEST_STEPS]
-    return together([one for one in found if one.chance * one.starts <= thresholds.LATE_BY_CHANCE])
+    # Not times the number of ranks: five steps of two ranks have to be enough.
+    return together([one for one in found if one.chance / one.ranks * one.starts <= thresholds.LATE_BY_CHANCE])
 
 
 def findings(collected: Collected, late: Sequence[Lateness], places: Mapping[int, str]) -> list[Finding]:
@@ -112,7 +113,7 @@ def _comparison(first: int, work: dict[int, float], length: float) -> StepCompar
             beyond = tuple(own - least for own in works)
             # The others wait for the one that comes after these.
             sets = (most - less, most - second, beyond, ("",) * number)
-            late.append(LateRanks(_PLACE, "", ranks, len(order), *sets))
+            late.append(LateTogether(_PLACE, "", ranks, len(order), *sets))
     return StepComparison(StepKey("", first), length, 0.0, {}, tuple(late))
 
 
