@@ -11,7 +11,10 @@ The collective that one rank waits in can be found in another rank by its number
 
 from __future__ import annotations
 
+import sys
+import threading
 import weakref
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collectives import sequence_numbers
@@ -34,6 +37,10 @@ _NOWHERE: Any = (None, None, None)
 _POINT_TO_POINT = frozenset({Operation.SEND, Operation.RECV})
 #: After these torch's number is read again.
 _UNEVEN = frozenset({*_POINT_TO_POINT, Operation.BARRIER})
+#: Texts of groups of which it is known how often they were made. A ring has room for fewer.
+_MOST_TEXTS = 8 * layout.GROUPS.length
+#: Threads whose number is kept: programs may start one for each collective.
+_MOST_THREADS = 64
 _RECORD = guard("collectives.flight_records")
 
 
@@ -46,6 +53,19 @@ def begin_late(places: CollectivePlaces | None, what: float, moment: float, erro
     else:
         _RECORD.handle(error)
     return _NOWHERE if place is None else place
+
+
+class ThreadCodes(dict[int, float]):
+    """Thread -> its number, as a launch has it in the ring."""
+
+    def __init__(self) -> None:
+        super().__init__({threading.main_thread().ident or 0: 0.0})
+
+    def __missing__(self, thread: int) -> float:
+        code = float(min(len(self), layout.LAST_THREAD) << layout.THREAD_SHIFT)
+        if len(self) < _MOST_THREADS:
+            self[thread] = code
+        return code
 
 
 class _RecordedGroup:
@@ -98,7 +118,8 @@ class FlightRecords:
     """Functions for :class:`~otel_rl.collectives.recorder.CollectiveRecorder`; one object per process.
 
     Args:
-        describe: Gives the text of a process group: name, description and ranks, separated by tabs.
+        describe: Gives the text of a process group, of at most :data:`layout.GROUP_ROOM` bytes. It may not tell it from
+            an earlier one that is no more.
         run_rare: Runs what is no hot path, given a function and its arguments.
     """
 
@@ -107,10 +128,19 @@ class FlightRecords:
         self._run_rare = run_rare
         #: id of the process group -> what is known of it, and what removes it when the group has gone.
         self._groups: dict[int, tuple[_RecordedGroup, weakref.ref[Any]]] = {}
+        #: Number of the calling thread, for the hot path.
+        self.threads = ThreadCodes()
+        #: Text -> how many process groups had it.
+        self._made: dict[str, int] = {}
         #: What holds codes of a ring, by id of the process group.
         self._caches: list[dict[int, Any]] = []
         self._on_change: list[Callable[[], None]] = []
         flight.followers.add(self)
+
+    def group_made(self, process_group: Any) -> None:
+        """Count a process group when it is made: some ranks may use it for nothing, and all must count alike."""
+        with _RECORD:
+            self._group(process_group)
 
     # -- collectives of Python -----------------------------------------------------------------------------------
 
@@ -135,6 +165,17 @@ class FlightRecords:
             if ring is not None and not int(whats[place]) & layout.HAS_NO_NUMBER:
                 group.failed += 1
                 ring.count_failed_launch(group.text, group.failed)
+
+    def wait_failed(self, process_group: Any, whats: Any, place: int) -> None:
+        """Mark a launch that has raised although it waits for all ranks: they count it alike, whether it fails or not.
+
+        Arguments of a wrong type have kept it from beginning.
+        """
+        if isinstance(sys.exc_info()[1], TypeError):
+            self.launch_failed(process_group, whats, place)
+            return
+        with _RECORD:
+            whats[place] += layout.IS_WAIT + layout.HAS_FAILED
 
     def watching(self, operation: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap ``call`` of ``operation`` to measure how far it moves torch's number, where that may differ."""
@@ -197,6 +238,7 @@ class FlightRecords:
                 return None
             codes, group = entry
             what = codes + (group.number_of_torch(process_group) if counts else layout.HAS_NO_NUMBER)
+            what += self.threads[get_ident()]
             return _begun(ring.places, what)
 
         return begin
@@ -228,8 +270,17 @@ class FlightRecords:
         if known is None:
             # By id and not by weak key: that costs three times as much at each use.
             reference = weakref.ref(process_group, lambda _: self._forget(identity))
-            known = self._groups[identity] = _RecordedGroup(self._describe(process_group)), reference
+            known = self._groups[identity] = _RecordedGroup(self._text(process_group)), reference
         return known[0]
+
+    def _text(self, process_group: Any) -> str:
+        """Return the text of a new group. Numbers begin again in each, so it tells it from those before."""
+        text = self._describe(process_group)
+        made = self._made.get(text, 0) + 1
+        if made > layout.MOST_GENERATIONS or (made == 1 and len(self._made) >= _MOST_TEXTS):
+            return layout.OTHER_TEXT
+        self._made[text] = made
+        return text if made == 1 else f"{text}\t{made}"
 
     def ring_changed(self) -> None:
         """Notify the followers that there is another ring now, or none."""

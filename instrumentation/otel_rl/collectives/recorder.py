@@ -132,12 +132,13 @@ class CollectiveRecorder:
     # -- hot path ----------------------------------------------------------------------------------------------
 
     def recording(  # noqa: C901, PLR0915 - for speed, see below
-        self, operation: str, payload: int | None, call: Call
+        self, operation: str, payload: int | None, call: Call, *, blocks: bool = False
     ) -> Call:
         """Return a method that runs ``call(self, ...)`` and counts it.
 
         ``call`` takes the process group first; ``payload`` says which of its first two further arguments (0 or 1) holds
-        the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted.
+        the tensors whose size is counted. Exceptions of ``call`` pass untouched and uncounted. A call that ``blocks``
+        returns when all ranks have entered the collective.
 
         Written for speed, hence in one piece: two or three arguments and a list of one tensor are what is passed most,
         and passing arguments on as they came costs half of what ``*args`` does.
@@ -145,8 +146,10 @@ class CollectiveRecorder:
         entries: dict[int, Entry] = {}
         self._by_method.append(entries)
         records = self.flight_records
-        in_ring = records is not None
+        in_ring, on_failure = records is not None, None
+        threads: dict[int, float] = {}
         if records is not None:
+            on_failure, threads = records.wait_failed if blocks else records.launch_failed, records.threads
             call = records.watching(operation, call)
             records.follow(entries.clear)
         marks, thread = self._marks[operation], get_ident
@@ -168,7 +171,7 @@ class CollectiveRecorder:
                         slot, codes, latest, places = find(operation, self, entries)
                     if in_ring:
                         latest[0] = number = latest[0] + 1.0
-                        what = codes + number
+                        what = codes + number + threads[thread()]
                         if places is not None and (writer := places.writer) is not None:
                             take, began, whats, again, ended = writer
                             place = take()
@@ -197,8 +200,8 @@ class CollectiveRecorder:
                 over = now()
                 if place is not None:
                     try:
-                        if failed and records is not None:
-                            records.launch_failed(self, whats, place)
+                        if failed and on_failure is not None:
+                            on_failure(self, whats, place)
                         ended[place] = over
                     except ValueError:
                         # A child that was forked inside the call: the record is its parent's.

@@ -5,7 +5,7 @@ part                  holds
 ====================  ==============================================================================
 header                what the file is, who writes it, two clocks, the last heartbeat, how it ended
 names                 of phases, tools, model calls and loops; records refer to them by number
-groups                process groups, each with the number of its launches that have failed
+groups                process groups (:mod:`otel_rl.ranks.model.groups`), each with the number of its failed launches
 operations            names of collectives
 open operations       entries of steps, phases, tools and model calls that are open
 records               of those that are over: first steps and phases, then tools and model calls; record ``n`` of
@@ -30,7 +30,7 @@ from struct import Struct
 from typing import NamedTuple
 
 MAGIC = b"OTELRLFR"
-VERSION = 3
+VERSION = 4
 SUFFIX = ".ring"
 
 
@@ -58,6 +58,9 @@ NAMES = TextTable(HEADER_SIZE, 256, 128)
 #: Behind the text: the number of launches by Python that have raised.
 FAILED_LAUNCHES = Struct("<Q")
 GROUPS = TextTable(NAMES.end, 512, 136, FAILED_LAUNCHES.size)
+#: Bytes of a group's text. Behind it: how often its process has made it, after a tab, up to :data:`MOST_GENERATIONS`.
+MOST_GENERATIONS = 99_999
+GROUP_ROOM = GROUPS.text.size - 2 - len(f"\t{MOST_GENERATIONS}")
 OPERATIONS = TextTable(GROUPS.end, 64, 64)
 #: Steps and phases have places of their own: however many tools and model calls are open, these are seen.
 STEP_ENTRIES = 64
@@ -139,7 +142,7 @@ WORD = 8
 #: no other numbers does Python make and write as fast.
 COLLECTIVE_RECORD = Struct("<dddd")
 #: What it is, in one number of less than 53 bits, which a float holds: the number of the collective in its group, its
-#: operation, its group, and flags.
+#: operation, its group, flags, and the thread that launched it.
 SEQUENCE_BITS = 32
 OPERATION_BITS = 6
 GROUP_BITS = 9
@@ -149,6 +152,10 @@ FLAGS_SHIFT = GROUP_SHIFT + GROUP_BITS
 SEQUENCE_MASK, OPERATION_MASK, GROUP_MASK = ((1 << bits) - 1 for bits in (SEQUENCE_BITS, OPERATION_BITS, GROUP_BITS))
 #: The record is of the wait; the number is that of torch; a send or receive has none; it has failed.
 IS_WAIT, IS_NUMBERED_BY_TORCH, HAS_NO_NUMBER, HAS_FAILED = (1 << FLAGS_SHIFT + bit for bit in range(4))
+#: Number of the thread: 0 the main one, then in the order of their first launches, the last number for all later ones.
+THREAD_SHIFT = FLAGS_SHIFT + 4
+THREAD_BITS = 2
+LAST_THREAD = (1 << THREAD_BITS) - 1
 
 #: What an operation is.
 STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)

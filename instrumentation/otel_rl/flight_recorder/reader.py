@@ -31,7 +31,7 @@ _SAMPLED_PLACES = 4
 #: Segments before it that may hold earlier and later ones.
 _SEGMENTS_BEFORE = 2
 _UNUSED_SEGMENT = bytes(layout.SEGMENT * layout.COLLECTIVE_SIZE)
-_LAST_WHAT = layout.HAS_FAILED << 1
+_LAST_WHAT = 1 << layout.THREAD_SHIFT + layout.THREAD_BITS
 
 
 #: No rank leaves these before all have entered.
@@ -59,6 +59,8 @@ class Event(NamedTuple):
     sequence: int | None = 0
     #: The number is that of torch, which counts all collectives. Otherwise those are counted that Python issues.
     is_numbered_by_torch: bool = False
+    #: Of a collective: number of the thread that launched it, 0: the main one.
+    thread: int = 0
     #: Of a step: number of its loop among those without a name.
     loop: int = 0
 
@@ -457,6 +459,7 @@ def _collective(what: int, began: float, ended: float, groups: _Texts, operation
         group=groups[what >> layout.GROUP_SHIFT & layout.GROUP_MASK],
         sequence=None if what & layout.HAS_NO_NUMBER else what & layout.SEQUENCE_MASK,
         is_numbered_by_torch=bool(what & layout.IS_NUMBERED_BY_TORCH),
+        thread=what >> layout.THREAD_SHIFT,
     )
 
 

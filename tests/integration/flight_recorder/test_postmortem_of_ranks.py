@@ -74,6 +74,32 @@ with otel_rl.step(1):
         signal.pause()
     dist.all_reduce(message)
 """
+MONITORED_PROGRAM = """
+import datetime, signal, otel_rl, torch.distributed as dist
+dist.init_process_group("gloo")
+for number in range(1, 4):
+    with otel_rl.step(number):
+        if number == 3 and dist.get_rank() == 1:
+            with otel_rl.phase("reward"):
+                while True:
+                    signal.pause()
+        with otel_rl.phase("train"):
+            dist.monitored_barrier(timeout=datetime.timedelta(seconds=3 if number == 3 else 60))
+"""
+#: Rank 1 stops before number 4 of a group that has the name and ranks of one before.
+REMADE_PROGRAM = """
+import signal, torch, otel_rl, torch.distributed as dist
+def train(first, last):
+    dist.init_process_group("gloo")
+    for step in range(first, last):
+        with otel_rl.step(step):
+            if step == 24 and dist.get_rank() == 1:
+                signal.pause()
+            dist.all_reduce(torch.ones(4))
+    dist.destroy_process_group()
+train(1, 21)
+train(21, 25)
+"""
 
 
 class Job:
@@ -197,6 +223,32 @@ def test_a_rank_that_ddp_waits_for_in_its_backward_pass_is_named(
     by_rank = {one["rank"]: one for one in found["ranks"]}
     assert by_rank[0]["inside"] == ["train"]
     assert by_rank[1]["collective"]["number"] == wait["number"] - 1
+
+
+def test_the_rank_that_did_not_enter_a_collective_of_a_group_that_was_made_again_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, REMADE_PROGRAM) as job:
+        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [24, 24])
+
+    assert found["origins"] == [1]
+    (wait,) = found["waits"]
+    assert (wait["rank"], wait["for_rank"], wait["number"], wait["group_generation"]) == (0, 1, 4, 2)
+
+
+def test_after_a_monitored_barrier_that_failed_the_rank_that_hung_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, MONITORED_PROGRAM) as job:
+        job.process.wait(TIMEOUT)
+    found = _found(job, capsys)
+
+    assert (found["origins"], found["not_known"]) == ([1], [])
+    (wait,) = found["waits"]
+    assert (wait["rank"], wait["for_rank"], wait["operation"], wait["number"]) == (0, 1, "barrier", 3)
+    assert wait["outcome"] == "failed"
+    (sentence,) = found["verdict"]
+    assert sentence.startswith("rank 1 stopped first in step 3 (reward) and did not enter barrier number 3")
 
 
 def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(

@@ -12,6 +12,7 @@ import types
 import pytest
 
 from otel_rl.collectives import recorder as recorder_module
+from otel_rl.collectives.flight_records import ThreadCodes
 from otel_rl.collectives.recorder import CollectiveRecorder, SlotKey
 
 MILLISECOND = 1e-3
@@ -311,6 +312,8 @@ def test_what_a_signal_handler_raises_while_the_ring_is_written_stays_what_it_is
             return 2
 
     class Records:
+        threads = ThreadCodes()
+
         def watching(self, operation, call):
             return call
 
@@ -378,7 +381,10 @@ def test_a_signal_handler_that_raises_inside_a_collective_leaves_nothing_behind(
     recorder, marked, places = CollectiveRecorder(), set(), Places()
     recorder.mark("all_reduce", marked)
     recorder.flight_records = types.SimpleNamespace(
-        watching=lambda _, call: call, follow=lambda _: None, launch_failed=lambda *_: None
+        watching=lambda _, call: call,
+        follow=lambda _: None,
+        launch_failed=lambda *_: None,
+        threads=ThreadCodes(),
     )
     places.writer = lambda: happens("take") or 0, *places.writer[1:]
     slot = [0, 0, 0.0, 0.0, None]

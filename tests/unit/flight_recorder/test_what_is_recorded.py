@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 from itertools import count
 
 import pytest
 
-from otel_rl.collectives.flight_records import FlightRecords
+from otel_rl.collectives.flight_records import FlightRecords, ThreadCodes
 from otel_rl.collectives.recorder import CollectiveRecorder
 from otel_rl.core import guard
 from otel_rl.flight_recorder import layout
@@ -373,3 +374,40 @@ def test_a_model_call_is_open_until_it_has_finished(recorded, flight):
     call.finish()
     steps.finish()
     assert _over(flight)[0] == ("chat tiny", layout.DONE)
+
+
+@pytest.mark.parametrize(("error", "is_wait"), [(ExpectedError(), True), (TypeError(), False)])
+def test_a_call_that_waits_for_all_ranks_and_fails_is_a_failed_wait_unless_it_did_not_begin(flight, error, is_wait):
+    def fail(*_):
+        raise error
+
+    recorder = CollectiveRecorder()
+    recorder.flight_records = FlightRecords(lambda _: "0\tpg\t0-1", lambda run, *args: run(*args))
+    method = recorder.recording("barrier", None, fail, blocks=True)
+    with pytest.raises(type(error)):
+        type("Group", (_Group,), {"method": method})().method("timeout", "all")
+    found = read(flight.ring.path)
+    (record,) = found.records
+    assert (record.kind == layout.WAIT, record.what, record.sequence) == (is_wait, layout.FAILED, 1)
+    assert bool(found.failed_launches) != is_wait
+
+
+def test_a_launch_says_which_thread_made_it_and_so_does_its_wait(flight):
+    group, _ = _recorded_group()
+    works = [group.method("tensor", "options")]
+    for _ in range(2):
+        thread = threading.Thread(target=lambda: works.append(group.method("tensor", "options")))
+        thread.start()
+        thread.join()
+    works[1].wait()
+    found = [(one.kind, one.thread) for one in read(flight.ring.path).records]
+    assert found[0] == (layout.COLLECTIVE, 0)
+    assert found[1] == (layout.COLLECTIVE, 1)
+    assert found[-1] == (layout.WAIT, 1)
+
+
+def test_threads_beyond_the_last_number_share_it_and_only_some_are_kept():
+    codes = ThreadCodes()
+    numbers = [int(codes[-thread]) >> layout.THREAD_SHIFT for thread in range(1, 100)]
+    assert numbers == [1, 2, *[layout.LAST_THREAD] * 97]
+    assert len(codes) <= 64

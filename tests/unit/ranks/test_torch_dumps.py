@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.torch_dumps import DEFAULT, dump, entry, write
-from test_who_waits_for_whom import Ranks
+from written_ranks import Ranks
 
 from otel_rl.cli import main
 from otel_rl.flight_recorder import layout, reader

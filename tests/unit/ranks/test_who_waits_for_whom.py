@@ -7,62 +7,21 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
+from written_ranks import ALL, PAIR, Ranks
 
 from otel_rl.cli import main
 from otel_rl.flight_recorder import collective_places, files, layout
 from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.ring import Ring, create
-from otel_rl.process import exit_records, lifetime
+from otel_rl.process import lifetime
 from otel_rl.ranks.postmortem import examine, rings
 from otel_rl.ranks.postmortem.text import as_json, as_text, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from otel_rl.process.lifetime import Lifetime
-    from otel_rl.ranks.postmortem import Postmortem
-
-ALL, PAIR = "0\tdefault_pg\t0-2", "1\tpair\t1-2"
-
-
-class Ranks:
-    """Rings of a run of three ranks."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.nodes = 0
-        self.handles: list[object] = []
-        self.rings = [self.add(rank) for rank in range(3)]
-
-    def add(self, rank: int, attempt: str = "0.0.0", run: str = "run") -> Ring:
-        ring = create(self.folder, f"otel-rl-{run}-{rank}-{attempt}")
-        # All are written by this process: the name of the node tells them apart.
-        self.nodes += 1
-        ring.identify(run, attempt, f"node{self.nodes}", (rank, 3, rank))
-        return ring
-
-    def passed(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
-        self.rings[rank].end(self.rings[rank].begin(layout.COLLECTIVE, operation, 0, group, number), False)
-
-    def waits(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
-        self.passed(rank, number, group, operation)
-        self.rings[rank].begin(layout.WAIT, operation, 0, group, number)
-
-    def opens(self, rank: int, kind: int, name: str, argument: int = 0) -> None:
-        self.handles.append(self.rings[rank].begin(kind, name, argument))
-
-    def tells(self, who: Lifetime, status: int) -> None:
-        """The parent of the ranks tells how ``who`` ended."""
-        seen = exit_records.make(who, status, None, "a parent", None)
-        line = {**asdict(seen), "lifetime": list(seen.lifetime)}
-        (self.folder / "otel-rl-run-node.exits").write_text(json.dumps(line))
-
-    def examine(self) -> Postmortem:
-        return examine(self.folder, self.folder)
 
 
 @pytest.fixture
@@ -327,7 +286,7 @@ def test_a_group_of_ranks_without_end_is_one_of_unknown_ranks(ranks):
     for rank in range(3):
         ranks.passed(rank, 1, "0\tdefault_pg\t0-99999999999")
 
-    assert next(iter(ranks.examine().ranks[0].entered)).group.ranks is None
+    assert next(iter(ranks.examine().ranks[0].entered)).group.members is None
 
 
 def _failed_launch(ranks: Ranks, rank: int, number: int) -> None:
@@ -458,3 +417,37 @@ def test_the_command_ends_quietly_when_nobody_reads_its_output(ranks):
     process.stdout.close()
     assert (process.stderr.read(), process.wait()) == (b"", 141)
     process.stderr.close()
+
+
+def test_a_collective_that_ranks_issue_as_different_operations_is_not_entered_by_all(ranks):
+    for rank, operation in enumerate(("reduce_scatter", "all_gather", "reduce_scatter")):
+        ranks.waits(rank, 10, operation=operation)
+    sentences = verdict(ranks.examine())
+    assert not any("all ranks are in" in sentence for sentence in sentences)
+    assert any("rank 1 issued all_gather" in sentence for sentence in sentences)
+
+
+def _by_thread(ranks, rank, number, operation, thread):
+    ring = ranks.rings[rank]
+    what = ring.collective(operation, ALL) + number + (thread << layout.THREAD_SHIFT)
+    collective_places.end(ring.places.begin(what, collective_places.clock()), collective_places.clock(), False)
+    ring.places.begin(what + layout.IS_WAIT, collective_places.clock())
+
+
+def test_two_threads_that_issue_collectives_of_one_group_in_different_order_are_named(ranks):
+    ranks.waits(0, 9)
+    _by_thread(ranks, 0, 10, "reduce_scatter", 0)
+    _by_thread(ranks, 0, 11, "all_gather", 1)
+    ranks.passed(1, 9)
+    _by_thread(ranks, 1, 10, "all_gather", 1)
+    assert any(
+        sentence == "rank 0 issued reduce_scatter number 10 of group default_pg, rank 1 issued all_gather under the"
+        " same number: two threads issue collectives of this group, in an order that differs between ranks"
+        for sentence in verdict(ranks.examine())
+    )
+
+
+def test_one_thread_that_issues_different_operations_takes_different_paths(ranks):
+    _by_thread(ranks, 0, 1, "reduce_scatter", 1)
+    _by_thread(ranks, 1, 1, "all_gather", 1)
+    assert any(sentence.endswith("the program takes different paths") for sentence in verdict(ranks.examine()))

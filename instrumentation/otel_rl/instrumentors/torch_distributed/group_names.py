@@ -4,38 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.flight_recorder import layout
+from otel_rl.ranks.model.groups import Group
+
 if TYPE_CHECKING:
     from types import ModuleType
 
-#: Longest parts, in characters: the text has a fixed place. Names of torch are numbers or hashes.
-_NAME, _DESCRIPTION, _RANKS = 40, 24, 56
-_UNKNOWN = "?"
+#: Longest parts, in bytes: the text has a fixed place. Names of torch are numbers or hashes.
+_NAME, _DESCRIPTION = 40, 24
 
 
-def describe(module: ModuleType, process_group: Any) -> str:
-    """Return name, description and ranks, separated by tabs; unknown or too many ranks are ``?``.
+def describe(module: ModuleType, process_group: Any) -> Group:
+    """Return the group with its name, description and ranks; where these have no room, with their number only.
 
-    The name is the same in all ranks of the group and no other group has it. Descriptions may repeat.
+    The name is the same in all ranks of the group and no other group has it at the same time. Descriptions may repeat.
     """
-    name, description = str(process_group.group_name), str(process_group.group_desc)
-    return "\t".join((name[:_NAME], description[:_DESCRIPTION], _ranks(module, process_group)))
+    name, description = _cut(process_group.group_name, _NAME), _cut(process_group.group_desc, _DESCRIPTION)
+    # Two tabs lie between the three.
+    room = layout.GROUP_ROOM - len(name.encode()) - len(description.encode()) - 2
+    return Group.of(name, description, _ranks(module, process_group), room=room)
 
 
-def _ranks(module: ModuleType, process_group: Any) -> str:
+def _ranks(module: ModuleType, process_group: Any) -> list[int] | None:
     try:
-        ranks = sorted(module.get_process_group_ranks(process_group))
+        return list(module.get_process_group_ranks(process_group))
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-        return _UNKNOWN
-    text = ",".join(_ranges(ranks))
-    return text if text and len(text) <= _RANKS else _UNKNOWN
+        return None
 
 
-def _ranges(ranks: list[int]) -> list[str]:
-    """``[0, 1, 2, 5]`` as ``["0-2", "5"]``."""
-    ranges: list[list[int]] = []
-    for rank in ranks:
-        if ranges and rank == ranges[-1][1] + 1:
-            ranges[-1][1] = rank
-        else:
-            ranges.append([rank, rank])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+def _cut(text: object, most: int) -> str:
+    return str(text).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 scope = Scope("torch_distributed")
-#: Made of sends and receives with each rank, all of which get a number (torch 2.13, ``ProcessGroupGloo``).
-_MOVES_BY_SEVERAL = "monitored_barrier"
+#: Made of sends and receives with each rank, all of which get a number, and waits for them (torch 2.13,
+#: ``ProcessGroupGloo``).
+_MONITORED = "monitored_barrier"
 
 
 def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
@@ -55,6 +56,8 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     recorder = reporter.recorder
     if settings.current().ring == "on":
         recorder.flight_records = FlightRecords(functools.partial(group_names.describe, module), outside_dynamo)
+        # Not public; every `new_group` calls it (torch 2.4 to 2.13). Other groups count from their first collective on.
+        patches.observe(module, "_new_group_with_tag", after=_count_group)
     for method in METHODS:
         patches.replace(
             module.ProcessGroup,
@@ -80,10 +83,18 @@ def _model_wrapped(*_: Any, **__: Any) -> None:
     mode().model_wrapped()
 
 
+def _count_group(process_group: Any, *_: Any, **__: Any) -> None:
+    records = collectives().recorder.flight_records
+    # A rank that is not in the group gets a number.
+    if records is not None and not isinstance(process_group, int):
+        records.group_made(process_group)
+
+
 def _group_made(module: ModuleType) -> None:
     announce(module, scope)
     mode().group_made()
     if settings.current().collectives != "off":
+        _count_group(module.group.WORLD)
         watch.start()
     # Of several back ends ``get_backend`` names none.
     if "nccl" in str(module.get_backend_config()):
@@ -140,8 +151,10 @@ def _is_launcher() -> bool:
 
 
 def _counted(reporter: CollectiveReporter, method: Method, original: Function) -> Function:
-    call = _blurring(reporter, original) if method.name == _MOVES_BY_SEVERAL else original
-    return functools.update_wrapper(reporter.recorder.recording(method.operation, method.payload, call), original)
+    blocks = method.name == _MONITORED
+    call = _blurring(reporter, original) if blocks else original
+    recording = reporter.recorder.recording(method.operation, method.payload, call, blocks=blocks)
+    return functools.update_wrapper(recording, original)
 
 
 def _blurring(reporter: CollectiveReporter, original: Function) -> Function:

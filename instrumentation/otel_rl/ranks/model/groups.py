@@ -55,7 +55,8 @@ class Group(str):
         text = _UNKNOWN if not members else str(members)
         if members and room is not None and len(text) > room:
             text = f"{_UNKNOWN}{len(members)}"
-        return cls("\t".join((name, description, text, *([str(generation)] if generation > 1 else []))))
+        parts = (name.replace("\t", " "), description.replace("\t", " "), text)
+        return cls("\t".join((*parts, str(generation)) if generation > 1 else parts))
 
     @property
     def name(self) -> str:

@@ -12,8 +12,8 @@ from otel_rl.ranks.postmortem.dumps import RETURNED, SCHEDULED, STARTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
+    from otel_rl.ranks.model.groups import Group
     from otel_rl.ranks.postmortem.dumps import Dump, DumpEntry, Tensors
-    from otel_rl.ranks.postmortem.ranks import RingGroup
 
 #: Description of the group of all ranks.
 _OF_ALL = "default_pg"
@@ -69,7 +69,7 @@ class DumpComparison:
     def ranks(self) -> set[int]:
         """Ranks that have a dump, or are in a group of one."""
         groups = {group for dump in self.dumps for group in dump.numbered}
-        small = [group.ranks for group in groups if group.ranks is not None and len(group.ranks) <= _MOST_RANKS]
+        small = [group.members for group in groups if group.members is not None and len(group.members) <= _MOST_RANKS]
         return {dump.rank for dump in self.dumps}.union(*small)
 
     def of(self, rank: int | None) -> Dump | None:
@@ -89,13 +89,13 @@ def compare(dumps: list[Dump], notes: list[str]) -> DumpComparison:
     return comparison
 
 
-def _is_member(dump: Dump, group: RingGroup) -> bool:
-    if group.ranks is None:
+def _is_member(dump: Dump, group: Group) -> bool:
+    if group.members is None:
         return group in dump.numbered or group.description == _OF_ALL
-    return dump.rank in group.ranks
+    return dump.rank in group.members
 
 
-def _find_absence(comparison: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
+def _find_absence(comparison: DumpComparison, group: Group, by_rank: dict[int, Dump]) -> None:
     """Look at the first collective of the group that is not over: later ones wait for it."""
     waiting: dict[int, list[DumpEntry]] = defaultdict(list)
     least = min((dump.entered(group) for dump in by_rank.values()), default=0)
@@ -105,7 +105,7 @@ def _find_absence(comparison: DumpComparison, group: RingGroup, by_rank: dict[in
     for number in sorted(number for number, entries in waiting.items() if entries):
         entries = sorted(waiting[number], key=lambda entry: entry.rank)
         missing, unknown = _missing(group, entries[0], by_rank)
-        entered_by_all = len(entries) == len(group.ranks or by_rank)
+        entered_by_all = len(entries) == (group.size or len(by_rank))
         comparison.unknown += unknown
         if missing:
             comparison.absences.append(Absence(entries[0], tuple(entry.rank for entry in entries), missing))
@@ -130,12 +130,12 @@ def _has_failed(entry: DumpEntry, least: int) -> bool:
 
 
 def _missing(
-    group: RingGroup, collective: DumpEntry, by_rank: dict[int, Dump]
+    group: Group, collective: DumpEntry, by_rank: dict[int, Dump]
 ) -> tuple[tuple[int, ...], list[UnknownEntry]]:
     """Ranks that did not enter ``collective``, and those of which it is not known."""
     missing, unknown = [], defaultdict(list)
-    ranks = group.ranks if group.ranks is not None and len(group.ranks) <= _MOST_RANKS else frozenset(by_rank)
-    for rank in sorted(ranks):
+    members = group.members
+    for rank in sorted(by_rank if members is None or len(members) > _MOST_RANKS else members):
         dump = by_rank.get(rank)
         if dump is not None and dump.entered(group) >= (collective.number or 0):
             continue
@@ -147,7 +147,7 @@ def _missing(
     return tuple(missing), [UnknownEntry(collective, tuple(of), reason) for reason, of in unknown.items()]
 
 
-def _why_unknown(dump: Dump | None, group: RingGroup, collective: DumpEntry) -> str:
+def _why_unknown(dump: Dump | None, group: Group, collective: DumpEntry) -> str:
     """Why it cannot be said that the rank did not enter; empty where it can."""
     if dump is None:
         return "there is no dump of it"
@@ -160,7 +160,7 @@ def _why_unknown(dump: Dump | None, group: RingGroup, collective: DumpEntry) -> 
     return ""
 
 
-def _find_mismatch(comparison: DumpComparison, group: RingGroup, by_rank: dict[int, Dump]) -> None:
+def _find_mismatch(comparison: DumpComparison, group: Group, by_rank: dict[int, Dump]) -> None:
     """Find the first: what follows is only its consequence."""
     numbers = {number for dump in by_rank.values() for number in dump.numbered.get(group, ())}
     for number in sorted(numbers):

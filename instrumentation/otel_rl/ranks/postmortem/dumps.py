@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from otel_rl.flight_recorder.reader import MOST_RANKS
+from otel_rl.ranks.model.groups import Group
 from otel_rl.ranks.postmortem.dump_files import UnreadableDump, content, printable
-from otel_rl.ranks.postmortem.ranks import RingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class DumpEntry:
     #: Without the backend, as PyTorch names it: ``all_reduce``.
     operation: str
     backend: str
-    group: RingGroup
+    group: Group
     #: Number in its group; None: a send or receive, which has none that the ranks share.
     number: int | None
     #: :data:`COMPLETED`, :data:`STARTED`, :data:`SCHEDULED`, :data:`RETURNED` or :data:`TIMED_OUT`.
@@ -127,13 +127,13 @@ class Dump:
     #: In the order in which they were issued.
     entries: list[DumpEntry] = field(default_factory=list)
     #: Group -> entries by number; several where they were issued as one.
-    numbered: dict[RingGroup, dict[int, list[DumpEntry]]] = field(default_factory=dict)
+    numbered: dict[Group, dict[int, list[DumpEntry]]] = field(default_factory=dict)
     #: The first entry of the process is still there, and none is missing after it.
     is_whole: bool = False
     #: Entries that make no sense.
     torn: int = 0
 
-    def entered(self, group: RingGroup) -> int:
+    def entered(self, group: Group) -> int:
         """Return the number of the last collective of the group; 0: none."""
         return max(self.numbered.get(group, ()), default=0)
 
@@ -145,12 +145,12 @@ class Dump:
         return sorted([*latest.values(), *waiting[-1:]], key=lambda entry: entry.record, reverse=True)
 
 
-def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[RingGroup] = ()) -> list[Dump]:
+def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[Group] = ()) -> list[Dump]:
     """Read ``files``; one that cannot be read gets a line in ``notes``.
 
     ``groups`` are known ones. Those of gloo have no ranks in a dump.
     """
-    known = {(group.name, group.description): group for group in groups}
+    known = {(group.name, group.description): group.first for group in groups}
     dumps = []
     for file in files:
         try:
@@ -160,7 +160,7 @@ def read(files: Iterable[DumpFile], notes: list[str], groups: Iterable[RingGroup
     return dumps
 
 
-def _dump(file: DumpFile, document: Any, known: Mapping[tuple[str, str], RingGroup]) -> Dump:
+def _dump(file: DumpFile, document: Any, known: Mapping[tuple[str, str], Group]) -> Dump:
     if not isinstance(document, dict) or not isinstance(document.get("version"), str) or "pg_config" not in document:
         raise UnreadableDump(f"{printable(file.path)}: not a dump of PyTorch's flight recorder")
     version = printable(document["version"], 16)
@@ -188,28 +188,28 @@ def _dump(file: DumpFile, document: Any, known: Mapping[tuple[str, str], RingGro
 class _Groups:
     """Groups by name and description."""
 
-    def __init__(self, document: Any, known: Mapping[tuple[str, str], RingGroup]) -> None:
+    def __init__(self, document: Any, known: Mapping[tuple[str, str], Group]) -> None:
         self._config_by_name = document if isinstance(document, dict) else {}
         self._known = dict(known)
 
-    def __call__(self, name: str, description: str) -> RingGroup:
+    def __call__(self, name: str, description: str) -> Group:
         group = self._known.get((name, description))
         if group is None:
             config = self._config_by_name.get(name) if len(self._known) < _MOST_GROUPS else None
             ranks = _ranks(config.get("ranks")) if isinstance(config, dict) else None
-            group = RingGroup(printable(name, _MOST_TEXT), printable(description, _MOST_TEXT), ranks)
+            group = Group.of(printable(name, _MOST_TEXT), printable(description, _MOST_TEXT), ranks)
             self._known[name, description] = group
         return group
 
 
-def _ranks(value: Any) -> frozenset[int] | None:
+def _ranks(value: Any) -> list[int] | None:
     """Read ``[0, 1]``, which PyTorch writes as a text."""
     numbers = (
         _RANK.findall(value[:_MOST_RANKS_TEXT]) if isinstance(value, str) else value if isinstance(value, list) else ()
     )
     if not numbers or not all(_RANK.fullmatch(rank) if isinstance(rank, str) else _is_number(rank) for rank in numbers):
         return None
-    ranks = frozenset(map(int, numbers))
+    ranks = list(map(int, numbers))
     return ranks if max(ranks) <= MOST_RANKS else None
 
 

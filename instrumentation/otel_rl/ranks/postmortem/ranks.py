@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.copies import COPY
-from otel_rl.flight_recorder.reader import MOST_RANKS
 from otel_rl.process.lifetime import is_stopped
+from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES, collective_of, entered_by
+from otel_rl.ranks.model.groups import group_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_rl.flight_recorder.reader import Event, RingSnapshot
+    from otel_rl.flight_recorder.reader import RingSnapshot
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
+    from otel_rl.ranks.model.collectives import Collective, EnteredCollective, Numbering
+    from otel_rl.ranks.model.groups import Group
 
-_COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 _CALLS = frozenset({layout.TOOL, layout.MODEL_CALL})
 #: Kinds of calls that are named; of more the rest is counted.
 _NAMED_CALLS = 4
@@ -30,59 +31,8 @@ NO_EXITS: Mapping[Lifetime, Exit] = MappingProxyType({})
 #: Reason of an end by Ctrl-C.
 INTERRUPTED = "uncaught KeyboardInterrupt"
 RUNNING, ENDED, GONE, UNKNOWN = "running", "ended", "gone", "unknown"
-
-
 #: Seconds without a heartbeat after which a process that runs is said to be silent. Our threads give one each second.
 SILENT = 10.0
-
-
-class RingGroup(NamedTuple):
-    """A process group as the ring has it; the same in all its ranks."""
-
-    name: str
-    description: str
-    #: None: not known, or too many to be written down.
-    ranks: frozenset[int] | None
-
-    @property
-    def words(self) -> str:
-        """The group for a sentence; torch says "undefined" where the program has given no description."""
-        return self.name if self.description in ("", "undefined") else self.description
-
-
-class Numbering(NamedTuple):
-    """What the numbers of collectives count: those of a group that Python issues, or all, by torch."""
-
-    group: RingGroup
-    is_of_torch: bool
-
-
-class EnteredCollective(NamedTuple):
-    """A collective that a process has entered."""
-
-    operation: str
-    numbering: Numbering
-    #: Number in its group; 0: not known. None: a send or receive, which has none.
-    number: int | None
-    moment: int
-    #: ``done``, ``open`` (in it, or waiting for it) or ``failed``.
-    outcome: str
-
-    @property
-    def is_shared(self) -> bool:
-        """True where all ranks of the group enter it: no send or receive."""
-        return self.number is not None
-
-    @property
-    def group(self) -> RingGroup:
-        """Its process group."""
-        return self.numbering.group
-
-    @property
-    def words(self) -> str:
-        """The collective for a sentence."""
-        number = f" number {self.number}" if self.number else ""
-        return f"{self.operation}{number} of group {self.group.words}"
 
 
 @dataclass
@@ -107,11 +57,16 @@ class RankState:
     unfinished: list[EnteredCollective] = field(default_factory=list)
     #: Number of the last collective that it entered.
     entered: dict[Numbering, int] = field(default_factory=dict)
-    operations: dict[tuple[Numbering, int], str] = field(default_factory=dict)
+    operations: dict[Collective, str] = field(default_factory=dict)
+    #: Number of the thread that issued it, where that is not the main one; and threads that issued any.
+    threads: dict[Collective, int] = field(default_factory=dict)
+    issuers: dict[Numbering, set[int]] = field(default_factory=dict)
+    #: Group as it was first made -> the latest of those made again that the ring names.
+    generations: dict[Group, int] = field(default_factory=dict)
     #: Where it entered collectives whose number is not known.
     unnumbered: set[Numbering] = field(default_factory=set)
     #: Group -> number of launches that have raised.
-    failed_launches: dict[RingGroup, int] = field(default_factory=dict)
+    failed_launches: dict[Group, int] = field(default_factory=dict)
     #: Moment of the last record.
     last: int = 0
 
@@ -159,7 +114,6 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
     seen = exits.get(ring.lifetime)
     state, cause = _ending(ring, seen)
     unfinished = _unfinished(ring)
-    latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
     iteration, begun = ring.last_step
     rank_state = RankState(
         ring=ring,
@@ -170,7 +124,7 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         step_is_open=any(event.kind == layout.STEP for event in ring.open),
         step_was_open=_was_open(ring),
         inside=_inside(ring),
-        collective=unfinished[-1] if unfinished else _collective(latest, "done") if latest else None,
+        collective=unfinished[-1] if unfinished else _latest_collective(ring),
         unfinished=unfinished,
         failed_launches={group_of(text): number for text, number in ring.failed_launches.items()},
         last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
@@ -226,49 +180,33 @@ def _silence(ring: RingSnapshot) -> str:
 def _enter(state: RankState) -> None:
     """Add what it entered."""
     for event in (*state.ring.records, *state.ring.open):
-        if event.kind not in _COLLECTIVES or event.sequence is None:
+        if event.kind not in OF_COLLECTIVES:
             continue
-        numbering = _numbering(event)
-        if not event.sequence:
+        collective = collective_of(event)
+        group, numbering = collective.group, collective.numbering
+        state.generations[group.first] = max(state.generations.get(group.first, 0), group.generation)
+        if collective.number is None:
+            continue
+        if not collective.number:
             state.unnumbered.add(numbering)
             continue
-        state.entered[numbering] = max(state.entered.get(numbering, 0), event.sequence)
-        state.operations[numbering, event.sequence] = event.name
+        state.entered[numbering] = max(state.entered.get(numbering, 0), collective.number)
+        state.operations[collective] = event.name
+        state.issuers.setdefault(numbering, set()).add(event.thread)
+        if event.thread:
+            state.threads[collective] = event.thread
 
 
 def _unfinished(ring: RingSnapshot) -> list[EnteredCollective]:
     """Return the open collectives, and the last one where it has failed: the rank had waited for it in vain."""
-    unfinished = [_collective(event, "open") for event in ring.open if event.kind in _COLLECTIVES]
-    latest = next((event for event in reversed(ring.records) if event.kind in _COLLECTIVES), None)
-    if latest is not None and latest.what == layout.FAILED:
-        unfinished.append(_collective(latest, "failed"))
+    unfinished = [entered_by(event) for event in ring.open if event.kind in OF_COLLECTIVES]
+    latest = _latest_collective(ring)
+    if latest is not None and latest.outcome == FAILED:
+        unfinished.append(latest)
     return unfinished
 
 
-def _collective(event: Event, outcome: str) -> EnteredCollective:
-    return EnteredCollective(event.name, _numbering(event), event.sequence, event.moment, outcome)
-
-
-def _numbering(event: Event) -> Numbering:
-    return Numbering(group_of(event.group), event.is_numbered_by_torch)
-
-
-@functools.lru_cache
-def group_of(text: str) -> RingGroup:
-    """Return the group that a ring names ``text``."""
-    name, description, ranks = (*text.split("\t"), "", "", "")[:3]
-    return RingGroup(name, description, _ranks(ranks))
-
-
-def _ranks(text: str) -> frozenset[int] | None:
-    """Read ``0-2,5``."""
-    ranks: set[int] = set()
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            if int(last or first) > MOST_RANKS:
-                return None
-            ranks.update(range(int(first), int(last or first) + 1))
-    except ValueError:
-        return None
-    return frozenset(ranks)
+def _latest_collective(ring: RingSnapshot) -> EnteredCollective | None:
+    """Return the one of the newest record of those that are over."""
+    latest = next((event for event in reversed(ring.records) if event.kind in OF_COLLECTIVES), None)
+    return entered_by(latest) if latest is not None else None

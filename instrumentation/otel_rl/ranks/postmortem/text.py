@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.flight_recorder import layout
 from otel_rl.ranks.postmortem import dump_text, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_rl.process.exit_records import Exit
+    from otel_rl.ranks.model.collectives import EnteredCollective
     from otel_rl.ranks.postmortem import Postmortem
-    from otel_rl.ranks.postmortem.ranks import EnteredCollective, RankState
+    from otel_rl.ranks.postmortem.ranks import RankState
 
 TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
@@ -25,6 +25,8 @@ _FIRST = {
 }
 #: So many waits of one kind are written out.
 _SHOWN = 8
+_BY_PATHS = "the program takes different paths"
+_BY_THREADS = "two threads issue collectives of this group, in an order that differs between ranks"
 _RINGS, _DUMPS = "by the rings", "by PyTorch's dumps"
 
 
@@ -119,18 +121,20 @@ def _exit_as_json(seen: Exit) -> dict[str, Any]:
     }
 
 
-def _as_json(collective: EnteredCollective) -> dict[str, Any]:
+def _as_json(entered: EnteredCollective) -> dict[str, Any]:
+    group = entered.collective.group
     return {
-        "operation": collective.operation,
-        "group": collective.group.name,
-        "group_description": collective.group.description,
-        "number": collective.number or None,
-        "outcome": collective.outcome,
+        "operation": entered.operation,
+        "group": group.name,
+        "group_description": group.description,
+        "group_generation": group.generation,
+        "number": entered.collective.number or None,
+        "outcome": entered.outcome,
     }
 
 
 def _row(postmortem: Postmortem, state: RankState) -> tuple[str, ...]:
-    collective = state.collective
+    entered = state.collective
     step = "-" if state.step is None else f"{state.step}" if state.step_was_open else f"{state.step} (over)"
     seen = "; seen up to the copy of its ring" if state.is_old_copy else ""
     return (
@@ -139,8 +143,8 @@ def _row(postmortem: Postmortem, state: RankState) -> tuple[str, ...]:
         str(state.ring.lifetime.pid),
         step,
         " > ".join(state.inside) or "-",
-        f"{_OUTCOMES[collective.outcome]} {collective.operation}" if collective is not None else "-",
-        str(collective.number or "-") if collective is not None else "-",
+        f"{_OUTCOMES[entered.outcome]} {entered.operation}" if entered is not None else "-",
+        str(entered.collective.number or "-") if entered is not None else "-",
         f"{_seconds(postmortem, state.ring.wall(state.last))} s",
         f"{state.cause}{seen}",
     )
@@ -215,9 +219,9 @@ def _verdict_of_rings(postmortem: Postmortem) -> list[str]:
         names = [state.label for state in (*between.circle, between.circle[0])]
         sentences.append(f"deadlock: {' waits for '.join(names)}")
     sentences += [
-        f"{first.label} issued {collective.words}, {second.label} issued {operation} under the same number: the program"
-        " takes different paths"
-        for first, collective, second, operation in between.mismatches
+        f"{found.first.label} issued {found.collective.words}, {found.second.label} issued {found.operation} under the"
+        f" same number: {_BY_THREADS if found.is_by_threads else _BY_PATHS}"
+        for found in between.mismatches
     ]
     return [
         *sentences,
@@ -292,12 +296,9 @@ def _behind(postmortem: Postmortem) -> list[str]:
     known = [state for state in postmortem.ranks if not state.is_old_copy]
     numberings = {numbering for state in known for numbering in state.entered}
     lines = []
-    for numbering in sorted(numberings, key=lambda key: (key.group.name, key.is_of_torch)):
+    for numbering in sorted(numberings, key=lambda key: (key.group.name, key.group.generation, key.is_of_torch)):
         group = numbering.group
-        if (
-            group.name == layout.OTHER_TEXT
-            or len({state.failed_launches.get(group, 0) for state in postmortem.ranks}) > 1
-        ):
+        if group.is_one_of_many or len({state.failed_launches.get(group, 0) for state in postmortem.ranks}) > 1:
             # Their numbers cannot be compared.
             continue
         entered = {state.label: state.entered[numbering] for state in known if numbering in state.entered}

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.flight_recorder import layout, reader
+from otel_rl.flight_recorder import reader
 from otel_rl.flight_recorder.recorder import flight
+from otel_rl.ranks.model.collectives import OF_COLLECTIVES, entered_by
 from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
-    from otel_rl.flight_recorder.reader import Event
+    from otel_rl.ranks.model.collectives import Collective, EnteredCollective
     from otel_rl.training.steps import Step
-
-_COLLECTIVES = frozenset({layout.COLLECTIVE, layout.WAIT})
 
 
 class Operations(NamedTuple):
-    """What is open; None or empty: nothing of the kind is, or nothing tells of it."""
+    """What is open; None: nothing of the kind is, or nothing tells of it."""
 
     iteration: int | None
     phase: str | None
-    #: Operation of the collective, its group, and its number there (0: not known).
+    #: Operation of the collective, and which of its group it is.
     operation: str | None
-    group: str
-    number: int
+    collective: Collective | None
+
+    @property
+    def group_name(self) -> str | None:
+        """The name of the collective's group, as metrics have it."""
+        return reader.group_name(self.collective.group) or None if self.collective is not None else None
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the group; None: not known."""
+        return (self.collective.number or None) if self.collective is not None else None
 
     @property
     def words(self) -> str:
@@ -32,25 +40,23 @@ class Operations(NamedTuple):
         phase = f" ({self.phase})" if self.phase else ""
         if self.operation is None:
             return f"{where}{phase}"
-        number = f" number {self.number}" if self.number else ""
-        group = f" of group {self.group}" if self.group else ""
-        return f"{where}{phase}, waits in {self.operation}{number}{group}"
+        waits_in = self.operation if self.collective is None else self.collective.named(self.operation)
+        return f"{where}{phase}, waits in {waits_in}"
 
 
 def find_operations(step: Step | None, called: str | None) -> Operations:
     """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it."""
     phases = progress.open_phases()
-    collective = _collective()
+    entered = _entered()
     return Operations(
         iteration=step.iteration if step is not None else None,
         phase=phases[-1] if phases else None,
-        operation=collective.name if collective is not None else called,
-        group=reader.group_name(collective.group) if collective is not None else "",
-        number=(collective.sequence or 0) if collective is not None else 0,
+        operation=entered.operation if entered is not None else called,
+        collective=entered.collective if entered is not None else None,
     )
 
 
-def _collective() -> Event | None:
+def _entered() -> EnteredCollective | None:
     ring = flight.ring
     if ring is None:
         return None
@@ -58,4 +64,4 @@ def _collective() -> Event | None:
         content = reader.read(ring.path)
     except reader.UnreadableRing:
         return None
-    return next((event for event in reversed(content.open) if event.kind in _COLLECTIVES), None)
+    return next((entered_by(event) for event in reversed(content.open) if event.kind in OF_COLLECTIVES), None)

@@ -77,8 +77,8 @@ def hang(silence: Hang, stacks: str, step: Step | None) -> None:
                 attributes.RL_LOOP_ITERATION: inside.iteration,
                 attributes.RL_PHASE: inside.phase,
                 attributes.TORCH_DISTRIBUTED_OPERATION: inside.operation,
-                attributes.TORCH_DISTRIBUTED_GROUP_NAME: inside.group or None,
-                attributes.TORCH_DISTRIBUTED_SEQUENCE_NUMBER: inside.number or None,
+                attributes.TORCH_DISTRIBUTED_GROUP_NAME: inside.group_name,
+                attributes.TORCH_DISTRIBUTED_SEQUENCE_NUMBER: inside.number,
             },
         )
         _deliver()
