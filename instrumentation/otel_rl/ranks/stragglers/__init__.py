@@ -14,7 +14,7 @@ Modules, each importing only those below it:
     replay: the same step again with late ranks as fast as the fastest.
     stretches: the own work of one rank, from wait to wait.
     meetings: what each rank did before a collective for which they wait: what the comparison takes.
-    last_arrivals: who came last, from the time that each rank's device spent in a collective.
+    last_arrivals: who came last, by the time that each rank's device spent in a collective.
     allowance: how much CPU time the comparison may take.
     clocks: moments of several nodes on one clock.
     timeline: the steps of one rank, from its ring.

@@ -112,7 +112,9 @@ def _finding(collected: Collected) -> Finding | None:
     number = max(len(collected.steps.ranks), 2)
     if last.long < _FEWEST or share is None or share < thresholds.NOTABLE_SHARE:
         return None
-    if not _is_often(last.long, long, number):
+    # The rank has been picked from all of them.
+    by_chance = number * chance(last.long, long, 1 / number)
+    if last.long < thresholds.LATE_STEPS * long or by_chance > thresholds.LATE_BY_CHANCE:
         return None
     text = (
         f"Rank {last.rank} came last in {last.long} of the {human.amount(long, 'collective')} in which ranks waited"
@@ -130,9 +132,3 @@ def _place(places: dict[tuple[str, str], float]) -> str:
         return human.UNKNOWN
     operation, group = max(places, key=places.__getitem__)
     return f"{operation} of group {group}"
-
-
-def _is_often(late: int, steps: int, ranks: int) -> bool:
-    """Return whether a rank is the late one in most steps, and more often than by chance."""
-    is_most = late >= thresholds.LATE_STEPS * steps
-    return is_most and chance(late, steps, 1 / max(ranks, 2)) <= thresholds.LATE_BY_CHANCE
