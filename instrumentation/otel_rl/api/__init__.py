@@ -7,6 +7,7 @@
 ``compiled_function``  functions with the parameters of another one
 ``continuation``       rollouts go on in threads, executors and processes
 ``decorator``          decorators for functions, coroutines and generators
+``failure_names``      names of failures as a program gives them
 ``inherited_methods``  methods of a class that inherits them
 ``model_calls``        calls of a model that the program itself marks
 ``operations``         steps, phases, tools, metrics and events

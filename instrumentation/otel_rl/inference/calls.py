@@ -38,7 +38,7 @@ from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_spans, open_trajectory, progress, side_calls
+from otel_rl.telemetry import conversations, lifecycle, open_spans, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -140,6 +140,9 @@ class InferenceCall:
 
     def _begin(self, scope: Scope, request: ModelRequest, context: Context) -> None:
         values = {**request.labels, **request.values}
+        conversation = conversations.current(context)
+        if conversation is not None:
+            values[attributes.GEN_AI_CONVERSATION_ID] = conversation
         self.span = span = scope.begin_span(request.name, context, SpanKind.CLIENT, values)
         self._context = trace_api.set_span_in_context(span, context)
         wanted = capture()

@@ -6,6 +6,7 @@
 ``cardinality_budgets``   limits on the values of metric attributes, from the registry
 ``content_capture``       switch for prompts, completions, tool arguments and results
 ``context``               attach and detach contexts without a log line
+``conversations``         the conversation of an agent, for the model calls below it
 ``correlation``           ``rl.*`` baggage and what it becomes on spans and log records
 ``deferral``              recordings that interrupt the SDK wait here
 ``deferred_span``         a span that is made when the SDK can be entered

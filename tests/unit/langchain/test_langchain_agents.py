@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from contextlib import nullcontext
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -12,6 +13,7 @@ from langchain_core.tools import tool
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
+import otel_rl
 from otel_rl.telemetry import drops
 from otel_rl.training import trajectories
 
@@ -129,6 +131,22 @@ async def test_an_agent_has_a_span_with_its_name_and_a_duration(asynchronous, mo
     (point,) = recorded.metrics()["gen_ai.invoke_agent.duration"]
     assert point.attributes["gen_ai.agent.name"] == "math"
     assert recorded.span("execute_tool add").context.trace_id == span.context.trace_id
+
+
+@pytest.mark.parametrize("in_rollout", [False, True])
+def test_a_model_call_of_an_agent_is_part_of_its_conversation(in_rollout, chat_model, mode, recorded):
+    graph = StateGraph(MessagesState)
+    graph.add_node("ask", lambda state: {"messages": [chat_model.invoke(state["messages"])]})
+    graph.add_edge(START, "ask")
+    compiled = graph.compile(name="asking agent")
+    with otel_rl.rollout("r") if in_rollout else nullcontext():
+        compiled.invoke(QUESTION, {"configurable": {"thread_id": "conversation-1"}})
+        recorded_in_agent = recorded.span("chat tiny").attributes
+        chat_model.invoke("hi")
+
+    assert recorded_in_agent["gen_ai.conversation.id"] == "conversation-1"
+    after = [span for span in recorded.spans if span.name == "chat tiny"][-1]
+    assert "gen_ai.conversation.id" not in after.attributes
 
 
 def test_an_agent_inside_a_tool_is_below_the_tool(mode, recorded):

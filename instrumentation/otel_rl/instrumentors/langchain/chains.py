@@ -10,7 +10,7 @@ from otel_rl.instrumentors.langchain import graph_rewards, other_instrumentors, 
 from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues, RlTrajectoriesSourceValues
-from otel_rl.telemetry import Scope, guard, lifecycle, open_trajectory
+from otel_rl.telemetry import Scope, conversations, guard, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.correlation import correlation_attributes
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
@@ -52,6 +52,9 @@ def started(
         context = ownership.span_context(span, above)
         if trajectory is not None:
             context = open_trajectory.context_with(trajectory.counters, context)
+        conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
+        if conversation is not None:
+            context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
         run = runs.TracedRun(manager.run_id, context, span, duration, above=parent, is_node=is_node)
     run.trajectory = trajectory or run.trajectory
     if is_node:

@@ -62,8 +62,8 @@ def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
-        if kwargs.get("headers") and _is_redirect(kwargs.get("retries")):
-            _withhold(url, kwargs)
+        if kwargs.get("headers") and kwargs.get("retries") is not None:
+            _withhold_from_redirect(url, kwargs)
         if _is_of_interest(method, url):
             call, headers = _begin_at_url(self, method, url, kwargs)
             if call is not None:
@@ -91,14 +91,12 @@ def _is_of_interest(method: Any, url: Any) -> bool:
     return False
 
 
-def _is_redirect(retries: Any) -> bool:
-    """Return whether the manager calls itself for another address: an attempt before this one was sent there."""
-    history = getattr(retries, "history", None)
-    return history is not None and len(history) > 0 and history[-1].redirect_location is not None
-
-
-def _withhold(url: str, kwargs: dict[str, Any]) -> None:
+def _withhold_from_redirect(url: str, kwargs: dict[str, Any]) -> None:
+    """Withhold baggage where the manager calls itself for another address: an attempt before was sent there."""
     with _BEGIN:
+        history = getattr(kwargs["retries"], "history", None)
+        if not history or history[-1].redirect_location is None:
+            return
         headers = kwargs["headers"]
         headers = headers.copy() if hasattr(headers, "copy") else dict(headers)
         propagation.withhold(headers, url)
