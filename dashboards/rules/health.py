@@ -57,6 +57,13 @@ HEALTH_ALERTS = (
     _alert("NonFiniteValues", Code.NON_FINITE, "values of the training are NaN or infinite"),
     _alert("StaleSamples", Code.STALENESS, "samples come from a policy of many versions ago"),
     _alert("EngineDrift", Code.ENGINE_DRIFT, "engine and trainer disagree on the probabilities of samples"),
+    _alert("RewardCollapse", Code.REWARD_COLLAPSE, "the reward of the training has fallen far below its best"),
+    _alert("LossDivergence", Code.LOSS_DIVERGENCE, "the loss has left its range manyfold"),
+    _alert("EntropyExplosion", Code.ENTROPY_EXPLOSION, "the entropy is manyfold of what it was"),
+    _alert("ImplausibleKL", Code.KL_ESTIMATE, "the KL is negative or always the same"),
+    _alert("NoUpdate", Code.NO_UPDATE, "learning rate or gradient is exactly zero"),
+    _alert("PreferenceNotLearnt", Code.PREFERENCE, "the policy does not prefer the chosen answers"),
+    _alert("UnscoredSamples", Code.UNSCORED, "samples get no finite score"),
 )
 
 RECORDING_GROUPS = (RuleGroup("otel-rl-health", (HEALTH,)),)

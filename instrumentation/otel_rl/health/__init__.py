@@ -4,12 +4,15 @@
 ``live``              the rules while the job runs: gauge, events
 ``monitor``           all rules over one loop: what comes in, what has changed, verdicts
 ``machine``           the state machine of one rule
-``policy``            rules on KL, entropy, learning rate, gradient, values that are not finite
+``policy``            rules on entropy, learning rate, gradient, values that are not finite
+``divergence``        rules on the KL
+``updates``           rules on what updates do: a diverging loss, no change at all
+``preferences``       the rule on preference training
 ``rewards``           rules on rewards: plateau, oscillation, hacking, no signal
 ``reward_falls``      rules on rewards and evaluations far below their best
 ``reward_levels``     whether a reward has risen, is solved, or how far it has fallen
 ``reward_columns``    their inputs in a loop of the program's own, from the rows of its rollouts
-``output``            rules on answers: garbled, truncated, stale, of a drifting engine
+``output``            rules on answers: garbled, truncated, stale, unscored, of a drifting engine
 ``durations``         the rule on step times
 ``points``            how many values a rule needs, and has
 ``reading``           what a rule reads from the curves at one step

@@ -130,6 +130,12 @@ class InputWindow:
                     break
         return self.firsts[earliest]
 
+    def alike(self) -> int:
+        """Return how many of the latest values are the same as the last, to the last digit."""
+        values = self.values
+        last = values[-1]
+        return next((number for number, value in enumerate(reversed(values)) if value != last), len(values))
+
     def began_to_fall(self) -> int:
         """Return the step at which the latest values left their level, by least squares.
 

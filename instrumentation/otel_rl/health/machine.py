@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.health import durations, output, policy, reward_falls, rewards
+from otel_rl.health import divergence, durations, output, policy, preferences, reward_falls, rewards, updates
 from otel_rl.health.points import Points, points
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JUDGES: dict[str, Callable[[], Judge]] = {
     Code.P1_PLATEAU: lambda: rewards.plateau,
     Code.P2_OSCILLATION: lambda: rewards.oscillation,
-    Code.P3_KL_EXPLOSION: lambda: policy.kl_explosion,
+    Code.P3_KL_EXPLOSION: lambda: divergence.kl_explosion,
     Code.P4_ENTROPY_COLLAPSE: lambda: policy.entropy_collapse,
     Code.P5_REWARD_HACKING: lambda: rewards.reward_hacking,
     Code.P6_VALIDATION_COLLAPSE: lambda: reward_falls.validation_collapse,
@@ -34,6 +34,13 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.NON_FINITE: policy.NotFinite,
     Code.STALENESS: lambda: output.staleness,
     Code.ENGINE_DRIFT: output.EngineDrift,
+    Code.REWARD_COLLAPSE: reward_falls.RewardCollapse,
+    Code.LOSS_DIVERGENCE: updates.LossDivergence,
+    Code.ENTROPY_EXPLOSION: lambda: policy.entropy_explosion,
+    Code.KL_ESTIMATE: lambda: divergence.kl_estimate,
+    Code.NO_UPDATE: lambda: updates.no_update,
+    Code.PREFERENCE: preferences.Preference,
+    Code.UNSCORED: lambda: output.unscored,
 }
 #: Rules that count the steps themselves, and are asked at each one.
 _COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE})

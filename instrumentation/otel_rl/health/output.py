@@ -33,6 +33,11 @@ def staleness(curves: Curves, limits: Limits, state: State) -> RuleReading:
     return _stays_high(curves, "staleness", limits, state, "{version}")
 
 
+def unscored(curves: Curves, limits: Limits, state: State) -> RuleReading:
+    """Read the share of samples that no reward function gave a finite score."""
+    return _stays_high(curves, "unscored", limits, state, "%")
+
+
 def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: str) -> RuleReading:
     curve, window = curves.get(name), limits["window"]
     if curve is None or curve.number < window:

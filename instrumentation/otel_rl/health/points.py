@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.health import output, policy, rewards
+from otel_rl.health import output, rewards, updates
 from otel_rl.health.curves import FIRST, FUNCTIONS
+from otel_rl.health.divergence import SPIKE_WINDOW
 from otel_rl.health.reward_levels import LEVEL_WINDOW
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
@@ -32,8 +33,8 @@ def _baseline(limits: Limits) -> int:
 _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     Code.P1_PLATEAU: lambda limits: {"reward": limits["window"]},
     Code.P2_OSCILLATION: lambda limits: dict.fromkeys(("reward", "clip_ratio"), limits["window"]),
-    Code.P3_KL_EXPLOSION: lambda _: dict.fromkeys(("kl", "kl_update", "kl_sequence"), policy.SPIKE_WINDOW),
-    Code.P4_ENTROPY_COLLAPSE: lambda _: {"entropy": policy.SPIKE_WINDOW},
+    Code.P3_KL_EXPLOSION: lambda _: dict.fromkeys(("kl", "kl_update", "kl_sequence"), SPIKE_WINDOW),
+    Code.P4_ENTROPY_COLLAPSE: lambda _: {"entropy": SPIKE_WINDOW},
     Code.P5_REWARD_HACKING: lambda limits: {
         **dict.fromkeys((FUNCTIONS, "reward", "truncated"), 2 * limits["baseline"]),
         "evaluation_reward": LEVEL_WINDOW,
@@ -49,6 +50,13 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     Code.GRADIENT_NORM: lambda limits: {"gradient_norm": limits["window"] + limits["reference"]},
     Code.STALENESS: lambda limits: {"staleness": limits["window"]},
     Code.ENGINE_DRIFT: lambda limits: {"logprob_difference": limits["window"]},
+    Code.REWARD_COLLAPSE: lambda limits: {"reward": 2 * limits["window"]},
+    Code.LOSS_DIVERGENCE: lambda limits: {"loss": updates.needed_for_loss(limits)},
+    Code.ENTROPY_EXPLOSION: lambda limits: {"entropy": _baseline(limits)},
+    Code.KL_ESTIMATE: lambda limits: {"kl": limits["constant"]},
+    Code.NO_UPDATE: lambda limits: dict.fromkeys(("learning_rate", "gradient_norm"), limits["window"]),
+    Code.PREFERENCE: lambda limits: dict.fromkeys(("preference_accuracy", "preference_margin"), limits["settled"]),
+    Code.UNSCORED: lambda limits: {"unscored": limits["window"]},
 }
 
 

@@ -1,11 +1,12 @@
-"""Rules on the policy and its optimizer: KL, entropy, learning rate, gradient norm, values that are not finite."""
+"""Rules on the policy and its optimizer: entropy, learning rate, gradient norm, values that are not finite."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import KEPT, middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
+from otel_rl.health.divergence import SPIKE_WINDOW, at_first
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity
 from otel_rl.health.reward_levels import is_solved
 from otel_rl.health.verdict import State
 
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
     from otel_rl.health.reading import Limits
 
 _NAT = "{nat}"
-#: Values whose median is judged: a single spike is no explosion, and an estimate of the KL has heavy tails.
-SPIKE_WINDOW = 3
-#: Values between those that are judged and those they are compared with.
-JUMP_DISTANCE = 10
+#: Values whose median is judged.
+ENTROPY_WINDOW = 5
 #: Latest log calls that are searched for values that are not finite; so many in a row are a warning, more are critical.
 NOT_FINITE_WINDOW, NOT_FINITE_PAIR = 10, 2
 #: First steps in which loss scaling looks for its scale.
@@ -26,55 +25,6 @@ SCALING_STEPS = 20
 FAST_FALL_STEPS = 10
 ZERO_GRADIENT = 1e-12
 REFERENCE_WINDOW = 50
-
-_DIVERGENCES = (
-    ("kl", "kl_warning", "kl_critical"),
-    ("kl_update", "update_warning", "update_critical"),
-    ("kl_sequence", "sequence_warning", "sequence_critical"),
-)
-
-
-def kl_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:
-    """P3: a divergence that stays above its threshold, or grows manyfold within a few steps."""
-    readings = []
-    for name, warning, critical in _DIVERGENCES:
-        curve = curves.get(name)
-        if curve is not None and curve.number >= SPIKE_WINDOW:
-            readings.append(_divergence(curve, limits, limits[warning], limits[critical], state, name == "kl"))
-    return worst(*readings)
-
-
-def _divergence(
-    curve: InputWindow, limits: Limits, warning: float, critical: float, state: State, may_jump: bool
-) -> RuleReading:
-    value, limit = curve.now(SPIKE_WINDOW), warning
-    level = above(value, warning, critical, state, limits["clear_share"])
-    if (
-        level == State.HEALTHY
-        and may_jump
-        and value >= limits["jump_floor"]
-        and len(curve.values) >= JUMP_DISTANCE + SPIKE_WINDOW
-    ):
-        before = middle(curve.values[-JUMP_DISTANCE - SPIKE_WINDOW : -JUMP_DISTANCE])
-        if value >= limits["jump"] * before:
-            level, warning = State.WARNING, max(limits["jump"] * before, limits["jump_floor"])
-    if level == State.HEALTHY:
-        return HEALTHY
-
-    def onset() -> int:
-        # What it was before the rise: a divergence that has been there for long is not where this one began.
-        earlier = curve.values[-20:-5]
-        floor = max(limits["onset"] * warning, 3 * middle(earlier) if earlier else 0.0)
-        return curve.since(from_on(min(floor, warning / 2)))
-
-    reading = high(curve, value, level, warning, critical, _NAT, onset, lambda: _at_first(curve))
-    # A jump has a lower threshold: a higher value later on is worse all the same.
-    return reading if level >= State.CRITICAL else reading._replace(weight=value / limit)
-
-
-def _at_first(curve: InputWindow) -> str:
-    first = curve.start(5)
-    return "" if first is None else f", {quantity(first, _NAT)} in the first steps"
 
 
 def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReading:
@@ -99,7 +49,7 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReadin
     threshold = critical if is_critical else warning
 
     def describe() -> Evidence:
-        evidence = f"{curve.key} is {quantity(value, _NAT)}, threshold {quantity(threshold, _NAT)}{_at_first(curve)}"
+        evidence = f"{curve.key} is {quantity(value, _NAT)}, threshold {quantity(threshold, _NAT)}{at_first(curve)}"
         return Evidence(_beginning(curve, warning * stay, start), evidence)
 
     level = State.CRITICAL if is_critical else State.WARNING
@@ -111,6 +61,25 @@ def _beginning(curve: InputWindow, threshold: float, start: float | None) -> int
     passed = curve.since(below(threshold), gap=1)
     fell = curve.since(below(max(threshold, (start or 0.0) / 4)), gap=1)
     return fell if passed - fell <= FAST_FALL_STEPS else passed
+
+
+def entropy_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:
+    """Judge an entropy that is manyfold of that of the first steps: nearly any token will do."""
+    curve = curves.get("entropy")
+    start = curve.start(limits["baseline"]) if curve is not None else None
+    # More than any vocabulary has is a sum over an answer, and what is negative belongs to a loss.
+    if curve is None or start is None or not 0 < start < limits["highest"]:
+        return TOO_FEW
+    value = curve.now(ENTROPY_WINDOW)
+    warning = max(limits["warning"], limits["warning_growth"] * start)
+    critical = max(limits["critical"], limits["critical_growth"] * start)
+    level = above(value, warning, critical, state, limits["clear_share"])
+    if level == State.HEALTHY:
+        return HEALTHY
+    half = (start + warning) / 2
+    return high(
+        curve, value, level, warning, critical, _NAT, lambda: curve.since(from_on(half), gap=1), lambda: at_first(curve)
+    )
 
 
 class LearningRate:
@@ -144,9 +113,7 @@ class LearningRate:
             warning,
             "",
             lambda: curve.since(from_on(warning)),
-            lambda: (
-                "" if hurt is None else f"; {hurt.key} is {quantity(hurt.now(SPIKE_WINDOW), _NAT)}{_at_first(hurt)}"
-            ),
+            lambda: "" if hurt is None else f"; {hurt.key} is {quantity(hurt.now(SPIKE_WINDOW), _NAT)}{at_first(hurt)}",
         )
 
     def _follow(self, value: float, limits: Limits) -> None:

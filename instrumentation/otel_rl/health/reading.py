@@ -64,15 +64,20 @@ def high(
     unit: str,
     onset: Callable[[], int],
     words: Callable[[], str] = str,
+    sign: int = 1,
 ) -> RuleReading:
-    """Return a reading of a value that should be low; ``words`` are added to the evidence."""
+    """Return a reading of a value that should be low; ``words`` are added to the evidence.
+
+    ``sign`` is -1 for one that should not be far below zero: ``value`` and thresholds are without their signs.
+    """
     threshold = critical if level >= State.CRITICAL else warning
+    weight = value / threshold if threshold > 0 else value
+    value, threshold = sign * value, sign * threshold
 
     def describe() -> Evidence:
         evidence = f"{curve.key} is {quantity(value, unit)}, threshold {quantity(threshold, unit)}{words()}"
         return Evidence(onset(), evidence)
 
-    weight = value / threshold if threshold > 0 else value
     return RuleReading(level, curve.key, value, threshold, unit, weight, describe)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 REWARD, DEVIATION, ZERO_VARIANCE, EVALUATION = "reward", "reward_std", "frac_reward_zero_std", "eval_reward"
 SUCCESS = "success_rate"
+#: Share of the samples without a score, of a loop that scores any in its rollouts.
+UNSCORED = "unscored_ratio"
 #: Most steps that collect samples at once; of more, the one begun first is given up.
 MAXIMUM_STEPS = 64
 #: Most groups of a step; samples of further ones count in the means only.
@@ -95,6 +97,11 @@ class SampleSums:
             count, low, high = self._groups.get(group, (0, reward, reward))
             self._groups[group] = (count + 1, min(low, reward), max(high, reward))
 
+    def unscored(self) -> float | None:
+        """Return the share of the samples without a finite reward; None where there are no samples."""
+        reward = self._totals.get(REWARD)
+        return 1 - (0 if reward is None else reward.count) / self._samples if self._samples else None
+
     def values(self) -> dict[str, float]:
         """Return the means of the samples by key."""
         means = {f"rewards/{name}/mean": mean.mean for name, mean in self._functions.items()}
@@ -122,6 +129,8 @@ class RewardSteps:
         self._steps: dict[int, SampleSums] = {}
         #: The step that ended last.
         self._last = -1
+        #: Whether any sample had a reward: others are scored elsewhere.
+        self._is_scored = False
 
     def add(self, body: Mapping[str, Any], iteration: int | None, ended_in: int) -> None:
         """Add a record of rollouts that name ``iteration`` and ended in step ``ended_in``."""
@@ -139,12 +148,18 @@ class RewardSteps:
         begins_again = iteration <= self._last
         self._steps = {} if begins_again else {step: later for step, later in self._steps.items() if step > iteration}
         self._last = iteration
-        return {} if sums is None else sums.values()
+        return {} if sums is None else self._means(sums)
 
     def end_before(self, iteration: int | None) -> list[tuple[int, dict[str, float]]]:
         """End all steps below ``iteration``, or all; return numbers and means. For a reader that sees no steps."""
         over = sorted(step for step in self._steps if iteration is None or step < iteration)
-        return [(step, self._steps.pop(step).values()) for step in over]
+        return [(step, self._means(self._steps.pop(step))) for step in over]
+
+    def _means(self, sums: SampleSums) -> dict[str, float]:
+        means = sums.values()
+        self._is_scored = self._is_scored or REWARD in means
+        unscored = sums.unscored() if self._is_scored else None
+        return means if unscored is None else {**means, UNSCORED: unscored}
 
 
 def _add_to(means: dict[str, _Mean], name: str, value: float) -> None:

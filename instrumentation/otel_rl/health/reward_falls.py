@@ -50,7 +50,7 @@ class RewardCollapse:
 
 
 def _judged(curve: InputWindow, fall: Fall, limits: Limits, now: float, onset: Callable[[], int]) -> RuleReading:
-    if fall.size < max(limits["fall"] * fall.scale, limits["noise"] * fall.change):
+    if not fall.is_beyond(limits["fall"] * fall.scale, limits["noise"]):
         return HEALTHY
     level = State.CRITICAL if fall.size >= limits["gone"] * fall.scale else State.WARNING
     threshold = fall.best - limits["gone" if level == State.CRITICAL else "fall"] * fall.scale

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class Fall(NamedTuple):
 
     best: float
     now: float
-    #: The usual change from one value to the next: of then or of now, whichever is larger.
+    #: The mean change from one value to the next, at its largest.
     change: float
     #: What a share of the fall is one of: the best level, or what the curve had gained.
     scale: float
@@ -49,20 +51,25 @@ class Fall(NamedTuple):
         """How far below."""
         return self.best - self.now
 
+    def is_beyond(self, least: float, changes: float) -> bool:
+        """Return whether the fall has at least this size, and that of so many changes."""
+        # Of sums that are too large for a number the size is none.
+        return self.size >= max(least, changes * self.change) and isfinite(self.size)
+
 
 class BestLevel:
-    """The best median of so many values in a row that a curve has had."""
+    """The best mean of so many values in a row that a curve has had; of four samples a median is a coarse level."""
 
     def __init__(self) -> None:
         self._best, self._change = float("-inf"), 0.0
 
     def fall(self, curve: InputWindow, window: float) -> Fall:
         """Take in the latest values, and compare."""
-        level = curve.now(window)
-        if level > self._best:
-            self._best, self._change = level, curve.change
-        # Half of a window of lower values is a fall that lasts; the latest few must be low too.
-        now = max(level, curve.now(LEVEL_WINDOW))
+        latest = curve.values[-int(window) :]
+        level = sum(latest) / len(latest)
+        # Of rewards that are mostly zero the usual change knows too little.
+        change = sum([abs(value - before) for before, value in pairwise(latest)]) / max(len(latest) - 1, 1)
+        self._best, self._change = max(self._best, level), max(self._change, change)
         start = curve.start(LEVEL_WINDOW)
         gained = 0.0 if start is None else self._best - start
-        return Fall(self._best, now, max(curve.change, self._change), max(abs(self._best), gained, 1e-9))
+        return Fall(self._best, level, self._change, max(abs(self._best), gained, 1e-9))

@@ -64,6 +64,9 @@ def _still(curves: Curves, limits: Limits) -> str | None:
         curve = curves.get(name)
         if curve is None or curve.number < STILL_WINDOW or abs(curve.now(QUICK_WINDOW)) >= limits[limit]:
             continue
+        if name == "kl" and curve.peak == curve.values[-1] == 0:
+            # So trainers without a reference log it.
+            continue
         earlier = curve.values[-int(limits["window"]) :][:STILL_WINDOW]
         # A divergence that grows is small because the run is young.
         if abs(curve.now(STILL_WINDOW)) < limits[limit] and curve.now(STILL_WINDOW) <= GROWTH_OF_MOVING_POLICY * middle(

@@ -231,6 +231,11 @@ INPUTS: Final[Mapping[str, Input]] = {
         ),
         metrics.RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN.name,
     ),
+    "preference_accuracy": Input("share of pairs whose chosen answer the policy prefers", "1", ("rewards/accuracies",)),
+    "preference_margin": Input(
+        "mean of the reward of the chosen answer less that of the rejected one", "{reward}", ("rewards/margins",)
+    ),
+    "unscored": Input("share of finished samples without a finite score", "1", ("unscored_ratio",)),
     "step_time": Input(
         "time from the end of one step to the end of the next",
         "s",
@@ -628,6 +633,171 @@ RULES: Final[Mapping[str, Rule]] = {
             "the operations of rl.sync in the step of the onset",
             "OTEL_RL_SYNC_CHECK, which compares the engine's weights with the trainer's",
             "precision and sampling parameters of the engine against the trainer's",
+        ),
+    ),
+    "reward_collapse": Rule(
+        title="Reward collapse",
+        means="The reward of the training has fallen well below its best level, for tens of steps.",
+        needs=(("reward",),),
+        source="the reward is what the training is for; the best level is that of P6, over more steps",
+        limits={
+            "window": Limit(20, "{step}", "steps whose mean is a level"),
+            "fall": Limit(0.5, "1", "fall below the best level, as a share of it or, where larger, of what was gained"),
+            "gone": Limit(0.8, "1", "fall from which it is critical"),
+            "noise": Limit(
+                1.25, "1", "least fall, in multiples of the largest mean change from step to step within a window"
+            ),
+            "raise_after": Limit(10, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+        },
+        next_steps=(
+            "the last checkpoint before the onset",
+            "KL, entropy and learning rate before the onset",
+            "the reward functions and what they call, by hand on a few completions",
+            "whether the prompts changed at the onset",
+        ),
+    ),
+    "loss_divergence": Rule(
+        title="Loss divergence",
+        means="The loss has left its late range manyfold, for several steps.",
+        needs=(("loss",),),
+        source="a loss that explodes while the gradient is clipped before it is logged",
+        limits={
+            "reference": Limit(15, "{step}", "fewest steps to compare with"),
+            "window": Limit(5, "{step}", "latest steps whose median is judged"),
+            "warning": Limit(3, "1", "distance from the usual loss, in multiples of that with its range"),
+            "critical": Limit(30, "1", "the same"),
+            "floor": Limit(0.5, "{loss}", "distance below which nothing is said"),
+            "start_share": Limit(0.5, "1", "the same, as a share of the loss of the first steps"),
+            "raise_after": Limit(5, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.7, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "learning rate and gradient norm before the onset",
+            "the batches at the onset",
+            "precision of the training",
+            "the last checkpoint before the onset",
+        ),
+    ),
+    "entropy_explosion": Rule(
+        title="Entropy explosion",
+        means="The entropy of the policy is manyfold of what it was. Its answers turn into noise.",
+        needs=(
+            (
+                "entropy",
+                "reward",
+            ),
+        ),
+        source="entropy far above its first level, where answers are no longer sentences",
+        limits={
+            "baseline": Limit(5, "{step}", "first steps whose median is the level to compare with"),
+            "warning": Limit(1.5, "{nat}", "entropy from which it is a warning"),
+            "warning_growth": Limit(3, "1", "and multiple of the first steps' level"),
+            "critical": Limit(4, "{nat}", "entropy from which it is critical"),
+            "critical_growth": Limit(6, "1", "and multiple of the first steps' level"),
+            "highest": Limit(13, "{nat}", "level of the first steps from which on it is no entropy of a token"),
+            "raise_after": Limit(3, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.8, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "completions after the onset, whether they are sentences",
+            "the weight of the entropy bonus, and the upper clip",
+            "learning rate and KL around the onset",
+            "temperature of the sampling",
+        ),
+    ),
+    "kl_estimate": Rule(
+        title="KL estimate",
+        means="The divergence from the reference is clearly negative or always the same. It is none.",
+        needs=(("kl",),),
+        source="no mean divergence is negative, and no two batches have the same estimate",
+        limits={
+            "negative": Limit(0.1, "{nat}", "distance below zero from which it is a warning"),
+            "noise": Limit(3, "1", "least distance below zero, in multiples of the usual change from step to step"),
+            "constant": Limit(20, "{step}", "equal values in a row that are a warning; zeros only after other values"),
+            "raise_after": Limit(3, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+        },
+        next_steps=(
+            "log-probabilities of policy, reference and engine, for the same tokens",
+            "masks of prompt and padding",
+            "weights of the reference, and whether the policy is updated",
+            "temperature with which log-probabilities are computed",
+        ),
+    ),
+    "no_update": Rule(
+        title="No update",
+        means="The learning rate or the gradient is exactly zero for long. The weights stay as they are.",
+        needs=(
+            ("learning_rate",),
+            ("gradient_norm",),
+        ),
+        source="a schedule that has ended, frozen parameters, or a loss without a gradient",
+        limits={
+            "window": Limit(20, "{step}", "zeros in a row that are a warning"),
+            "critical": Limit(60, "{step}", "zeros in a row that are critical"),
+            "dead": Limit(
+                0.99, "1", "share of groups without a difference that explains a gradient of zero (no_signal)"
+            ),
+            "raise_after": Limit(1, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(3, "{step}", "steps in a row before it falls"),
+        },
+        next_steps=(
+            "length of the schedule against the steps of the run",
+            "which parameters are trained (requires_grad, adapters)",
+            "masks of the loss, and truncation",
+        ),
+    ),
+    "preference": Rule(
+        title="Preference",
+        means="Preference training does not make the policy prefer the chosen answers, or no longer.",
+        needs=(
+            ("preference_accuracy",),
+            ("preference_margin",),
+        ),
+        source="rewards/accuracies and rewards/margins of TRL's DPO, CPO and ORPO; chance is 0.5",
+        limits={
+            "window": Limit(
+                20, "{step}", "steps whose mean is a level; twice as many for an accuracy that stays at chance"
+            ),
+            "settled": Limit(60, "{step}", "fewest steps"),
+            "chance": Limit(0.5, "1", "accuracy from which down it is a warning"),
+            "wrong": Limit(0.3, "1", "accuracy from which down it is critical"),
+            "growth": Limit(
+                0.25, "1", "growth of the margins that excuses such an accuracy, in multiples of their usual change"
+            ),
+            "fall": Limit(0.8, "1", "fall of the margins below their best level, as a share of it"),
+            "noise": Limit(
+                1.25, "1", "least fall, in multiples of the largest mean change from step to step within a window"
+            ),
+            "raise_after": Limit(5, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+        },
+        next_steps=(
+            "whether chosen and rejected are swapped or alike in the data",
+            "learning rate and beta",
+            "log-probabilities of the chosen answers, whether they fall too",
+        ),
+    ),
+    "unscored": Rule(
+        title="Unscored samples",
+        means="Many finished samples got no finite score, so they teach nothing or count as zero.",
+        needs=(("unscored",),),
+        source="a judge that fails or times out, or a reward function that returns NaN",
+        limits={
+            "window": Limit(5, "{step}", "latest steps whose median is judged"),
+            "warning": Limit(0.1, "1", "share of samples without a score"),
+            "critical": Limit(0.5, "1", "the same"),
+            "raise_after": Limit(3, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.8, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "errors and time limits of the reward functions and judges",
+            "what a reward function returns for a few completions, by hand",
+            "rollouts that end before they are scored",
         ),
     ),
 }

@@ -1138,6 +1138,20 @@ class RlHealthCodeValues:
     """Samples come from a policy that is no longer trained."""
     ENGINE_DRIFT: Final = "engine_drift"
     """The engine gives other probabilities than the trainer."""
+    REWARD_COLLAPSE: Final = "reward_collapse"
+    """The reward of the training has fallen for tens of steps."""
+    LOSS_DIVERGENCE: Final = "loss_divergence"
+    """The loss has left its late range manyfold."""
+    ENTROPY_EXPLOSION: Final = "entropy_explosion"
+    """The entropy is manyfold of what it was."""
+    KL_ESTIMATE: Final = "kl_estimate"
+    """The KL is clearly negative or always the same."""
+    NO_UPDATE: Final = "no_update"
+    """Learning rate or gradient is exactly zero for long."""
+    PREFERENCE: Final = "preference"
+    """The policy does not prefer the chosen answers."""
+    UNSCORED: Final = "unscored"
+    """Many samples got no finite score."""
 
 
 class RlHealthStateValues:
@@ -1588,7 +1602,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_ENVIRONMENT_EVALUATION: 3,
         RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
-        RL_HEALTH_CODE: 15,
+        RL_HEALTH_CODE: 22,
         RL_HEALTH_STATE: 4,
         RL_PHASE: 14,
         RL_RANK: 4096,

@@ -95,7 +95,7 @@ def test_a_sick_run_is_named_with_its_onset(name, seed):
 
 
 def test_a_sick_run_raises_no_rule_that_has_nothing_to_do_with_it():
-    found = findings(run(kl=ramp(0.02, 7.0)))
+    found = findings(run(kl=noisy(ramp(0.02, 7.0))))
 
     assert set(found) == {Code.P3_KL_EXPLOSION}
 
@@ -430,7 +430,9 @@ LOOK_ALIKES = {
     "a warm-up of the learning rate": {"learning_rate": lambda step: 1e-4 * min(step / 30, 1.0)},
     "a schedule with restarts": {"learning_rate": lambda step: 1e-5 * (1 + math.cos(step / 5)) + 1e-8},
     "a tiny model with a high learning rate": {"learning_rate": lambda _: 1e-3},
-    "a constant small divergence": {"kl": lambda _: 0.03},
+    "a level small divergence": {"kl": lambda step: 0.03 + 0.001 * (step % 7)},
+    "zeros of a trainer without a reference": {"kl": lambda _: 0.0},
+    "a tiny divergence that is rounded": {"kl": lambda _: 0.0002},
     "a reward function that is not for these tasks": {"rewards/code/mean": lambda _: math.nan},
     "a divergence that creeps up": {"kl": lambda step: 0.005 * step},
     "single spikes of the divergence": {"kl": lambda step: 9.0 if step % 13 == 0 else 0.02},

@@ -13,7 +13,7 @@ import otel_rl
 from otel_rl.api import operations
 from otel_rl.core import stderr
 from otel_rl.core.guard import RAISE_ENVIRONMENT_VARIABLE
-from otel_rl.health import live
+from otel_rl.health import live, rule_table
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
@@ -147,7 +147,7 @@ def test_a_healthy_run_has_no_events_and_a_gauge_for_each_rule(trains, recorded)
 
     assert changed(recorded) == []
     states = gauge(recorded)
-    assert len(states) == 15
+    assert len(states) == len(rule_table.RULES)
     assert (states[KL], states[Code.P6_VALIDATION_COLLAPSE], states[Code.STALENESS]) == (0, -1, -1)
 
 

@@ -63,7 +63,7 @@ def test_a_value_between_the_thresholds_for_rising_and_falling_changes_nothing()
 def test_what_is_over_stays_among_the_findings_and_the_worst_counts():
     fed = monitor(kl(*[0.01] * 10, *[6.0] * 5, *[0.01] * 30, *[2.0] * 5, *[0.01] * 30))
 
-    [found] = [one for one in fed.verdicts() if one.is_finding]
+    [found] = [one for one in fed.verdicts() if one.code == KL]
     assert (found.severity, found.onset, found.until is not None) == (CRITICAL, 11, True)
     assert state(fed) == HEALTHY
 

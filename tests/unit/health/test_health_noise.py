@@ -43,4 +43,5 @@ def test_a_failing_run_raises_few_rules_beside_the_right_one():
         if one.code != code and one.severity == CRITICAL
     ]
 
-    assert [one for one in others if one.code != Code.P3_KL_EXPLOSION] == []
+    # Without a signal the reward of these runs is zero.
+    assert {one.code for one in others} <= {Code.P3_KL_EXPLOSION, Code.REWARD_COLLAPSE}

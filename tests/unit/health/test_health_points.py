@@ -20,6 +20,7 @@ def test_a_rule_is_healthy_from_the_value_on_with_which_it_has_as_many_as_it_nee
     first = {}
     for step, values in enumerate(healthy(80), 1):
         more = {"aborted": 0.0, "async/staleness_mean": 1.0, "logprob_difference": 0.01}
+        more |= {"rewards/accuracies": 0.8, "rewards/margins": 1.0, "unscored_ratio": 0.0}
         fed.log(step, {**values, **more})
         fed.step(step, 1.0)
         for code, verdict in verdicts(fed).items():
@@ -30,6 +31,12 @@ def test_a_rule_is_healthy_from_the_value_on_with_which_it_has_as_many_as_it_nee
     assert first == needed
     assert needed[Code.P1_PLATEAU] == 50
     assert needed[Code.P7_SLOW_STEP] == 16
+    assert needed[Code.REWARD_COLLAPSE] == 40
+    assert needed[Code.LOSS_DIVERGENCE] == 25
+    assert needed[Code.ENTROPY_EXPLOSION] == 5
+    assert needed[Code.KL_ESTIMATE] == needed[Code.NO_UPDATE] == 20
+    assert needed[Code.PREFERENCE] == 60
+    assert needed[Code.UNSCORED] == 5
 
 
 def test_one_group_per_step_needs_eight_windows():

@@ -97,11 +97,22 @@ def _of_any_loop(verdict: Verdict, logged: set[str]) -> str:
 
 
 #: Rules on values that every training has.
-_OF_ALL_TRAINING = frozenset({Code.P7_SLOW_STEP, Code.LEARNING_RATE, Code.GRADIENT_NORM, Code.NON_FINITE})
+_OF_ALL_TRAINING = frozenset(
+    {
+        Code.P7_SLOW_STEP,
+        Code.LEARNING_RATE,
+        Code.GRADIENT_NORM,
+        Code.NON_FINITE,
+        Code.LOSS_DIVERGENCE,
+        Code.NO_UPDATE,
+        Code.PREFERENCE,
+    }
+)
 #: Rules on values that only some trainers have -> why others have none.
 _OF_SOME = {
     Code.P6_VALIDATION_COLLAPSE: "no reward of an evaluation was logged",
     Code.STALENESS: "only asynchronous trainers log the age of their samples",
+    Code.PREFERENCE: "only preference training logs accuracies and margins of pairs",
 }
 _NOUNS = {Code.P7_SLOW_STEP: "step", Code.P6_VALIDATION_COLLAPSE: "evaluation"}
 
