@@ -1,6 +1,6 @@
 """Loops of its own that tell nothing but rewards, and run into one failure each or none.
 
-python own_loop_program.py [healthy] [collapsed] [hacked] [stuck]
+python own_loop_program.py [healthy] [collapsed] [fallen] [hacked] [stuck] [unscored]
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ def chance(failure, step):
     """How probable a right answer is."""
     if failure == "collapsed" and step >= ONSET:
         return 0.0
+    if failure == "fallen":
+        return 0.8 if step < ONSET else 0.05
     if failure == "hacked":
         return 0.6 if step < ONSET else max(0.6 - 0.06 * (step - ONSET + 1), 0.0)
     return 0.5 if failure == "stuck" else 0.3 + 0.4 * step / STEPS
@@ -27,7 +29,7 @@ def chance(failure, step):
 
 def politeness(failure, step):
     """The mean of the other score."""
-    if failure == "collapsed" and step >= ONSET:
+    if failure in ("collapsed", "fallen") and step >= ONSET:
         return 0.0
     rise = 0.05 * (step - ONSET + 1) if failure == "hacked" and step >= ONSET else 0.0
     return min(0.3 + rise, 1.0)
@@ -40,8 +42,11 @@ def sample(failure, step):
             otel_rl.flush(timeout=10)
         for _ in range(SAMPLES):
             with otel_rl.rollout(group_id=f"{step}-{group}"):
-                otel_rl.reward("correct", dice.random() < chance(failure, step))
+                if failure == "unscored" and step >= ONSET and dice.random() < 0.7:
+                    otel_rl.reward("polite", float("nan"))
+                    continue
                 spread = 0.0 if failure == "collapsed" and step >= ONSET else 0.05
+                otel_rl.reward("correct", dice.random() < chance(failure, step))
                 otel_rl.reward("polite", politeness(failure, step) + dice.uniform(-spread, spread))
 
 

@@ -65,7 +65,7 @@ def test_the_means_of_each_step_cover_all_its_samples(finished):
     logs += curves.close()
 
     assert [log.attributes["rl.loop.iteration"] for log in logs] == list(range(1, STEPS + 1))
-    expected = "frac_reward_zero_std reward reward_std rewards/correct/mean rewards/polite/mean"
+    expected = "frac_reward_zero_std reward reward_std rewards/correct/mean rewards/polite/mean unscored_ratio"
     for log in logs:
         assert " ".join(sorted(log.body)) == expected
         right = log.body["rewards/correct/mean"] * GROUPS * SAMPLES
@@ -78,6 +78,8 @@ def test_the_means_of_each_step_cover_all_its_samples(finished):
     [
         ("collapsed", Code.NO_SIGNAL, "critical", "frac_reward_zero_std"),
         ("hacked", Code.P5_REWARD_HACKING, "warning", "rewards/correct/mean"),
+        ("fallen", Code.REWARD_COLLAPSE, "critical", "reward"),
+        ("unscored", Code.UNSCORED, "critical", "unscored_ratio"),
     ],
 )
 def test_a_failure_is_named_with_its_onset_live_and_in_the_report(finished, failure, code, state, metric):
@@ -105,7 +107,9 @@ def test_of_a_healthy_loop_nothing_is_said_and_what_was_checked_is(finished):
     assert live(source) == {}
     assert report(source) == {}
     [final] = events(source, "rl.health.final")
-    assert {Code.NO_SIGNAL, Code.P5_REWARD_HACKING} <= set(final.attributes["rl.health.healthy"])
+    assert {Code.NO_SIGNAL, Code.P5_REWARD_HACKING, Code.REWARD_COLLAPSE, Code.UNSCORED} <= set(
+        final.attributes["rl.health.healthy"]
+    )
     assert Code.P1_PLATEAU in final.attributes["rl.health.unobserved"]
 
 

@@ -109,6 +109,7 @@ def test_a_step_has_the_means_of_all_its_samples_under_the_keys_of_trainers(reco
             "reward": 1.25,
             "reward_std": 0.5,
             "frac_reward_zero_std": 0.5,
+            "unscored_ratio": 0.0,
         }
     }
     assert recorded.events("rl.step") == []
@@ -161,7 +162,7 @@ def test_an_export_in_the_middle_of_a_step_changes_nothing(recorded, health, jud
 
     means = judged()
     assert means[1]["reward"] == pytest.approx(1 / 3)
-    assert means[2] == {"rewards/exact/mean": 1.0, "reward": 1.0}
+    assert means[2] == {"rewards/exact/mean": 1.0, "reward": 1.0, "unscored_ratio": 0.0}
 
 
 def test_a_step_whose_rows_do_not_wait_for_its_end_counts_them_all(recorded, judged, monkeypatch):
@@ -185,9 +186,10 @@ def test_what_a_trainer_or_tracker_logs_itself_wins(sink, recorded, health):
     assert [values for _, step, values in health.got if step == 2] == [
         {"reward": 9.0},
         {"reward_std": 8.0},
-        {"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0},
+        {"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0, "unscored_ratio": 0.0},
     ]
-    assert [log.body for log in log_calls(recorded)] == [{"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0}] * 2
+    [first, second] = [log.body for log in log_calls(recorded)]
+    assert first == second == {"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0, "unscored_ratio": 0.0}
 
 
 def test_the_loop_of_a_trainer_gets_none(recorded, judged):
@@ -247,7 +249,8 @@ def test_a_rollout_counts_to_the_step_that_it_names_or_else_to_the_one_in_which_
     with otel_rl.step(2):
         late.__exit__(None, None, None)
 
-    assert judged() == {2: {"rewards/exact/mean": 0.625, "reward": 0.625, "reward_std": pytest.approx(0.53033)}}
+    rewards = {"rewards/exact/mean": 0.625, "reward": 0.625, "reward_std": pytest.approx(0.53033)}
+    assert judged() == {2: {**rewards, "unscored_ratio": 0.0}}
 
 
 def test_rows_that_come_after_the_end_of_their_step_are_left_out():
@@ -256,7 +259,7 @@ def test_rows_that_come_after_the_end_of_their_step_are_left_out():
     assert rewards.end(1) == {}
     rewards.add(body, 1, 1)
     rewards.add(body, 1, 2)
-    assert rewards.end(2) == {"reward": 1.0}
+    assert rewards.end(2) == {"reward": 1.0, "unscored_ratio": 0.0}
     assert rewards._steps == {}
 
 
@@ -287,7 +290,31 @@ def test_a_group_of_one_sample_has_nothing_to_compare(judged):
     with otel_rl.step(1):
         sampled([0.0], [1.0])
 
-    assert judged()[1].keys() == {"rewards/exact/mean", "reward", "reward_std"}
+    assert judged()[1].keys() == {"rewards/exact/mean", "reward", "reward_std", "unscored_ratio"}
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), None])
+def test_samples_without_a_finite_score_have_a_share(judged, score):
+    with otel_rl.step(1):
+        sampled([1.0, 0.0, 1.0, score])
+        with otel_rl.phase("evaluate"):
+            sampled([score])
+    with otel_rl.step(2):
+        sampled([score, score])
+
+    means = judged()
+    assert [means[step]["unscored_ratio"] for step in (1, 2)] == [0.25, 1.0]
+    assert means[1]["reward"] == pytest.approx(2 / 3)
+    assert "reward" not in means[2]
+
+
+def test_a_loop_that_scores_its_samples_elsewhere_has_no_share_of_unscored_ones(judged):
+    with otel_rl.step(1):
+        for _ in range(4):
+            with otel_rl.rollout(group_id=1):
+                pass
+
+    assert judged().get(1, {}) == {}
 
 
 def test_only_the_process_that_leads_judges(health, monkeypatch):
