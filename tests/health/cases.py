@@ -74,7 +74,14 @@ def later(steps: int = 40, **plan: Any) -> dict[str, Any]:
     return {"steps": steps, **plan, "change": {"step": STEP, **plan["change"]}}
 
 
-TRL, DDP, AGENT = "trl_program.py", "ddp_program.py", "agent_program.py"
+def loop(learns: str, **change: Any) -> dict[str, Any]:
+    """The plan of a loop of its own whose ``change`` comes when it has a level to fall from."""
+    return {"learns": learns, "steps": 2 * LATE, **({"change": {"step": LATE, **change}} if change else {})}
+
+
+TRL, DDP, AGENT, LOOP = "trl_program.py", "ddp_program.py", "agent_program.py", "loop_program.py"
+#: The step of the change in :func:`loop`.
+LATE = 61
 
 SICK = [
     Case(
@@ -196,6 +203,58 @@ SICK = [
         (Expected("slower_phase", rank=0, words="data_wait"),),
         ranks=2,
     ),
+    Case(
+        "collapsing reward: other tokens are right",
+        LOOP,
+        loop("rewards", other_reward=True),
+        (Expected(Rule.REWARD_COLLAPSE, LATE, subject="reward"),),
+        quick=True,
+    ),
+    Case(
+        "diverging loss: targets in another unit",
+        LOOP,
+        loop("targets", unit=50),
+        (Expected(Rule.LOSS_DIVERGENCE, LATE, subject="loss"),),
+        quick=True,
+    ),
+    Case(
+        "exploding entropy: a head that is nearly flat",
+        LOOP,
+        loop("rewards", flat_head=True),
+        (Expected(Rule.ENTROPY_EXPLOSION, LATE, subject="entropy"),),
+    ),
+    Case(
+        "negative KL: samples of another policy",
+        LOOP,
+        loop("rewards", foreign_samples=True),
+        (Expected(Rule.KL_ESTIMATE, LATE, subject="kl"),),
+    ),
+    Case(
+        "constant KL: that of an old batch",
+        LOOP,
+        loop("rewards", itself=True),
+        (Expected(Rule.KL_ESTIMATE, LATE, subject="kl", words="log calls in a row"),),
+    ),
+    Case(
+        "no update: the schedule is over",
+        LOOP,
+        loop("rewards", rate=0.0),
+        (Expected(Rule.NO_UPDATE, LATE, subject="learning_rate"),),
+    ),
+    Case(
+        "preferences at chance: pairs that are alike",
+        LOOP,
+        loop("pairs", alike=True),
+        (Expected(Rule.PREFERENCE, LATE, subject="rewards/accuracies"),),
+        quick=True,
+    ),
+    Case(
+        "unscored samples: a judge that fails",
+        LOOP,
+        loop("rewards", failing_judge=0.4),
+        (Expected(Rule.UNSCORED, LATE, subject="unscored_ratio"),),
+        quick=True,
+    ),
 ]
 
 HEALTHY = [
@@ -242,6 +301,9 @@ HEALTHY = [
     Case("SFT", TRL, trl("SFTTrainer", 60)),
     Case("DPO", TRL, trl("DPOTrainer", 40)),
     Case("KTO", TRL, trl("KTOTrainer", 40)),
+    Case("loop of its own: rewards", LOOP, loop("rewards"), quick=True),
+    Case("loop of its own: targets", LOOP, loop("targets")),
+    Case("loop of its own: pairs", LOOP, loop("pairs")),
     Case("DDP loop, checkpoint", DDP, {"steps": 40, "fetched": "phase", "checkpoint": 20}, ranks=2, quick=True),
     Case("agent with three tools", AGENT, {"steps": 40, "first_chunk": 0.03}, quick=True),
     Case(
