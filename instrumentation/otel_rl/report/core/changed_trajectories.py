@@ -67,7 +67,7 @@ _NAMED = (
 
 
 @dataclass(slots=True)
-class _Change:
+class _JoinedChange:
     """All that is said of one trajectory."""
 
     counts: dict[str, float] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class ChangedTrajectories:
 
     def __init__(self, held: int = HELD_RECORDS) -> None:
         #: By key and value: what waits for its row.
-        self._changes: dict[tuple[str, str], _Change] = {}
+        self._changes: dict[tuple[str, str], _JoinedChange] = {}
         #: Keys whose row has come.
         self._joined: set[tuple[str, str]] = set()
         self._held: deque[Log] = deque()
@@ -177,7 +177,7 @@ class ChangedTrajectories:
             if key is None:
                 continue
             if key in self._changes or len(self._changes) < MAXIMUM_CHANGED:
-                self._changes.setdefault(key, _Change()).add(body, place, log)
+                self._changes.setdefault(key, _JoinedChange()).add(body, place, log)
             else:
                 self.left_out += 1
 
@@ -185,7 +185,7 @@ class ChangedTrajectories:
         """Return the record with the changes of its rows in it."""
         columns = [(key, log.body.get(key)) for key in _KEYS]
         count = max((len(values) for values in log.body.values() if isinstance(values, list)), default=0)
-        found: list[tuple[int, _Change]] = []
+        found: list[tuple[int, _JoinedChange]] = []
         for key, column in columns:
             for place, value in enumerate(column if isinstance(column, list) else ()):
                 if value is None:
@@ -229,7 +229,7 @@ def _amount(number: int, one: str, several: str) -> str:
     return f"{human.amount(number, f'later score or judgement {one}', f'later scores or judgements {several}')}"
 
 
-def _with(log: Log, rows: _Body, found: list[tuple[int, _Change]]) -> Log:
+def _with(log: Log, rows: _Body, found: list[tuple[int, _JoinedChange]]) -> Log:
     estimators = set()
     for place, change in found:
         rows.add(place, change)
@@ -266,7 +266,7 @@ class _Body:
         for place, reward in enumerate(self.body.get(names.RL_ROLLOUT_REWARD) or ()):
             self._lowest.add(self.functions(place), (_number(reward),))
 
-    def add(self, place: int, change: _Change) -> None:
+    def add(self, place: int, change: _JoinedChange) -> None:
         for name, value in change.counts.items():
             column = self._column(name)
             total = (_number(column[place]) or 0) + value
@@ -305,13 +305,13 @@ class _Body:
         sums = list(accumulate(_number(reward) or 0.0 for reward in rewards))
         self._column(names.RL_ROLLOUT_CUMULATIVE_REWARDS)[place] = sums
 
-    def _add_named(self, place: int, change: _Change) -> None:
+    def _add_named(self, place: int, change: _JoinedChange) -> None:
         for sums, (names_of, values_of) in zip(change.named, _NAMED, strict=True):
             for name, value in sums.items():
                 column = self._named(names_of, values_of, name, change)
                 column[place] = (_number(column[place]) or 0.0) + value
 
-    def _named(self, names_of: str, values_of: str, name: str, change: _Change) -> list[Any]:
+    def _named(self, names_of: str, values_of: str, name: str, change: _JoinedChange) -> list[Any]:
         """Return the column of scores, or of values of the program, with this name."""
         known = self.body.get(names_of)
         values = self.body.get(values_of)
