@@ -17,14 +17,14 @@ from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
 from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
-from otel_rl.health.reward_columns import RewardSteps
+from otel_rl.health.reward_columns import UNSCORED, RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import scalars, steps, trajectories
+from otel_rl.training import scalars, steps, trajectories, trajectory_shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -118,6 +118,9 @@ class LiveHealth:
                 for key, value in followed.rewards.end(step.iteration).items()
                 if not scalars.sink.has_logged(key, step.iteration)
             }
+            if trajectory_shares.has_later_scores():
+                # The share is known to readers only, once the later scores have joined their rows.
+                rewards.pop(UNSCORED, None)
             changes = followed.monitor.log(step.iteration, rewards)
             changes += followed.monitor.step(step.iteration, period, phases)
             self._record_changes(followed.monitor, changes, step.context, end_time)

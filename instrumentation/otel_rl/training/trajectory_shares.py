@@ -138,6 +138,8 @@ _told: dict[TrajectoryName, TrajectoryShare] = {}
 _of_child: dict[TrajectoryName, TrajectoryShare] = {}
 #: Changes that had no room, since the last record.
 _left_out = 0
+#: Whether a score has come after the row of its trajectory.
+_has_later_scores = False
 
 
 def tell(trajectory: OpenTrajectory, say: Callable[[OpenTrajectory], object]) -> bool:
@@ -204,6 +206,11 @@ def join_in_child(*, is_forked: bool) -> bool:
     return True
 
 
+def has_later_scores() -> bool:
+    """Whether this process has scored a trajectory after its row was made: a row without a score may get one."""
+    return _has_later_scores or any(share.rewards for share in list(_told.values()))
+
+
 def waiting() -> int:
     """How many trajectories the program has said something of."""
     return len(_told)
@@ -223,8 +230,9 @@ def has_news(*, quiet: bool) -> bool:
 
 def take() -> tuple[list[TrajectoryChange], int]:
     """Take all that is new, and how many changes had no room since the last time."""
-    global _told, _left_out
+    global _told, _left_out, _has_later_scores
     with open_trajectory.adding:
+        _has_later_scores = has_later_scores()
         shares = [*_told.values(), *_of_child.values()]
         _told = {}
         changes = [change for share in shares if (change := share.take()) is not None]
@@ -240,6 +248,6 @@ def take() -> tuple[list[TrajectoryChange], int]:
 
 def forget() -> None:
     """Forget the parent's: a forked child has said nothing yet."""
-    global _told, _left_out
-    _told, _left_out = {}, 0
+    global _told, _left_out, _has_later_scores
+    _told, _left_out, _has_later_scores = {}, 0, False
     _of_child.clear()

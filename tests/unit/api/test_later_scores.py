@@ -116,7 +116,8 @@ def test_what_is_said_after_the_row_is_made_joins_it_in_the_readers(logs, ahead)
     assert found["a"].scores == {"exact": 1.0, "judge": 2.0}
     assert found["b"].scores == {"exact": 0.0}
     assert found["c"].scores == {"exact": 1.0, "judge": 4.0, "judge/style": 3.0}
-    assert found["a"].weights == {"judge": 0.5, "judge/style": 0.0}
+    assert found["a"].weights == {"judge": 0.5}
+    assert found["c"].weights == {"judge": 0.5, "judge/style": 0.0}
     assert found["a"].get("rl.rollout.turn_rewards") == [1.0]
     assert [row.get("rl.rollout.status") for row in found.values()] == ["finished", "discarded", "finished"]
     assert [row.get("rl.rollout.trained") for row in found.values()] == [True, None, True]

@@ -17,7 +17,7 @@ from otel_rl.process import process_identity
 from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import Scope, deferral, lifecycle
-from otel_rl.training import scalars, steps, trajectories
+from otel_rl.training import scalars, steps, trajectories, trajectory_shares
 from otel_rl.training.scalars import ScalarSink, Source
 from otel_rl.training.trainer_loop import TrainerLoop
 
@@ -57,6 +57,7 @@ def sink(recorded, monkeypatch):
 @pytest.fixture(autouse=True)
 def health(recorded, sink, monkeypatch):
     trajectories._forget()
+    trajectory_shares.forget()
     found = FollowedHealth()
     monkeypatch.setattr(live, "scope", Scope("health_of_rewards"))
     monkeypatch.setattr(trajectories.listeners, "callbacks", [found.rows_recorded])
@@ -315,6 +316,21 @@ def test_a_loop_that_scores_its_samples_elsewhere_has_no_share_of_unscored_ones(
                 pass
 
     assert judged().get(1, {}) == {}
+
+
+def test_a_loop_whose_scores_come_later_has_no_share_of_unscored_ones_while_it_runs(health):
+    with otel_rl.step(1):
+        sampled([1.0])
+        with otel_rl.rollout() as waits:
+            pass
+    with otel_rl.step(2):
+        waits.reward("judge", 1.0)
+        sampled([1.0])
+        with otel_rl.rollout():
+            pass
+
+    shares = [values.get("unscored_ratio") for _, _, values in health.got]
+    assert shares == [0.5, None]
 
 
 def test_only_the_process_that_leads_judges(health, monkeypatch):
