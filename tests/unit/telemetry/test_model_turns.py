@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from otel_rl.telemetry.model_turns import SoFar
 from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 THREADS, CALLS = 8, 300
@@ -20,7 +19,8 @@ class Call:
     answer_began: float | None = None
     turn: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, trajectory: OpenTrajectory) -> None:
+        self._trajectory = trajectory
         self.started = time.perf_counter()
 
     def end_if_dropped(self) -> None:
@@ -29,8 +29,8 @@ class Call:
     def goes_on(self) -> None:
         """Asks for no tools."""
 
-    def so_far(self) -> SoFar:
-        return SoFar((1, 1))
+    def count_so_far(self) -> None:
+        self._trajectory.model_call_ended((1, 1), None, failed=False, turn=self.turn)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def many_switches():
 
 
 def begin(trajectory):
-    call = Call()
+    call = Call(trajectory)
     trajectory.model_call_began(call)
     call.answer_began = time.perf_counter()
     trajectory.turns.answer_began(call)
@@ -52,7 +52,7 @@ def begin(trajectory):
 def end(trajectory, call):
     if trajectory.turns.take(call):
         trajectory.turns.give(call)
-        trajectory.model_call_ended((1, 1), None, None, failed=False, turn=call.turn)
+        trajectory.model_call_ended((1, 1), None, failed=False, turn=call.turn)
 
 
 def test_threads_that_end_calls_and_ask_for_turns_count_and_number_each_once(many_switches):
@@ -94,6 +94,6 @@ def test_a_stop_reason_is_that_of_the_last_turn_whichever_ends_last():
     trajectory = OpenTrajectory()
     first, second = begin(trajectory), begin(trajectory)
     assert trajectory.turn == 2
-    trajectory.model_call_ended((None, None), ["length"], None, failed=False, turn=second.turn)
-    trajectory.model_call_ended((None, None), ["stop"], None, failed=False, turn=first.turn)
+    trajectory.model_call_ended((None, None), ["length"], failed=False, turn=second.turn)
+    trajectory.model_call_ended((None, None), ["stop"], failed=False, turn=first.turn)
     assert trajectory.stop_reason == "length"

@@ -569,9 +569,7 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
-def test_values_of_a_step_are_beside_those_that_the_program_logs_and_only_whether_they_are_numbers_is_judged(
-    recordings, loop
-):
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_of_them_only_the_loss_is_judged(recordings, loop):
     program, optimizer = Scope("program"), Optimizer(1)
     for epoch in range(3):
         for _ in range(10):
@@ -591,7 +589,8 @@ def test_values_of_a_step_are_beside_those_that_the_program_logs_and_only_whethe
     inputs = {found[0] for key in guessed if (found := known.input_of(key)) is not None}
     assert inputs == {"loss"}
     assert [code for code, rule in RULES.items() if any(inputs & set(needed) for needed in rule.needs)] == [
-        "non_finite"
+        "non_finite",
+        "loss_divergence",
     ]
     sources = {event.attributes.get("rl.loop.source") for event in recordings.events("rl.step") if "loss" in event.body}
     assert sources == {None}
