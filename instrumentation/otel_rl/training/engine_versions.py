@@ -109,7 +109,8 @@ class _Source:
         return True
 
 
-_lock = threading.Lock()
+#: A signal handler may end a rollout while its thread is in here; so copies of the table are gone through.
+_lock = threading.RLock()
 _engines: dict[Engine, _Source] = {}
 _trainer = _Source()
 #: Servers that this process has given a version.
@@ -143,7 +144,7 @@ def given(address: str, port: int | None, version: object) -> None:
     with _lock:
         if len(_given) < _MAXIMUM_GIVEN:
             _given.add((address, port))
-        for engine, source in _engines.items():
+        for engine, source in list(_engines.items()):
             if (engine.address, engine.port) == (address, port):
                 _join(source, _trainer)
         if _trainer.newest is not None and number < _trainer.newest:
@@ -268,8 +269,8 @@ def _newest(source: _Source) -> int:
 
 
 def _forget_one() -> None:
-    engine = min(_engines, key=lambda one: _engines[one].heard)
-    gone = id(_engines.pop(engine))
+    engine, _ = min(list(_engines.items()), key=lambda one: one[1].heard)
+    gone = id(_engines.pop(engine, None))
     for other in (*_engines.values(), _trainer):
         other.met.pop(gone, None)
 
@@ -277,7 +278,7 @@ def _forget_one() -> None:
 def forget() -> None:
     """As if no engine had answered: a forked child asks engines of its own."""
     global _trainer, _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _engines.clear()
     _given.clear()
     _trainer = _Source()

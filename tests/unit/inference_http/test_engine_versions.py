@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 
 import httpx
 import pytest
@@ -75,6 +76,28 @@ def test_another_engine_with_versions_of_its_own_makes_no_rollout_stale(engines,
     assert found[-1]["rl.rollout.engines"] == engines.name(0)
     [point] = instrumented.metrics()["rl.rollout.staleness"]
     assert (point.count, point.sum) == (5, 0)
+
+
+def test_a_signal_handler_may_end_a_rollout_while_versions_of_another_are_compared(engines, instrumented, monkeypatch):
+    compare, handled = engine_versions._policy, []
+
+    def handler(*_):
+        handled.append(True)
+        rollout_of(engines, (1, 7))
+
+    def compare_and_interrupt(*arguments):
+        if not handled:
+            signal.raise_signal(signal.SIGUSR1)
+        return compare(*arguments)
+
+    monkeypatch.setattr(engine_versions, "_policy", compare_and_interrupt)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        rollout_of(engines, (0, 1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert [row[HIGHEST] for row in rows(instrumented)] == [7, 1]
 
 
 def test_models_of_one_server_have_versions_of_their_own(engines, instrumented):
