@@ -42,7 +42,9 @@ documentation says so.
 
 from __future__ import annotations
 
+import os
 import sys
+from _thread import get_ident
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from otel_rl.core import __version__
@@ -84,6 +86,8 @@ def _enabled() -> bool:
 
 _operations_module: Any = None
 _import_failed = False
+#: Processes and threads that import it.
+_importing: set[tuple[int, int]] = set()
 
 
 def _operations() -> Any:
@@ -95,10 +99,13 @@ def _operations() -> Any:
 
 def _import_operations() -> Any:
     global _operations_module, _import_failed
-    # A signal handler that interrupts the import would find half a module.
-    unfinished = getattr(getattr(sys.modules.get("otel_rl.api.operations"), "__spec__", None), "_initializing", False)
-    if _import_failed or unfinished:
+    here = os.getpid(), get_ident()
+    # A signal handler that interrupts the import would find half a module. Another thread waits, as at any import, but
+    # not in a child that was forked meanwhile: the thread that imports is not there.
+    waits = any(process == here[0] for process, _ in _importing.copy())
+    if _import_failed or here in _importing or (_is_unfinished() and not waits):
         return None
+    _importing.add(here)
     try:
         from otel_rl.api import operations  # noqa: PLC0415 - nothing is imported while telemetry is off
     except Exception as error:  # noqa: BLE001 - none of ours may reach the program
@@ -106,8 +113,18 @@ def _import_operations() -> Any:
         # An import that failed would be tried again, slowly, at every call.
         _import_failed = True
         return None
+    finally:
+        _importing.discard(here)
+    # Where waiting would be a deadlock, Python gives half a module.
+    if _is_unfinished():
+        return None
     _operations_module = operations
     return operations
+
+
+def _is_unfinished() -> bool:
+    spec = getattr(sys.modules.get("otel_rl.api.operations"), "__spec__", None)
+    return getattr(spec, "_initializing", False)
 
 
 def _tell_failure(error: Exception, *lost: str) -> None:
