@@ -326,6 +326,14 @@ class Settings:
         "every n-th iteration asks the collector to keep all its rollouts; 0: none",
         **_COUNT,
     )
+    rollout_spans: int = _setting(
+        256,
+        "OTEL_RL_ROLLOUT_SPANS",
+        "rollouts of a step, or of a minute outside of steps, whose spans a process sends; beyond, those that failed, "
+        "are suspect or slowest: trajectories.md",
+        scope=PROCESS,
+        **_COUNT,
+    )
     propagate: str = _setting(
         "on",
         "OTEL_RL_PROPAGATE",

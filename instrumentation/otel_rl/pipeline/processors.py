@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
+from otel_rl.telemetry import sampling
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, PlainBody, plain
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ class QueueSpanProcessor(SpanProcessor):
         self._queue = queue
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue the span."""
+        """Queue the span, unless it is one of a rollout that is held."""
         if span.context is not None and span.context.trace_flags.sampled:
-            self._queue.emit(span)
+            hold = sampling.hold
+            if hold is None or not hold(span, self._queue.emit):
+                self._queue.emit(span)
 
     def shutdown(self) -> None:
         """Deliver what there is: the program shuts its provider down."""

@@ -185,7 +185,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
         # Always: the lowest reward is known from all of them.
         lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
-        if _is_suspect(trajectory, failed=ended.error is not None):
+        if is_suspect(trajectory, failed=ended.error is not None):
             totals[attributes.RL_ROLLOUT_SUSPECT] = True
     of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
     row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
@@ -212,7 +212,7 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
         return _with_late(row, trajectory)
 
 
-def _is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
+def is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
     """Return whether something failed and the reward is the lowest: it may be the failure's, not the policy's."""
     has_failed = failed or trajectory.has_failures
     return has_failed and trajectory.reward == lowest_rewards.known.lowest(trajectory.rewards)
@@ -222,12 +222,12 @@ def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row, with what the program has said since its end."""
     with open_trajectory.adding:
         of_turns, sums = trajectory.rewards_of_turns()
-        is_suspect = _is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
+        may_not_count = is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
         late = {
             attributes.RL_ROLLOUT_REWARD: trajectory.reward,
             attributes.RL_ROLLOUT_TURN_REWARDS: of_turns or None,
             attributes.RL_ROLLOUT_CUMULATIVE_REWARDS: sums or None,
-            attributes.RL_ROLLOUT_SUSPECT: is_suspect or None,
+            attributes.RL_ROLLOUT_SUSPECT: may_not_count or None,
             attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
             attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
             attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
