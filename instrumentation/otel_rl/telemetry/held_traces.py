@@ -137,6 +137,11 @@ def end(held: HeldTrace, seconds: float, *, is_kept: bool, is_suspect: Callable[
     _send(sent)
 
 
+def has(trace_id: int) -> bool:
+    """Return whether the spans of this trace are held, or left out."""
+    return trace_id in _held or trace_id in _left_out
+
+
 def close(key: Hashable) -> None:
     """Send the slowest and the suspect ones of a window that is over."""
     with _lock:
@@ -174,9 +179,7 @@ def _hold(span: ReadableSpan, emit: Emit) -> bool:
     """Take an ended span of a rollout that is held or left out; False for any other."""
     global _bytes
     trace_id = span.context.trace_id if span.context is not None else 0
-    if trace_id not in _held and trace_id not in _left_out:
-        return False
-    if deferral.forks:
+    if deferral.forks or not has(trace_id):
         return False
     size = SPAN_BYTES + sum(len(value) for value in (span.attributes or {}).values() if type(value) is str)
     with _lock:

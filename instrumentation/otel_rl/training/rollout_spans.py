@@ -6,11 +6,15 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opentelemetry.trace import get_current_span
+
 from otel_rl.semconv.attributes import RlRolloutStatusValues
-from otel_rl.telemetry import held_traces
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import drops, held_traces, sampling
 from otel_rl.training import steps, trajectories
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_rl.telemetry.held_traces import HeldTrace
@@ -40,6 +44,17 @@ def ended(held: HeldTrace, trajectory: Ended | None, *, is_forced: bool) -> None
         is_kept=is_forced or status == RlRolloutStatusValues.FAILED,
         is_suspect=partial(trajectories.is_suspect, counters, failed=has_error) if may_be_suspect else None,
     )
+
+
+def leaves_event_to_row(context: Context) -> bool:
+    """Return, and count, whether the event of a score says nothing that the row of its rollout does not.
+
+    So it is of a rollout whose spans are held: thousands of events would take the room of the rows in the store.
+    """
+    if sampling.hold is None or not held_traces.has(get_current_span(context).get_span_context().trace_id):
+        return False
+    drops.count(Signal.LOGS, sampling.ROLLOUT_SPANS)
+    return True
 
 
 def _step_ended(step: steps.Step, *_: object) -> None:

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 Taken = TypeVar("Taken")
 
-#: Most rows that wait for a record: 512 prompts with 16 samples each.
-MAXIMUM_ROWS = 8192
+#: Most rows that wait for a record: 512 prompts with 16 samples each, of a step that ended just now and of the next.
+MAXIMUM_ROWS = 2 * 8192
 #: Without an I/O thread rows outside of all steps wait for so many others, or for so many seconds.
 WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
 #: Seconds after which a copy of a row of an open step leaves.
@@ -148,7 +148,7 @@ class Ended(NamedTuple):
 
 _waiting: deque[_WaitingRows] = deque()
 #: Trajectories that began and are in no record yet: scope, source and how many. Appending takes no lock.
-_began: deque[tuple[Scope, str, int]] = deque(maxlen=8 * MAXIMUM_ROWS)
+_began: deque[tuple[Scope, str, int]] = deque(maxlen=4 * MAXIMUM_ROWS)
 #: Rows that wait; rows that had no room, since the last record.
 _rows = _left_out = 0
 #: Those of them that the last record has held back, for the ends of their steps.

@@ -208,3 +208,16 @@ def test_the_memory_of_steps_is_bounded(sent):
                 pass
     assert len(held_traces._windows) <= held_traces.MAXIMUM_WINDOWS
     assert len(held_traces._held) <= held_traces.MAXIMUM_WINDOWS * held_traces.SLOWEST
+
+
+def test_scores_beyond_are_in_the_rows_and_have_no_event_unless_they_say_more(sent, recorded):
+    with otel_rl.step(1):
+        for number in range(5):
+            with otel_rl.rollout(f"r-{number}"):
+                otel_rl.reward("exact", 1.0, explanation="why" if number == 4 else None)
+    trajectories.record()
+    [record] = recorded.events("rl.trajectories")
+    assert record.body["rl.reward.scores"] == [[1.0] * 5]
+    scored = [event.attributes["rl.rollout.id"] for event in recorded.events("gen_ai.evaluation.result")]
+    assert scored == ["r-0", "r-1", "r-4"]
+    assert drops.snapshot()["logs", "rollout_spans"] == 2
