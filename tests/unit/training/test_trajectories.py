@@ -289,7 +289,7 @@ def test_rows_of_8192_rollouts_wait_while_those_of_the_next_step_come(recorded, 
     monkeypatch.setattr(deferral, "post", lambda _, recording: posted.append(recording) or True)
     for iteration in (1, 2):
         with otel_rl.step(iteration):
-            for number in range(8192):
+            for _ in range(8192):
                 trajectories.add(scope, "rollout", trajectories.Ended(OpenTrajectory(), {}, None, 1.0, None))
                 trajectories.began(scope, "rollout")
     while posted:
