@@ -126,7 +126,7 @@ def end(held: HeldTrace, seconds: float, *, is_kept: bool, is_suspect: Callable[
             return  # a flush has sent it
         held.seconds, held.is_suspect = seconds, is_suspect
         window = held.window
-        if is_kept or sampling.is_kept(held.trace_id):
+        if is_kept:
             sent.append(_take(held))
         elif is_suspect is None:
             _compare(held, sent)

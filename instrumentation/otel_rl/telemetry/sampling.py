@@ -116,11 +116,6 @@ def pass_on(span: Span) -> None:
         span.set_attribute(attributes.RL_SAMPLING_PRIORITY, KEEP)
 
 
-def is_kept(trace_id: int) -> bool:
-    """Return whether something slow in this trace has marked it to keep."""
-    return trace_id in _traces
-
-
 def reason_to_keep_rollout(*, forced: bool, iteration: int | None) -> str | None:
     """Return the reason to keep a rollout unconditionally; None leaves the decision to the collector."""
     if forced:

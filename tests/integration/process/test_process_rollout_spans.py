@@ -52,8 +52,8 @@ def test_a_step_sends_the_first_the_failed_and_the_slowest_and_rows_of_all(progr
     roots = {span["traceId"]: span for span in spans if span["name"] == "rl.rollout"}
     failed = {plain(span["attributes"])["rl.rollout.id"] for span in roots.values() if span["status"].get("code") == 2}
     assert failed == {f"r-{number}" for number in range(49, 300, 50)}
-    # Those that were slow by the tool's or rollout's own history are sent too.
-    assert 10 + 8 <= len(roots) <= 10 + 8 + 6 + 30
+    # Of the six that failed one may be among the first on a slow machine.
+    assert 10 + 8 + 5 <= len(roots) <= 10 + 8 + 6
     # Whole traces, and none without its root.
     tools = [span for span in spans if span["name"] == "execute_tool search"]
     assert sorted(span["traceId"] for span in tools) == sorted(roots)

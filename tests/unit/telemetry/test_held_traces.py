@@ -38,8 +38,6 @@ def sent(recorded, queue, monkeypatch):
     spans.clear()
     monkeypatch.setenv("OTEL_RL_ROLLOUT_SPANS", "2")
     settings.reset()
-    # Whose real time is long by chance is another matter.
-    monkeypatch.setattr(sampling, "WARM_UP", 1 << 30)
     monkeypatch.setattr("otel_rl.api.rollouts.time", SimpleNamespace(perf_counter=lambda: clock.now))
     trajectories._forget()
     held_traces.forget()
