@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         reader, changed = Reader(source), ChangedTrajectories()
         chosen = (row for row in _rows(reader, changed) if _is_chosen(row, arguments))
         if arguments.rollout is None:
-            lines = (row.as_json() for row in chosen)
+            lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
         else:
             found = list(chosen)
             source.files = files

@@ -46,7 +46,7 @@ def ended(held: HeldTrace, trajectory: Ended | None, *, is_forced: bool) -> None
     )
 
 
-def leaves_event_to_row(context: Context) -> bool:
+def leaves_event_to_row(context: Context | None) -> bool:
     """Return, and count, whether the event of a score says nothing that the row of its rollout does not.
 
     So it is of a rollout whose spans are held: thousands of events would take the room of the rows in the store.
