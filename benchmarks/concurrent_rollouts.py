@@ -92,6 +92,8 @@ def run(directory: Path, number: int, waves: int, *, instrumented: bool) -> list
     variables |= {
         "OTEL_RL_DATA_DIR": str(directory / "data"),
         "OTEL_RL_DATA_MAX_BYTES": str(4 << 30),
+        # All of them: whether spans keep their parents is the question.
+        "OTEL_RL_ROLLOUT_SPANS": str(number * waves),
         OUTPUT: str(samples),
         NUMBER: f"{number},{waves}",
     }

@@ -218,6 +218,17 @@ TABLES: dict[str, Table] = {
         ("CPU added per rollout, us", "CPU time added per rollout", 0, 1, " µs"),
         ("CPU per rollout without, us", "CPU time per rollout without us", 0, 1, " µs"),
     ),
+    "volume": _simple(
+        "rollout_volume",
+        ("share of rollouts with a row", "rollouts with a row", 2, 100, " %"),
+        ("share of failed rollouts with spans", "failed rollouts with spans", 2, 100, " %"),
+        ("rollouts with spans, per step", "rollouts with spans, per step", 0, 1, ""),
+        ("spans without their rollout", "spans without their rollout", 0, 1, ""),
+        ("1,000 rows in the store, KiB", "1,000 rows in the store", 0, 1, " KiB"),
+        ("rows of 1,000 steps of 8,192, GiB", "rows of 1,000 such steps", 2, 1, " GiB"),
+        ("rows that the default store holds, millions", "rows that the default store holds", 2, 1, " million"),
+        ("memory that later steps add, MiB", "memory that later steps add", 1, 1, " MiB"),
+    ),
     "grpo": _side_by_side(
         "grpo_step_cpu",
         {"rank 0": "rank 0, which logs", "rank 1": "rank 1"},

@@ -122,6 +122,9 @@ def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     for module, queue in (("measurements", "pending"), ("engine_calls", "_pending")):
         if loaded := sys.modules.get(f"otel_rl.inference.{module}"):
             getattr(loaded, queue).record()
+    # Rollouts of other tests in this minute.
+    if loaded := sys.modules.get("otel_rl.telemetry.held_traces"):
+        loaded.forget()
     pipeline.clear()
     # Each test's servers have ports of their own: together they would use up the budget of the process.
     cardinality_budgets._seen.clear()

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
 from otel_rl.telemetry.attribute_values import plain_content
-from otel_rl.telemetry.content_capture import as_json, capture_content, content, content_as_json, count_dropped
+from otel_rl.telemetry.content_capture import (
+    as_json,
+    capture_content,
+    content,
+    content_as_json,
+    count_dropped,
+    longest,
+)
 from otel_rl.telemetry.redaction import Dropped
 
 if TYPE_CHECKING:
@@ -52,7 +59,7 @@ class Result:
             self._items = []
         if len(self._items) < MOST_ITEMS:
             try:
-                self._items.append(plain_content(content(item)))
+                self._items.append(plain_content(content(item), longest()))
             except Dropped as dropped:
                 count_dropped(dropped)
 
@@ -64,6 +71,6 @@ class Result:
                 self._record(items, is_plain=True)
 
     def _record(self, value: Any, *, is_plain: bool = False) -> None:
-        encoded = as_json(plain_content(value)) if is_plain else content_as_json(value)
+        encoded = as_json(plain_content(value, longest())) if is_plain else content_as_json(value)
         if encoded is not None:
             self._span.set_attribute(self._key, encoded)

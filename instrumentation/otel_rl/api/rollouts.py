@@ -16,13 +16,13 @@ from otel_rl.api.call_content import Result, captured
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
+from otel_rl.semconv.attributes import RlSamplingReasonValues, RlTrajectoriesSourceValues
 from otel_rl.telemetry import drops, ids, open_spans, open_trajectory, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import steps, trajectories
+from otel_rl.training import rollout_spans, steps, trajectories
 from otel_rl.training.trajectory_shares import TrajectoryName
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ class Rollout:
         self._ids = values
         given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
+        self._held = rollout_spans.began(self._span, iteration)
         self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
         self._is_named = is_named
         self.produced = self._result.add
@@ -165,6 +166,7 @@ class Rollout:
         elapsed = (at.counter if at else time.perf_counter()) - self._started
         _scope.record(metrics.RL_ROLLOUT_DURATION, elapsed, {attributes.ERROR_TYPE: kind}, self._context)
         # With a guard of its own: the span is still to be ended.
+        ended = None
         with guard("producer.trajectory"):
             ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
             totals = trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
@@ -173,6 +175,10 @@ class Rollout:
         self._result.finish()
         sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)
         _scope.end_span(self._span, kind, at.wall if at else None)
+        if self._held is not None:
+            with guard("producer.rollout_spans"):
+                forced = self._ids.get(attributes.RL_SAMPLING_REASON) == RlSamplingReasonValues.FORCED
+                rollout_spans.ended(self._held, ended, is_forced=forced)
 
 
 def _random_id() -> str:

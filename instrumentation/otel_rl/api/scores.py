@@ -18,7 +18,7 @@ from otel_rl.telemetry import drops, open_trajectory, redaction
 from otel_rl.telemetry.attribute_values import number, numbers_of
 from otel_rl.telemetry.content_capture import capture
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import rewards
+from otel_rl.training import rewards, rollout_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,6 +208,8 @@ def _record(
     explanation: str | None = None,
 ) -> None:
     _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name}, context)
+    if scored is not None and label is explanation is None and rollout_spans.leaves_event_to_row(context):
+        return
     _scope.event(
         events.GEN_AI_EVALUATION_RESULT,
         attributes={

@@ -1,10 +1,10 @@
-"""``otel-rl trajectories [DIR] [--run ID] [--sample ID]``."""
+"""``otel-rl trajectories [DIR] [--run ID] [--step N] [--sample ID] [--rollout ID] [--skip N] [--limit N]``."""
 
 from __future__ import annotations
 
 import json
 import sys
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from otel_rl.cli import complain, run_directory
@@ -12,22 +12,34 @@ from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator, Sequence
+
+    from otel_rl.report.core.changed_trajectories import ChangedTrajectories
+    from otel_rl.report.core.messages import Message
+    from otel_rl.report.core.trajectory_rows import Row
+    from otel_rl.store.reader import Reader
 
 _DESCRIPTION = """\
 Print every trajectory of a run as a line of JSON: the samples of all steps and ranks. The page of `otel-rl report`
-shows a selection of them."""
+shows a selection of them. With --rollout the messages of one conversation, where content was recorded."""
 
 _EPILOG = """\
 The keys are those of the rows in `otel-rl report --json`, see docs/trajectories.md. Lines come in the order in which
 they were recorded. For example:
 
   otel-rl trajectories | jq -c 'select(."rl.rollout.reward" < 0)'
+  otel-rl trajectories --step 12 --skip 100 --limit 50
+  otel-rl trajectories --rollout 12-3 | jq -r '.role + ": " + .text'
   otel-rl trajectories --sample 3f9ac2 | jq -c '[.step, ."rl.rollout.reward"]'
   python -c 'import pandas, sys; print(pandas.read_json(sys.stdin, lines=True).describe())' < <(otel-rl trajectories)
 
 Exit status: 0 the lines are printed, also where there are none; 2 there is nothing to read."""
 
 _RUNS_NAMED = 5
+_NO_TEXT = (
+    "nothing that was said in rollout {} is recorded: content is off (docs/content.md), or its spans were left out"
+    " (OTEL_RL_ROLLOUT_SPANS, docs/trajectories.md)"
+)
 _NONE = "this run has none; docs/trajectories.md says where they come from"
 
 
@@ -41,36 +53,46 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         help="only those of this prompt or task, over all steps; the beginning of its rl.sample.id is enough",
     )
+    parser.add_argument("--step", metavar="N", type=int, help="only those of this step")
+    parser.add_argument("--rollout", metavar="ID", help="the conversation of this rl.rollout.id, a message per line")
+    parser.add_argument("--skip", metavar="N", type=_whole_number, default=0, help="leave out the first N lines")
+    parser.add_argument("--limit", metavar="N", type=_whole_number, help="print at most N lines")
+
+
+def _whole_number(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
-    from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core import sentences  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of  # noqa: PLC0415 - as above
-    from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
-    from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
-    from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
-    from otel_rl.store.reader import Log, Reader  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.store.reader import Reader  # noqa: PLC0415 - as above
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
 
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
-        source.files = [file for file in source.files if file.signal == "logs"]
-        reader, pending, printed = Reader(source), PendingTrajectories(), 0
-        changed = ChangedTrajectories()
-        changed.look_ahead(reader)
-        logs = (record for record in reader.records() if isinstance(record, Log) and pending.add_log(record))
-        joined = (with_changes for record in chain(logs, pending.close()) for with_changes in changed.add_log(record))
-        for record in chain(joined, changed.close()):
-            if record.event == events.RL_TRAJECTORIES.name:
-                for row in rows(record) if isinstance(record.body, dict) else ():
-                    if not arguments.sample or str(row.get(attributes.RL_SAMPLE_ID) or "").startswith(arguments.sample):
-                        print(json.dumps(row.as_json()))
-                        printed += 1
+        files = source.files
+        source.files = [file for file in files if file.signal == "logs"]
+        reader, changed = Reader(source), ChangedTrajectories()
+        chosen = (row for row in _rows(reader, changed) if _is_chosen(row, arguments))
+        if arguments.rollout is None:
+            lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
+        else:
+            found = list(chosen)
+            source.files = files
+            lines = _messages(reader, arguments.rollout, found)
+        end = None if arguments.limit is None else arguments.skip + arguments.limit
+        printed = 0
+        for line in islice(lines, arguments.skip, end):
+            print(json.dumps(line))
+            printed += 1
     except UnusableInput as error:
         return complain("trajectories", str(error))
-    none = f"this run has none of sample {arguments.sample}" if arguments.sample else _NONE
-    notes = [*([] if printed else [none]), *said_of(changed)]
+    notes = [*([] if printed else [_none(arguments)]), *said_of(changed)]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     notes += source.remarks
@@ -79,3 +101,60 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         print(f"otel-rl trajectories: {note}", file=sys.stderr)
     return 0
+
+
+def _none(arguments: argparse.Namespace) -> str:
+    """Say why no line is printed."""
+    if arguments.skip or arguments.limit == 0:
+        return "no line is left between --skip and --limit"
+    if arguments.rollout is not None:
+        return _NO_TEXT.format(arguments.rollout)
+    of = [f"sample {arguments.sample}"] if arguments.sample else []
+    of += [] if arguments.step is None else [f"step {arguments.step}"]
+    return f"this run has none of {' in '.join(of)}" if of else _NONE
+
+
+def _rows(reader: Reader, changed: ChangedTrajectories) -> Iterator[Row]:
+    """Yield the samples of the run with what was said of them later."""
+    from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
+    from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
+    from otel_rl.semconv import events  # noqa: PLC0415 - as above
+    from otel_rl.store.reader import Log  # noqa: PLC0415 - as above
+
+    pending = PendingTrajectories()
+    changed.look_ahead(reader)
+    logs = (record for record in reader.records() if isinstance(record, Log) and pending.add_log(record))
+    joined = (with_changes for record in chain(logs, pending.close()) for with_changes in changed.add_log(record))
+    for record in chain(joined, changed.close()):
+        if record.event == events.RL_TRAJECTORIES.name and isinstance(record.body, dict):
+            yield from rows(record)
+
+
+def _is_chosen(row: Row, arguments: argparse.Namespace) -> bool:
+    from otel_rl.semconv import attributes  # noqa: PLC0415 - as above
+
+    is_of_sample = str(row.get(attributes.RL_SAMPLE_ID) or "").startswith(arguments.sample)
+    is_of_rollout = arguments.rollout in (None, row.get(attributes.RL_ROLLOUT_ID))
+    return is_of_sample and is_of_rollout and arguments.step in (None, row.iteration)
+
+
+def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:
+    """Yield the messages of each rollout with this id: from the spans of its trace, or a trainer's chosen sample."""
+    from otel_rl.report.core.messages import messages_of  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - as above
+    from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
+
+    for row in found:
+        trace = row.get(attributes.RL_ROLLOUT_TRACE_ID)
+        if isinstance(trace, str):
+            yield from _lines(row.iteration, of_spans(reader.traces({trace})))
+    steps = {row.iteration for row in found}
+    for log in reader.events(events.RL_TRAJECTORY_CONTENT.name):
+        step = log.attributes.get(attributes.RL_LOOP_ITERATION)
+        if log.attributes.get(attributes.RL_ROLLOUT_ID) == rollout and step in steps:
+            yield from _lines(step, messages_of(log.attributes))
+
+
+def _lines(step: object, messages: Sequence[Message]) -> Iterator[dict[str, object]]:
+    for number, message in enumerate(messages):
+        yield {"step": step, "message": number, "of": len(messages), "role": message.role, "text": message.text}

@@ -43,6 +43,8 @@ _MAXIMUM_UNREAD = 5
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _MAXIMUM_EXIT_SECONDS = 3600
+#: Below, JSON of messages has no room for their texts; above, they would take the room of everything else.
+_MINIMUM_CONTENT, _MAXIMUM_CONTENT = 256, 65_536
 _MAXIMUM_HANG_SECONDS = 86400
 #: Looking for shorter blocks of an event loop would cost more than they do.
 _MINIMUM_BLOCK_SECONDS = 0.02
@@ -89,6 +91,13 @@ def _positive(number: int) -> int:
 def _count(text: str) -> int:
     number = int(text)
     if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _content_length(text: str) -> int:
+    number = int(text)
+    if not _MINIMUM_CONTENT <= number <= _MAXIMUM_CONTENT:
         raise ValueError(text)
     return number
 
@@ -324,6 +333,22 @@ class Settings:
         100,
         "OTEL_RL_WHOLE_STEPS",
         "every n-th iteration asks the collector to keep all its rollouts; 0: none",
+        **_COUNT,
+    )
+    content_length: int = _setting(
+        8192,
+        "OTEL_RL_CONTENT_LENGTH",
+        "most characters of an attribute with captured content, see content.md",
+        scope=PROCESS,
+        parse=_content_length,
+        accepted="a whole number from 256 to 65536",
+    )
+    rollout_spans: int = _setting(
+        256,
+        "OTEL_RL_ROLLOUT_SPANS",
+        "rollouts of a step, or of a minute outside of steps, whose spans a process sends; beyond, those that failed, "
+        "are suspect or slowest: trajectories.md",
+        scope=PROCESS,
         **_COUNT,
     )
     propagate: str = _setting(

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.telemetry import redaction
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, text
-from otel_rl.telemetry.content_capture import content, count_dropped
+from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.content_capture import content, count_dropped, longest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _TYPED = ("server_tool_call", "server_tool_call_response")
 
 
 def messages_as_json(messages: Sequence[Record]) -> str | None:
-    """Messages as JSON, of at most ``MAXIMUM_LENGTH`` characters; None where a redaction lets them not pass."""
+    """Messages as JSON, of at most :func:`longest` characters; None where a redaction lets them not pass."""
     return _as_json(messages, lambda count: {"role": "omitted", "parts": [_omitted_part(count)]})
 
 
@@ -55,13 +55,14 @@ def _as_json(records: Sequence[Record], omitted: Callable[[int], Record]) -> str
 
 
 def _encoded(plain: list[Record], omitted: Callable[[int], Record]) -> str:
-    kept, limit = _MOST, MAXIMUM_LENGTH
+    kept, most = _MOST, longest()
+    limit = most
     lengths = list(_lengths(plain))
-    while limit > _SHORT and sum(min(length, limit) for length in lengths) > MAXIMUM_LENGTH:
+    while limit > _SHORT and sum(min(length, limit) for length in lengths) > most:
         limit = limit * 4 // 5
     while True:
         encoded = json.dumps([_shortened(record, limit) for record in plain], ensure_ascii=False)
-        if len(encoded) <= MAXIMUM_LENGTH or limit < 1:
+        if len(encoded) <= most or limit < 1:
             return encoded
         if limit <= _SHORT and kept > 2:  # noqa: PLR2004 - the first and the last
             kept //= 2

@@ -12,8 +12,8 @@ from otel_rl.inference import message_parts as parts_of
 from otel_rl.inference import messages
 from otel_rl.inference.fields import all_fields_of, fields_of, items_of, text_of
 from otel_rl.telemetry import redaction
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, truncate
-from otel_rl.telemetry.content_capture import LONGEST
+from otel_rl.telemetry.attribute_values import truncate
+from otel_rl.telemetry.content_capture import LONGEST, longest
 
 #: Most choices, and most tool calls or items of one choice.
 _MOST = 128
@@ -64,7 +64,7 @@ class _Text:
     __slots__ = ("_length", "_longest", "_pieces")
 
     def __init__(self) -> None:
-        self._longest = MAXIMUM_LENGTH if redaction.redact() is None else LONGEST
+        self._longest = longest() if redaction.redact() is None else LONGEST
         self._pieces: list[str] = []
         self._length = 0
 

@@ -13,7 +13,8 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_rl.core import settings
 from otel_rl.core.guard import guard
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, PlainBody, plain
+from otel_rl.telemetry import sampling
+from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, PlainBody, longest, plain
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 _SECONDS = 1000.0
 #: The SDK cuts without a trace; one character more than our limit shows us which values it has cut.
 SDK_LENGTH_LIMIT = MAXIMUM_LENGTH + 1
+
+
+def sdk_length_limit() -> int:
+    """Return the limit for the SDK, where the user may want longer content."""
+    return max(SDK_LENGTH_LIMIT, settings.current().content_length + 1)
+
+
 _MARKER = "... [truncated]"
 #: Of a log record.
 _USUAL_CHARACTERS = 512
@@ -36,9 +44,11 @@ class QueueSpanProcessor(SpanProcessor):
         self._queue = queue
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue the span."""
+        """Queue the span, unless it is one of a rollout that is held."""
         if span.context is not None and span.context.trace_flags.sampled:
-            self._queue.emit(span)
+            hold = sampling.hold
+            if hold is None or not hold(span, self._queue.emit):
+                self._queue.emit(span)
 
     def shutdown(self) -> None:
         """Deliver what there is: the program shuts its provider down."""
@@ -91,9 +101,9 @@ def mark_truncation(span: ReadableSpan) -> None:
     """Make visible where the SDK has cut a long attribute of anybody's ended span; run on the exporting thread."""
     values = span.attributes or {}
     cut = {
-        key: value[: MAXIMUM_LENGTH - len(_MARKER)] + _MARKER
+        key: value[: longest(key) - len(_MARKER)] + _MARKER
         for key, value in values.items()
-        if type(value) is str and len(value) > MAXIMUM_LENGTH
+        if type(value) is str and len(value) > MAXIMUM_LENGTH and len(value) > longest(key)
     }
     if cut:
         # An ended span cannot be changed any more; what will be exported is this mapping.

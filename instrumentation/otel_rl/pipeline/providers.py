@@ -40,10 +40,10 @@ from otel_rl.pipeline.metric_reader import (
     wake_at_first_measurement,
 )
 from otel_rl.pipeline.processors import (
-    SDK_LENGTH_LIMIT,
     QueueLogRecordProcessor,
     QueueSpanProcessor,
     mark_truncation,
+    sdk_length_limit,
     weight,
 )
 from otel_rl.pipeline.sink import Sink
@@ -208,7 +208,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
         sampler=_custom_sampler(),
         span_limits=None
         if any(map(os.environ.get, _LENGTH_LIMITS))
-        else SpanLimits(max_attribute_length=SDK_LENGTH_LIMIT),
+        else SpanLimits(max_attribute_length=sdk_length_limit()),
         **_configurator("tracer"),
     )
     telemetry.meter_provider = MeterProvider(readers, resource, shutdown_on_exit=False, **_configurator("meter"))

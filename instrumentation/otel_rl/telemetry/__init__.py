@@ -12,6 +12,7 @@
 ``deferred_span``         a span that is made when the SDK can be entered
 ``drops``                 counts of everything that was not delivered
 ``exception_text``        an exception as attributes of a log record
+``held_traces``           spans of rollouts beyond those that a step sends
 ``histograms``            histograms that take negative values, and many values at once
 ``ids``                   trace and span ids, random or derived
 ``judging``               whether a reward is being computed

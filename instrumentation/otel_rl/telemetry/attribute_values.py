@@ -15,7 +15,9 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import settings
 from otel_rl.core.guard import raised_by_signal_handler
+from otel_rl.semconv import attributes as names
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -60,6 +62,23 @@ _TRUTH_LIBRARIES = frozenset({"builtins", "datetime", "decimal", "enum", "fracti
 _BUILT_IN = frozenset({type(None), bool, int, float, str, dict, list, tuple})
 
 
+#: Attributes with captured content, whose length the user sets.
+_CONTENT = frozenset(
+    {
+        names.GEN_AI_INPUT_MESSAGES,
+        names.GEN_AI_OUTPUT_MESSAGES,
+        names.GEN_AI_SYSTEM_INSTRUCTIONS,
+        names.GEN_AI_TOOL_DEFINITIONS,
+        names.GEN_AI_TOOL_CALL_ARGUMENTS,
+        names.GEN_AI_TOOL_CALL_RESULT,
+        names.RL_ROLLOUT_INPUT,
+        names.RL_ROLLOUT_OUTPUT,
+        names.RL_REWARD_INPUT,
+        names.RL_REWARD_OUTPUT,
+    }
+)
+
+
 def truncate(text: str, limit: int = MAXIMUM_LENGTH, whole: int | None = None) -> str:
     """Cut ``text`` to ``limit`` characters and say so at its end; ``whole`` is its length where less of it is known.
 
@@ -88,6 +107,11 @@ def text(value: str, limit: int = MAXIMUM_LENGTH) -> str:
     return value.replace("\0", _REPLACEMENT) if "\0" in value else value
 
 
+def longest(key: object) -> int:
+    """Return the most characters of a text that attribute ``key`` has."""
+    return settings.current().content_length if key in _CONTENT else MAXIMUM_LENGTH
+
+
 def clean(attributes: Mapping[str, Any] | None, signal: str = "traces") -> dict[str, Any]:
     """Attributes of a span or log record: None values are left out, all others made plain, valid and short."""
     if not attributes:
@@ -100,7 +124,7 @@ def clean(attributes: Mapping[str, Any] | None, signal: str = "traces") -> dict[
         # The common cases first: they cost a tenth of the others.
         if kind is str:
             if len(value) > MAXIMUM_LENGTH or not value.isascii() or "\0" in value:
-                value = text(value)  # noqa: PLW2901 - as it may leave
+                value = text(value, longest(key))  # noqa: PLW2901 - as it may leave
         elif kind is not bool and kind is not float:
             value = plain(value)  # noqa: PLW2901 - as it may leave
         if type(key) is not str or not key.isascii():

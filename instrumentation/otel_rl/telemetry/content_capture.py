@@ -9,8 +9,9 @@ import json
 import os
 from typing import Any, NamedTuple
 
+from otel_rl.core import settings
 from otel_rl.telemetry import drops, redaction
-from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, plain_content, text
+from otel_rl.telemetry.attribute_values import plain_content, text
 
 CAPTURE_ENVIRONMENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 #: Its name as ``os.environ`` keeps it.
@@ -52,6 +53,11 @@ def capture_content() -> bool:
     return capture().span
 
 
+def longest() -> int:
+    """Return the most characters of one attribute with content."""
+    return settings.current().content_length
+
+
 def content(value: object) -> Any:
     """Content of plain types: all captured content goes through here, whole, before it is cut and encoded.
 
@@ -72,11 +78,10 @@ def content_as_json(value: object, signal: str = "traces") -> str | None:
     """Content as a JSON string, the form that the GenAI conventions prescribe for span attributes.
 
     None means that the user's redaction function let the content not pass, which is counted for ``signal``. Long parts
-    are cut before they are encoded: the result is valid JSON and at most
-    :data:`~otel_rl.telemetry.attribute_values.MAXIMUM_LENGTH` characters long.
+    are cut before they are encoded: the result is valid JSON and at most :func:`longest` characters long.
     """
     try:
-        shortened = plain_content(content(value))
+        shortened = plain_content(content(value), longest())
     except redaction.Dropped as dropped:
         count_dropped(dropped, signal)
         return None
@@ -86,9 +91,9 @@ def content_as_json(value: object, signal: str = "traces") -> str | None:
 def as_json(shortened: object) -> str:
     """Encode content that :func:`content` has let pass and ``plain_content`` has shortened."""
     encoded = json.dumps(shortened, ensure_ascii=False)
-    limit = MAXIMUM_LENGTH
+    most = limit = longest()
     # Escapes (quotes, control characters) make the encoded text longer than its parts.
-    while len(encoded) > MAXIMUM_LENGTH and limit > 1:
+    while len(encoded) > most and limit > 1:
         limit //= 2
         encoded = json.dumps(_cut(shortened, limit), ensure_ascii=False)
     return encoded

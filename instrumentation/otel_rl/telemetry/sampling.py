@@ -20,6 +20,9 @@ from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.cardinality_budgets import within_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Span
 
 #: Value of ``rl.sampling.priority`` that asks to keep the trace.
@@ -31,6 +34,11 @@ QUANTILE = 0.95
 FACTOR = 1.5
 #: Limit of traces that were marked to keep while they ran; a new one evicts the oldest.
 MAXIMUM_TRACES = 1024
+#: Why spans of rollouts are left out.
+ROLLOUT_SPANS = "rollout_spans"
+#: Takes an ended span instead of the queue that it is for, and returns True, where spans of its trace are held; set by
+#: ``held_traces``, which few programs load.
+hold: Callable[[ReadableSpan, Callable[[ReadableSpan], None]], bool] | None = None
 
 
 class Durations:

@@ -24,6 +24,7 @@
 ``position``           the open step, and whether the current context belongs to it
 ``results``            last and best values of what was logged, for the end of the run
 ``rewards``            scores of reward functions
+``rollout_spans``      which rollouts of a step have spans, beside their rows
 ``saved_checkpoints``  the checkpoints of the run, and what has become of them
 ``scalars``            values that trainers and trackers log, each from one source
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all

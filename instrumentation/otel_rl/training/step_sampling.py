@@ -10,7 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from otel_rl.semconv import spans
-from otel_rl.telemetry import run_span
+from otel_rl.telemetry import run_span, sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ OTHER_RANKS_INTERVAL = 10
 #: Why spans are left out: it is not this rank's turn, or the step is one of many short ones.
 RANK_TURN, SHORT_STEP = "rank_turn", "short_step"
 #: Spans that are left out for these reasons are no loss.
-REASONS = frozenset({RANK_TURN, SHORT_STEP})
+REASONS = frozenset({RANK_TURN, SHORT_STEP, sampling.ROLLOUT_SPANS})
 
 #: Spans and values of a guessed step take about a millisecond of our threads, for which the program may have to wait.
 #: So one step has them in so many seconds where steps are shorter; the first ones have them all.

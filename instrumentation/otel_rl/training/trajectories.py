@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
 Taken = TypeVar("Taken")
 
-#: Most rows that wait for a record: 512 prompts with 16 samples each.
-MAXIMUM_ROWS = 8192
+#: Most rows that wait for a record: 512 prompts with 16 samples each, of a step that ended just now and of the next.
+MAXIMUM_ROWS = 2 * 8192
 #: Without an I/O thread rows outside of all steps wait for so many others, or for so many seconds.
 WAITING_ROWS, WAITING_SECONDS = ROWS_PER_RECORD, 5.0
 #: Seconds after which a copy of a row of an open step leaves.
@@ -148,7 +148,7 @@ class Ended(NamedTuple):
 
 _waiting: deque[_WaitingRows] = deque()
 #: Trajectories that began and are in no record yet: scope, source and how many. Appending takes no lock.
-_began: deque[tuple[Scope, str, int]] = deque(maxlen=8 * MAXIMUM_ROWS)
+_began: deque[tuple[Scope, str, int]] = deque(maxlen=4 * MAXIMUM_ROWS)
 #: Rows that wait; rows that had no room, since the last record.
 _rows = _left_out = 0
 #: Those of them that the last record has held back, for the ends of their steps.
@@ -185,7 +185,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
         totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
         # Always: the lowest reward is known from all of them.
         lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
-        if _is_suspect(trajectory, failed=ended.error is not None):
+        if is_suspect(trajectory, failed=ended.error is not None):
             totals[attributes.RL_ROLLOUT_SUSPECT] = True
     of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
     row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
@@ -212,7 +212,7 @@ def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
         return _with_late(row, trajectory)
 
 
-def _is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
+def is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
     """Return whether something failed and the reward is the lowest: it may be the failure's, not the policy's."""
     has_failed = failed or trajectory.has_failures
     return has_failed and trajectory.reward == lowest_rewards.known.lowest(trajectory.rewards)
@@ -222,12 +222,12 @@ def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
     """Return the row, with what the program has said since its end."""
     with open_trajectory.adding:
         of_turns, sums = trajectory.rewards_of_turns()
-        is_suspect = _is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
+        may_not_count = is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
         late = {
             attributes.RL_ROLLOUT_REWARD: trajectory.reward,
             attributes.RL_ROLLOUT_TURN_REWARDS: of_turns or None,
             attributes.RL_ROLLOUT_CUMULATIVE_REWARDS: sums or None,
-            attributes.RL_ROLLOUT_SUSPECT: is_suspect or None,
+            attributes.RL_ROLLOUT_SUSPECT: may_not_count or None,
             attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
             attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
             attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,

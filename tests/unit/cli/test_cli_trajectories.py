@@ -89,3 +89,53 @@ def test_lines_that_cannot_be_read_are_told(tmp_path: Path, capsys: Any) -> None
     assert captured.out.count("\n") == STEPS
     assert captured.err.count("\n") == 1
     assert "1 line " in captured.err
+
+
+def test_the_rows_of_one_step_are_paged_through(tmp_path: Path, capsys: Any) -> None:
+    run = str(_write(tmp_path, "run-1", {"rl.rollout.id": [f"s-{number}" for number in range(SAMPLES)]}))
+
+    pages = []
+    for skip in range(0, SAMPLES, 200):
+        assert main(["trajectories", run, "--step", "2", "--skip", str(skip), "--limit", "200"]) == 0
+        pages.append([(row["step"], row["rl.rollout.id"]) for row in _rows(capsys)])
+    assert [len(page) for page in pages] == [200, 200, 100]
+    assert [row for page in pages for row in page] == [(2, f"s-{number}") for number in range(SAMPLES)]
+    assert main(["trajectories", run, "--step", "9"]) == 0
+    assert "this run has none of step 9" in capsys.readouterr().err
+    assert main(["trajectories", run, "--skip", "99999"]) == 0
+    assert "no line is left between --skip and --limit" in capsys.readouterr().err
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "parts": [{"type": "text", "content": text}]}
+
+
+def test_a_conversation_is_paged_through_and_each_message_of_it_is_there_once(tmp_path: Path, capsys: Any) -> None:
+    turns = 50
+    run = tmp_path / "run-1"
+    writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    rollout = writer.span("rl.rollout", 0.0, 60.0)
+    trace = f"{rollout.trace_id:032x}"
+    history = [_said("user", "question")]
+    for turn in range(turns):
+        answer = _said("assistant", f"answer {turn}")
+        content = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(history),
+            "gen_ai.output.messages": json.dumps([answer]),
+        }
+        writer.span("chat m", turn * 1.0, turn + 0.5, content, parent=rollout)
+        history += [answer, _said("user", f"result {turn}")]
+    body = {"rl.rollout.id": ["long", "other"], "rl.rollout.trace_id": [trace, "cd" * 16]}
+    writer.event("rl.trajectories", 1.0, body, {"rl.loop.iteration": 3, "rl.trajectories.source": "rollout"})
+    writer.write()
+
+    seen = []
+    for skip in range(0, 2 * turns, 30):
+        assert main(["trajectories", str(run), "--rollout", "long", "--skip", str(skip), "--limit", "30"]) == 0
+        seen += _rows(capsys)
+    assert [line["text"] for line in seen] == [each["parts"][0]["content"] for each in history[:-1]]
+    assert [line["message"] for line in seen] == list(range(2 * turns))
+    assert {(line["step"], line["of"]) for line in seen} == {(3, 2 * turns)}
+    assert main(["trajectories", str(run), "--rollout", "other"]) == 0
+    assert "nothing that was said in rollout other is recorded" in capsys.readouterr().err

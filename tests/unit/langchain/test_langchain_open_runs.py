@@ -11,8 +11,10 @@ from langchain_core.callbacks import CallbackManager
 from langchain_core.messages import AIMessage
 from opentelemetry.trace import StatusCode
 
+from otel_rl.core import settings
 from otel_rl.instrumentors.langchain import chains, runs
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import drops, held_traces
+from otel_rl.training import trajectories
 
 pytest.importorskip("langgraph")
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -148,3 +150,24 @@ def test_tasks_of_the_functional_api_are_nodes(ours, recorded):
     node = recorded.span("node flow")
     tasks = _spans(recorded, "node double")
     assert [span.parent.span_id for span in tasks] == [node.context.span_id] * 2
+
+
+def test_agents_beyond_those_that_a_step_sends_keep_their_rows_and_lose_their_spans(ours, recorded, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_ROLLOUT_SPANS", "0")
+    settings.reset()
+    held_traces.forget()
+    trajectories._forget()
+    held = []
+    monkeypatch.setattr(held_traces, "end", lambda trace, *_, **how: held.append((trace.trace_id, how["is_kept"])))
+    for _ in range(3):
+        top, node = _open_rollout()
+        node.on_chain_end({})
+        top.on_chain_end({})
+    trajectories.record()
+    roots = _spans(recorded, "invoke_agent solver")
+    assert held == [(root.context.trace_id, False) for root in roots]
+    [record] = recorded.events("rl.trajectories")
+    assert len(record.body["rl.rollout.id"]) == 3
+    held_traces.forget()
+    monkeypatch.undo()
+    settings.reset()

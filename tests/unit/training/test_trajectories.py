@@ -281,6 +281,25 @@ def test_rows_beyond_the_limit_are_counted(io_thread, recorded):
     assert records[0].attributes["rl.trajectories.left_out"] == 5
 
 
+def test_rows_of_8192_rollouts_wait_while_those_of_the_next_step_come(recorded, monkeypatch):
+    drops.reset()
+    posted = []
+    # An I/O thread that has not come to it yet.
+    monkeypatch.setattr(deferral, "posting", lambda: True)
+    monkeypatch.setattr(deferral, "post", lambda _, recording: posted.append(recording) or True)
+    for iteration in (1, 2):
+        with otel_rl.step(iteration):
+            for _ in range(8192):
+                trajectories.add(scope, "rollout", trajectories.Ended(OpenTrajectory(), {}, None, 1.0, None))
+                trajectories.began(scope, "rollout")
+    while posted:
+        posted.pop(0)()
+    rows = [len(record.body["rl.rollout.seconds"]) for record in recorded.events("rl.trajectories")]
+    assert sum(rows) == 2 * 8192
+    assert sum(record.attributes["rl.trajectories.started"] for record in recorded.events("rl.trajectories")) == 16384
+    assert drops.snapshot().get(("logs", "trajectory_limit"), 0) == 0
+
+
 def test_rewards_of_one_trajectory_are_bounded_and_all_of_them_are_in_its_sum():
     trajectory = OpenTrajectory()
     for number in range(MAXIMUM_REWARDS + 10):

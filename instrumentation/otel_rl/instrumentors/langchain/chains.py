@@ -14,7 +14,7 @@ from otel_rl.telemetry import Scope, conversations, guard, lifecycle, open_traje
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.correlation import correlation_attributes
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
-from otel_rl.training import steps, trajectories
+from otel_rl.training import rollout_spans, steps, trajectories
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -52,6 +52,7 @@ def started(
         context = ownership.span_context(span, above)
         if trajectory is not None:
             context = open_trajectory.context_with(trajectory.counters, context)
+            trajectory.held = rollout_spans.began(span, trajectory.ids.get(attributes.RL_LOOP_ITERATION))
         conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
         if conversation is not None:
             context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
@@ -133,26 +134,29 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description
     return trajectory
 
 
-def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> None:
+def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> trajectories.Ended | None:
+    """End what the run at the top of a tree is; return it where that is a trajectory."""
     trajectory = run.trajectory
     if trajectory is None or run.above is not None:
-        return
+        return None
     with guard("langchain.trajectory"):
         if trajectory.counters.has_counted:
             _is_trajectory(run)
         if not trajectory.has_begun:
             trajectory.counters.has_ended = True
-            return
+            return None
         reason = RlRolloutStatusValues.CANCELLED if left_open else error
         seconds = time.perf_counter() - run.started
         ended = trajectories.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
         totals = trajectories.add(scope, RlTrajectoriesSourceValues.AGENT, ended)
         if run.span is not None:
             run.span.set_attributes(totals)
+        return ended
+    return None
 
 
 def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: bool = False) -> None:
-    _end_trajectory(run, error, left_open=left_open)
+    ended = _end_trajectory(run, error, left_open=left_open)
     if run.span is None:
         return
     if run.duration is not None:
@@ -161,6 +165,9 @@ def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: 
             labels = {**labels, attributes.ERROR_TYPE: error_type(error)}
         scope.record(metric, time.perf_counter() - run.started, labels, run.context)
     scope.end_span(run.span, error)
+    if run.above is None and run.trajectory is not None and run.trajectory.held is not None:
+        with guard("langchain.rollout_spans"):
+            rollout_spans.ended(run.trajectory.held, ended, is_forced=False)
 
 
 def _describe(

@@ -20,6 +20,7 @@ from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import score
+from otel_rl.training import rollout_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +160,8 @@ def _record(run: runs.TracedRun, key: str, given: Any) -> None:
     if counters is not None:
         counters.add_reward(key, value)
     _scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: key}, run.context)
+    if counters is not None and rollout_spans.leaves_event_to_row(run.context):
+        return
     _scope.event(
         events.GEN_AI_EVALUATION_RESULT,
         attributes={

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.telemetry.held_traces import HeldTrace
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
     #: A metric, and its attributes.
@@ -35,12 +36,14 @@ MAXIMUM_RUNS = 65_536
 class Trajectory:
     """What a run is part of: its counters, and the attributes that name it; ``has_begun`` once it is one for sure."""
 
-    __slots__ = ("counters", "has_begun", "ids")
+    __slots__ = ("counters", "has_begun", "held", "ids")
 
     def __init__(self, counters: OpenTrajectory, ids: dict[str, Any]) -> None:
         self.counters = counters
         self.ids = ids
         self.has_begun = False
+        #: Its spans, where they are held until it ends.
+        self.held: HeldTrace | None = None
 
 
 class TracedRun:

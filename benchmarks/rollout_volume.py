@@ -1,0 +1,144 @@
+"""Rows and spans of a step with thousands of rollouts in the file store, and the memory that they take.
+
+    python benchmarks/rollout_volume.py [--rollouts 8192] [--steps 4] [--output FILE]
+
+A rollout has three model calls, two tools, and a reward of two parts; one of a hundred fails. They end one by one, a
+step after the other, under `opentelemetry-instrument` with the file store. What 1,000 steps take is the size of a row
+times their number. Memory is what the process grows by after the first step. Beside rows, the log records have the
+scores of rollouts with spans.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROLLOUTS, STEPS, JOB_STEPS = 8192, 4, 1000
+OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
+MIB, FAILING = 1 << 20, 100
+_ID = "rl.rollout.id"
+#: The part of OTEL_RL_DATA_MAX_BYTES that is for log records, and the default.
+SHARE, DEFAULT = 0.20, 1 << 30
+
+
+def _rollout(step: int, sample: int) -> None:
+    import otel_rl
+
+    with otel_rl.rollout(f"{step}-{sample}", sample_id=sample // 16, group_id=sample // 16, policy_version=step):
+        for turn in range(3):
+            with otel_rl.llm("policy", provider="engine") as call:
+                call.usage(input_tokens=512 + 97 * turn + sample % 61, output_tokens=64 + sample % 127)
+                call.finish("stop" if turn == 2 else "tool_calls")
+            if turn < 2:
+                with otel_rl.tool("search"):
+                    pass
+        otel_rl.reward("answer", sample % 7 / 6, parts={"format": 1.0, "correct": sample % 7 / 6})
+        if sample % FAILING == 0:
+            raise TimeoutError
+
+
+def _memory() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+
+
+def watched() -> None:
+    """Run the program, which writes its memory after each step."""
+    from contextlib import suppress
+
+    import otel_rl
+
+    number, steps = map(int, os.environ[NUMBER].split(","))
+    memory = []
+    for step in range(steps):
+        with otel_rl.step(step):
+            for sample in range(number):
+                with suppress(TimeoutError):
+                    _rollout(step, sample)
+        memory.append(_memory())
+    otel_rl.flush(60)
+    Path(os.environ[OUTPUT]).write_text(json.dumps(memory))
+
+
+def _spans(directory: Path) -> list[dict[str, Any]]:
+    return [
+        span
+        for file in directory.glob("data/*/*/traces*.jsonl")
+        for line in file.read_text().splitlines()
+        for resource in json.loads(line)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+
+
+def _rows(directory: Path) -> tuple[int, int]:
+    """Rows in the store, and bytes of all log records."""
+    rows = size = 0
+    for file in directory.glob("data/*/*/logs*.jsonl"):
+        for line in file.read_bytes().splitlines(keepends=True):
+            size += len(line)
+            for resource in json.loads(line)["resourceLogs"]:
+                for scope in resource["scopeLogs"]:
+                    for record in scope["logRecords"]:
+                        if record.get("eventName") != "rl.trajectories" or not record.get("body"):
+                            continue
+                        body = record["body"].get("kvlistValue", {}).get("values", [])
+                        rows += sum(len(each["value"]["arrayValue"]["values"]) for each in body if each["key"] == _ID)
+    return rows, size
+
+
+def main() -> int:
+    """Measure, print and write the result; returns the exit status."""
+    if OUTPUT in os.environ:
+        watched()
+        return 0
+    from figures import finish
+
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    options, _ = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+        variables |= {
+            "OTEL_RL_DATA_DIR": str(directory / "data"),
+            OUTPUT: str(directory / "memory.json"),
+            NUMBER: f"{options.rollouts},{options.steps}",
+        }
+        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
+        subprocess.run([launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
+        memory = json.loads((directory / "memory.json").read_text())
+        rows, size = _rows(directory)
+        spans = _spans(directory)
+    expected, per_row = options.rollouts * options.steps, size / rows
+    roots = {span["traceId"]: span for span in spans if span["name"] == "rl.rollout"}
+    failed = sum(span["status"].get("code") == 2 for span in roots.values())
+    failing = options.steps * len(range(0, options.rollouts, FAILING))
+    orphans = sum(bool(span.get("parentSpanId")) and span["traceId"] not in roots for span in spans if _is_call(span))
+    job = ROLLOUTS * JOB_STEPS
+    figures = {
+        "share of rollouts with a row": {"value": rows / expected, "at_least": 1.0},
+        "share of failed rollouts with spans": {"value": failed / failing, "at_least": 1.0},
+        "rollouts with spans, per step": {"value": round(len(roots) / options.steps)},
+        "spans without their rollout": {"value": orphans, "limit": 0},
+        "1,000 rows in the store, KiB": {"value": round(per_row * 1000 / 1024, 1)},
+        "rows of 1,000 steps of 8,192, GiB": {"value": round(per_row * job / (1 << 30), 2)},
+        "rows that the default store holds, millions": {"value": round(SHARE * DEFAULT / per_row / 1e6, 2)},
+        "memory that later steps add, MiB": {"value": round(memory[-1] - memory[0], 1), "limit": 64},
+    }
+    return finish("rollout_volume", figures, [{"memory": memory}], __doc__.splitlines()[0])
+
+
+def _is_call(span: dict[str, Any]) -> bool:
+    return span["name"] in ("execute_tool search", "chat policy", "rl.reward")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
