@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +63,16 @@ class Variable:
     default: str
     parse: Callable[[str], Any] = str
     accepted: str = "text"
+
+
+class ServiceAddress(NamedTuple):
+    """Requests that go to one service; None for any scheme or port, ``*`` in the host for anything."""
+
+    name: str
+    scheme: str | None
+    host: str
+    port: int | None
+    path: str
 
 
 def _boolean(text: str) -> bool:
@@ -137,6 +147,29 @@ def _functions(text: str) -> tuple[str, ...]:
         if not all(name.isidentifier() for name in (*module.split("."), *path.split("."))):
             raise ValueError(text)
     return functions
+
+
+def _services(text: str) -> tuple[ServiceAddress, ...]:
+    return tuple(_service(entry.strip()) for entry in text.split(",") if entry.strip())
+
+
+def _service(entry: str) -> ServiceAddress:
+    name, separator, address = (part.strip() for part in entry.partition("="))
+    scheme, has_scheme, rest = address.partition("://") if "://" in address else ("", "", address)
+    place, slash, path = rest.partition("/")
+    # A colon in the brackets of an IPv6 address is no port's.
+    host, colon, port = place.rpartition(":") if ":" in place.rpartition("]")[2] else (place, "", "")
+    host = host.strip("[]").rstrip(".").lower()
+    is_name = bool(name) and all(character.isalnum() or character in "._-" for character in name)
+    is_wrong = not separator or not is_name or scheme not in (("http", "https") if has_scheme else ("",))
+    if is_wrong or not host or set(rest) & set(" @?#") or "*" in path or (colon and not port.isdecimal()):
+        raise ValueError(entry)
+    # Of all hosts, only those on one port.
+    if not host.strip("*.") and not port:
+        raise ValueError(entry)
+    default = {"http": 80, "https": 443}.get(scheme)
+    path = f"/{path}".rstrip("/") if slash else ""
+    return ServiceAddress(name, scheme or None, host, int(port) if port else default, path)
 
 
 def _models(text: str) -> tuple[str, ...]:
@@ -368,6 +401,17 @@ class Settings:
         shown="(none)",
         parse=_hosts,
         accepted="names of hosts, without scheme and port, separated by commas",
+    )
+    services: tuple[ServiceAddress, ...] | None = _setting(
+        None,
+        "OTEL_RL_SERVICES",
+        "HTTP services of a rollout, such as a reward server, whose requests have a span and carry trace context: "
+        "`reward=http://127.0.0.1:9000`, see services.md",
+        scope=PROCESS,
+        shown="(none)",
+        parse=_services,
+        accepted="name=http://host:port/path or name=host:port, `*` in a host for anything, separated by commas; "
+        "no user, query or fragment",
     )
     redact: str | None = _setting(
         None,

@@ -40,6 +40,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     ),
     (
         Room("api", "the producer API: what `otel_rl` offers, and what it opens"),
+        Room("services", "middleware of ASGI and WSGI for the HTTP services of a rollout"),
         Room("trackers", "experiment trackers that we write to: `mlflow`, and `write_back` to the program's own"),
         Room("console", "one line per step on standard error"),
     ),
@@ -48,7 +49,10 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("health", "rules over steps and curves, the same code live and offline"),
         Room("ranks", "ranks that are late (`stragglers`), hang (`watchdog`) or died (`postmortem`)"),
         Room("event_loops", "event loops that are late, and the code that blocks them"),
-        Room("inference", "one boundary for all model calls; `http` for engines behind a plain HTTP client"),
+        Room(
+            "inference",
+            "one boundary for all model calls; `http` for engines and named services behind a plain HTTP client",
+        ),
         Room("collectives", "collectives: counters, wait times, the record of each in the ring"),
         Room("weight_sync", "whether an engine serves the weights that the trainer has"),
         Room("runtime_metrics", "memory, control groups, garbage collection, compilation, GPUs"),

@@ -162,6 +162,12 @@ GEN_AI_WORKFLOW_NAME: Final = "gen_ai.workflow.name"
 HOST_NAME: Final = "host.name"
 """Name of the host."""
 
+HTTP_REQUEST_METHOD: Final = "http.request.method"
+"""Method of the request; `_OTHER` where it is none of the known ones."""
+
+HTTP_RESPONSE_STATUS_CODE: Final = "http.response.status_code"
+"""Status of the answer."""
+
 HW_ID: Final = "hw.id"
 """Number of the device on its node, from 0."""
 
@@ -621,8 +627,14 @@ RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 RL_ROLLOUT_SECONDS: Final = "rl.rollout.seconds"
 """Duration of the trajectory in seconds."""
 
+RL_ROLLOUT_SERVICE_CALLS: Final = "rl.rollout.service_calls"
+"""Requests of the trajectory to named services, failed ones too."""
+
+RL_ROLLOUT_SERVICE_SECONDS: Final = "rl.rollout.service_seconds"
+"""Seconds of the requests of the trajectory to named services, those at the same time added up."""
+
 RL_ROLLOUT_SPAN_ERRORS: Final = "rl.rollout.span_errors"
-"""Spans of the program's own in the trajectory that failed."""
+"""Spans of the program's own, and requests to named services, in the trajectory that failed."""
 
 RL_ROLLOUT_STATUS: Final = "rl.rollout.status"
 """Outcome of the trajectory."""
@@ -734,6 +746,9 @@ RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 
 RL_SAMPLING_REASON: Final = "rl.sampling.reason"
 """Reason to keep the trace of this span; spans of step traces need none."""
+
+RL_SERVICE: Final = "rl.service"
+"""Name of the service, as `OTEL_RL_SERVICES` gives it."""
 
 RL_SPAN_NAME: Final = "rl.span.name"
 """Name that the program gave the span, where the span has another."""
@@ -959,6 +974,15 @@ TORCH_DISTRIBUTED_UNSEEN: Final = "torch.distributed.unseen"
 
 TORCH_DISTRIBUTED_WAIT_TIME: Final = "torch.distributed.wait_time"
 """Host time spent waiting for the collectives of the iteration, in seconds."""
+
+URL_FULL: Final = "url.full"
+"""Address of the request, without user, password, query and what looks like a token."""
+
+URL_PATH: Final = "url.path"
+"""Path of the request, without what looks like a token."""
+
+URL_SCHEME: Final = "url.scheme"
+"""Scheme of the request."""
 
 VCS_REF_HEAD_REVISION: Final = "vcs.ref.head.revision"
 """Commit that is checked out in the program's folder."""
@@ -1678,6 +1702,8 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_STEP_LAST,
     RL_TRAJECTORIES_STEP,
     SERVICE_INSTANCE_ID,
+    URL_FULL,
+    URL_PATH,
     VCS_REF_HEAD_REVISION,
 )
 """Attributes without a bound on their values: never on a metric."""
@@ -1698,6 +1724,8 @@ CARDINALITY: Final = MappingProxyType(
         GEN_AI_TOKEN_TYPE: 4,
         GEN_AI_TOOL_NAME: 200,
         GEN_AI_WORKFLOW_NAME: 100,
+        HTTP_REQUEST_METHOD: 12,
+        HTTP_RESPONSE_STATUS_CODE: 64,
         HW_ID: 64,
         HW_TYPE: 2,
         MCP_METHOD_NAME: 64,
@@ -1727,6 +1755,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_ROLLOUT_STATUS: 4,
         RL_RUN_END_STATUS: 3,
         RL_SAMPLING_REASON: 3,
+        RL_SERVICE: 64,
         RL_SPAN_NAME: 200,
         RL_STRAGGLER_RANK: 4096,
         RL_SYNC_OPERATION: 40,
@@ -1749,6 +1778,7 @@ CARDINALITY: Final = MappingProxyType(
         TORCH_DISTRIBUTED_OPERATION: 20,
         TORCH_DISTRIBUTED_SOURCE: 3,
         TORCH_DISTRIBUTED_TIMING: 4,
+        URL_SCHEME: 8,
     }
 )
 """Most values of an attribute that a metric may carry in one process."""

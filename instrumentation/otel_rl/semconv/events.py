@@ -414,6 +414,8 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_TOOL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_RETRIES,
         attributes.RL_ROLLOUT_SPAN_ERRORS,
+        attributes.RL_ROLLOUT_SERVICE_CALLS,
+        attributes.RL_ROLLOUT_SERVICE_SECONDS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,
         attributes.RL_ROLLOUT_STOP_REASON,

@@ -478,6 +478,8 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_ROLLOUT_TOOL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_RETRIES,
         attributes.RL_ROLLOUT_SPAN_ERRORS,
+        attributes.RL_ROLLOUT_SERVICE_CALLS,
+        attributes.RL_ROLLOUT_SERVICE_SECONDS,
         attributes.RL_ROLLOUT_INPUT_TOKENS,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS,
         attributes.RL_ROLLOUT_STOP_REASON,
@@ -518,6 +520,34 @@ RL_SAMPLE: Final = definitions.SpanDefinition(
         attributes.RL_LOOP_ITERATION,
         attributes.RL_SUSPENDED,
         attributes.RL_ACTIVE_DURATION,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_SERVICE_CLIENT: Final = definitions.SpanDefinition(
+    type="rl.service.client",
+    kind="client",
+    description="A request to a named service, until the head of its answer; with most clients until all of it",
+    attributes=(
+        attributes.RL_SERVICE,
+        attributes.HTTP_REQUEST_METHOD,
+        attributes.URL_FULL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+        attributes.HTTP_RESPONSE_STATUS_CODE,
+        attributes.RL_SAMPLING_REASON,
+        attributes.ERROR_TYPE,
+    ),
+)
+RL_SERVICE_SERVER: Final = definitions.SpanDefinition(
+    type="rl.service.server",
+    kind="server",
+    description="A request that a service with our middleware answers, to the end of its answer",
+    attributes=(
+        attributes.HTTP_REQUEST_METHOD,
+        attributes.URL_PATH,
+        attributes.URL_SCHEME,
+        attributes.HTTP_RESPONSE_STATUS_CODE,
+        attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
 )

@@ -93,6 +93,8 @@ class OpenTrajectory:
         "output_tokens",
         "reward",
         "rewards",
+        "service_calls",
+        "service_seconds",
         "side_calls",
         "span_errors",
         "stop_reason",
@@ -113,6 +115,8 @@ class OpenTrajectory:
         #: Its ``rl.rollout.id``, where the baggage does not have it.
         self.identifier = identifier
         self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = self.span_errors = 0
+        #: Requests to named services, and their seconds.
+        self.service_calls, self.service_seconds = 0, 0.0
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
@@ -201,6 +205,13 @@ class OpenTrajectory:
         if isinstance(call_id, str):
             self.tool_matches.count_run(text(call_id, MAXIMUM_LENGTH))
 
+    def service_call_ended(self, seconds: float, *, failed: bool) -> None:
+        """Count a request to a named service; a failed one like a failed span of the program."""
+        self.service_calls += 1
+        self.service_seconds += seconds
+        if failed:
+            self.span_errors += 1
+
     def wait_for(self, call: UnparsedCall) -> None:
         """Wait for the answer of ``call``: the program may parse it yet, and it counts from then on."""
         self.unparsed[call] = None
@@ -284,7 +295,7 @@ class OpenTrajectory:
         """True where a call, a reward or something that the program says has counted, or will at the end."""
         said = (self.success, self.trained, self.discard_reason, self.reward)
         is_said = any(value is not None for value in said)
-        calls = self.model_calls or self.tool_calls or self.side_calls or self.span_errors
+        calls = self.model_calls or self.tool_calls or self.side_calls or self.span_errors or self.service_calls
         open_calls = self.unparsed or self.turns.has_open
         return is_said or bool(calls or self.rewards or self.metrics or open_calls)
 
@@ -315,6 +326,9 @@ class OpenTrajectory:
             values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
         if self.span_errors:
             values[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
+        if self.service_calls:
+            values[attributes.RL_ROLLOUT_SERVICE_CALLS] = self.service_calls
+            values[attributes.RL_ROLLOUT_SERVICE_SECONDS] = round(self.service_seconds, 6)
         if self.success is not None:
             values[attributes.RL_ROLLOUT_SUCCESS] = self.success
         return values
@@ -376,6 +390,11 @@ def leave(token: Token[OpenTrajectory | None]) -> None:
 def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:
     """Return a context that is part of ``trajectory``, made of ``context`` or of the current one."""
     return set_value(_KEY, trajectory, get_current() if context is None else context)
+
+
+def shielded(context: Context) -> Context:
+    """Return ``context`` as part of no trajectory, whatever is around it."""
+    return context_with(_NO_TRAJECTORY, context)
 
 
 def root_context(trajectory: OpenTrajectory, context: Context) -> Context:

@@ -64,10 +64,10 @@ class TrajectoryShare(OpenTrajectory):
         self._is_child = is_child
         #: Turns that a forked child has found; of another one it is not known which turn goes on.
         self._turns_before = turns_before
-        self._counted: dict[str, int] = {}
+        self._counted: dict[str, float] = {}
         self._said: dict[str, Any] = {}
         #: Counts as they were when somebody last looked whether it goes on.
-        self.seen: dict[str, int] = {}
+        self.seen: dict[str, float] = {}
 
     @property
     def turn(self) -> int | None:
@@ -82,11 +82,11 @@ class TrajectoryShare(OpenTrajectory):
         """Whether something is to be recorded."""
         return self.reward is not None or bool(self.metrics or self.rewards) or self.counts() != self._counted
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, float]:
         """Return what only counts up, since the beginning."""
         if not self._is_child:
             return {}
-        counted = {
+        counted: dict[str, float] = {
             attributes.RL_ROLLOUT_TURNS: self.turns.number,
             attributes.RL_ROLLOUT_MODEL_CALLS: self.model_calls,
             attributes.RL_ROLLOUT_MODEL_ERRORS: self.model_errors,
@@ -96,6 +96,8 @@ class TrajectoryShare(OpenTrajectory):
             attributes.RL_ROLLOUT_TOOL_ERRORS: self.tool_errors,
             attributes.RL_ROLLOUT_TOOL_RETRIES: self.tool_retries,
             attributes.RL_ROLLOUT_SPAN_ERRORS: self.span_errors,
+            attributes.RL_ROLLOUT_SERVICE_CALLS: self.service_calls,
+            attributes.RL_ROLLOUT_SERVICE_SECONDS: round(self.service_seconds, 6),
             attributes.RL_ROLLOUT_CHILD_CALLS: self.model_calls
             + self.tool_calls
             + sum(side.calls for side in self.side_calls.values()),
@@ -188,6 +190,8 @@ def in_child(context: Context, *, is_forked: bool) -> Context:
         share = _of_child.get(name)
         if share is None:
             if len(_of_child) >= MAXIMUM:
+                _drop_unused()
+            if len(_of_child) >= MAXIMUM:
                 _left_out += 1
                 drops.count(Signal.LOGS, LIMIT)
                 return context
@@ -221,6 +225,8 @@ def has_news(*, quiet: bool) -> bool:
     if _told:
         return True
     found = False
+    with open_trajectory.adding:
+        _drop_unused()
     for share in list(_of_child.values()):
         counts = share.counts()
         found = found or (share.has_news and (not quiet or counts == share.seen))
@@ -237,13 +243,21 @@ def take() -> tuple[list[TrajectoryChange], int]:
         _told = {}
         changes = [change for share in shares if (change := share.take()) is not None]
         left_out, _left_out = _left_out, 0
-        # Kept are those that a context of the process still has.
-        references = [weakref.ref(share) for share in _of_child.values()]
         shares.clear()
-        _of_child.clear()
-        kept = [share for reference in references if (share := reference()) is not None]
-        _of_child.update({share.name: share for share in kept})
+        _drop_unused()
     return changes, left_out
+
+
+def _drop_unused() -> None:
+    """Drop the shares that no context of the process has any more and that have nothing new: a service has many."""
+    kept = {name: share for name, share in _of_child.items() if share.has_news}
+    references = [weakref.ref(share) for share in _of_child.values()]
+    _of_child.clear()
+    for reference in references:
+        share = reference()
+        if share is not None:
+            kept[share.name] = share
+    _of_child.update(kept)
 
 
 def forget() -> None:

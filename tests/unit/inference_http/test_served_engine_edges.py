@@ -267,7 +267,8 @@ def test_a_client_that_nobody_uses_for_engines_imports_little(server):
         [sys.executable, "-c", program, f"{server.url}/items"], capture_output=True, text=True, check=True
     )
     http = "otel_rl.inference.http"
-    assert done.stdout.strip() == str(["otel_rl.inference", http, f"{http}.paths", f"{http}.senders"])
+    imported = ["otel_rl.inference", http, f"{http}.paths", f"{http}.senders", f"{http}.services"]
+    assert done.stdout.strip() == str(imported)
 
 
 @pytest.mark.parametrize("path", ["/generate", "/update_weights"])

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
+from otel_rl.inference.http import services
 from otel_rl.inference.http.paths import target_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def calls() -> Any:
     if _calls is None:
         _calls = import_module("otel_rl.inference.http.calls")
     return _calls
+
+
+def begin_service(library: str, name: str, method: str, where: tuple[str, str, int | None, str], headers: Any) -> Any:
+    """Follow a request to a named service, see :func:`otel_rl.inference.http.service_calls.begin`."""
+    service_calls = import_module("otel_rl.inference.http.service_calls")
+    return service_calls.begin(library, name, method, calls().Url(*where), headers)
 
 
 def call_of(response: object) -> HttpModelCall | None:
@@ -124,20 +131,38 @@ def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
 def _begin(client: Client, request: Any) -> HttpCall | None:
     with _BEGIN:
         method, path = client.head(request)
+        if services.are_named():
+            service = services.name_of(method, *client.url(request))
+            if service is not None:
+                return _begin_service(client, service, method, request)
         if target_of(method, path) is None:
             return None
         headers, body = request.headers, _bodies.pop(request, None)
         if body is None:
             # What was given as bytes is there already; a body that is a stream is not read.
             body = getattr(request, "_content", None) or getattr(request, "body", None)
-        if headers is not None and _TRACEPARENT in headers and headers[_TRACEPARENT] == _written.get(request):
-            del headers[_TRACEPARENT]
+        _take_back(headers, request)
         url: Url = calls().Url(*client.url(request))
         call: HttpCall | None = calls().begin(client.library, method, url, headers, body)
         if call is not None and call.trace_context is not None:
             _written[request] = call.trace_context
         return call
     return None
+
+
+def _begin_service(client: Client, name: str, method: str, request: Any) -> HttpCall | None:
+    headers = request.headers
+    _take_back(headers, request)
+    call: HttpCall | None = begin_service(client.library, name, method, client.url(request), headers)
+    if call is not None and call.trace_context is not None:
+        _written[request] = call.trace_context
+    return call
+
+
+def _take_back(headers: Any, request: Any) -> None:
+    """Take out what an attempt before has written: a program may send a request again."""
+    if headers is not None and _TRACEPARENT in headers and headers[_TRACEPARENT] == _written.get(request):
+        del headers[_TRACEPARENT]
 
 
 def _answered(client: Client, call: HttpCall, response: Any) -> None:

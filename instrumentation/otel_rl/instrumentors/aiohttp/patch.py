@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
-from otel_rl.inference.http import senders
+from otel_rl.inference.http import senders, services
 from otel_rl.inference.http.paths import may_be_target, target_of
 from otel_rl.telemetry import propagation
 
@@ -71,27 +71,31 @@ def _requests(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(session: Any, method: str, str_or_url: Any, kwargs: dict[str, Any]) -> HttpCall | None:
     """``kwargs`` gets the headers of the request with the trace context, in a mapping of their own."""
     with _BEGIN:
-        if isinstance(str_or_url, str) and not may_be_target(str_or_url):
+        if isinstance(str_or_url, str) and not may_be_target(str_or_url) and not services.are_named():
             return None
         try:
             url = session._build_url(str_or_url)  # noqa: SLF001 - with the base URL of the session
         except (AssertionError, TypeError, ValueError):
             # The request is about to fail with it.
             return None
-        if target_of(method, url.path) is None:
+        place = url.scheme, url.host or "", url.port, url.path
+        service = services.name_of(method, *place) if services.are_named() else None
+        if service is None and target_of(method, url.path) is None:
             return None
         # The program's may be pairs, may have a name twice, and may be an iterator, which is read once.
         headers = kwargs["headers"] = sys.modules["multidict"].CIMultiDict(kwargs.get("headers") or ())
         given = kwargs.get("json")
         calls = senders.calls()
-        where = calls.Url(url.scheme, url.host or "", url.port, url.path)
+        where = calls.Url(*place)
         written = None if _TRACEPARENT in session.headers else headers
         if _BAGGAGE in session.headers and _BAGGAGE not in headers:
             # What a request says takes the place of what its session says: that is the program's, and stays.
             headers.extend((_BAGGAGE, value) for value in session.headers.getall(_BAGGAGE))
-        call: HttpCall | None = calls.begin(
-            "aiohttp", method, where, written, kwargs.get("data") if given is None else given
-        )
+        call: HttpCall | None
+        if service is not None:
+            call = senders.begin_service("aiohttp", service, method, where, written)
+            return call
+        call = calls.begin("aiohttp", method, where, written, kwargs.get("data") if given is None else given)
         return call
     return None
 

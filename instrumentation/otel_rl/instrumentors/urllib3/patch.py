@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
-from otel_rl.inference.http import senders
+from otel_rl.inference.http import senders, services
 from otel_rl.inference.http.paths import may_be_target, target_of
 from otel_rl.telemetry import propagation
 
@@ -41,7 +41,7 @@ def _opens_path(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def urlopen(self: Any, method: Any, url: Any, *args: Any, **kwargs: Any) -> Any:
         call = None
-        if _is_of_interest(method, url):
+        if _is_of_interest(method, url) or _service_of_pool(self, method, url) is not None:
             body = args[0] if args else kwargs.get("body")
             given = args[1] if len(args) > 1 else kwargs.get("headers")
             where = self.scheme, self.host, self.port, url.partition("?")[0]
@@ -64,7 +64,7 @@ def _opens_url(original: Callable[..., Any]) -> Callable[..., Any]:
         call = None
         if kwargs.get("headers") and kwargs.get("retries") is not None:
             _withhold_from_redirect(url, kwargs)
-        if _is_of_interest(method, url):
+        if _is_of_interest(method, url) or _service_of_url(method, url) is not None:
             call, headers = _begin_at_url(self, method, url, kwargs)
             if call is not None:
                 kwargs["headers"] = headers
@@ -89,6 +89,25 @@ def _is_of_interest(method: Any, url: Any) -> bool:
             # The request is about to fail with it.
             return False
     return False
+
+
+def _service_of_pool(pool: Any, method: Any, url: Any) -> str | None:
+    with _BEGIN:
+        if services.are_named() and isinstance(url, str) and isinstance(method, str):
+            return services.name_of(method, pool.scheme, pool.host, pool.port, url.partition("?")[0])
+    return None
+
+
+def _service_of_url(method: Any, url: Any) -> str | None:
+    with _BEGIN:
+        if services.are_named() and isinstance(url, str) and isinstance(method, str):
+            try:
+                parts = urlsplit(url)
+                return services.name_of(method, parts.scheme, parts.hostname or "", parts.port, parts.path)
+            except ValueError:
+                # The request is about to fail with it.
+                return None
+    return None
 
 
 def _withhold_from_redirect(url: str, kwargs: dict[str, Any]) -> None:
@@ -125,7 +144,11 @@ def _begin(method: str, where: tuple[str, str, int | None, str], all_headers: An
             {} if all_headers is None else all_headers.copy() if hasattr(all_headers, "copy") else dict(all_headers)
         )
         written = None if any(name.lower() in _TRACEPARENTS for name in headers) else headers
-        call = calls.begin("urllib3", method, calls.Url(*where), written, body)
+        service = services.name_of(method, *where) if services.are_named() else None
+        if service is not None:
+            call = senders.begin_service("urllib3", service, method, where, written)
+        else:
+            call = calls.begin("urllib3", method, calls.Url(*where), written, body)
         return (None, given) if call is None else (call, headers)
     return None, given
 

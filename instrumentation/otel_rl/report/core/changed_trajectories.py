@@ -43,6 +43,8 @@ _COUNTS = (
     names.RL_ROLLOUT_TOOL_RETRIES,
     names.RL_ROLLOUT_SPAN_ERRORS,
     names.RL_ROLLOUT_CHILD_CALLS,
+    names.RL_ROLLOUT_SERVICE_CALLS,
+    names.RL_ROLLOUT_SERVICE_SECONDS,
     *(name for columns in side_calls.COLUMNS.values() for name in columns),
     names.RL_ROLLOUT_REWARD,
 )

@@ -25,6 +25,7 @@ _NAMES = 500
 _CELLS = 20_000
 #: Kind of the calls of tools on their server.
 _SERVED = "served tool"
+_SERVICE = "service"
 
 METRICS = (
     metrics.GEN_AI_CLIENT_OPERATION_DURATION,
@@ -110,13 +111,23 @@ class Calls:
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
         #: Spans of the slowest rollouts.
         self.slowest_rollouts: list[Timeline] = []
-        self._spans: dict[str, dict[str, CallStatistics]] = {TOOL: {}, MODEL: {}, "agent": {}, _SERVED: {}}
+        self._spans: dict[str, dict[str, CallStatistics]] = {
+            TOOL: {},
+            MODEL: {},
+            "agent": {},
+            _SERVED: {},
+            _SERVICE: {},
+        }
 
     def add_span(self, span: Span) -> None:
         """Take in a span; only rollouts and the operations of agents count."""
         if span.name == spans.RL_ROLLOUT.type:
             self._rollouts.add(span, str(span.attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8]))
             self.over_time.add_rollout(span)
+            return
+        service = span.attributes.get(names.RL_SERVICE)
+        if service is not None:
+            self._count(_SERVICE, str(service), span)
             return
         operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
         if operation == Operation.EXECUTE_TOOL:
@@ -167,6 +178,11 @@ class Calls:
         known = {statistics.name for statistics in called}
         served = [statistics for name, statistics in self._spans[_SERVED].items() if name not in known]
         return sorted([*called, *served], key=_by_time)
+
+    @property
+    def services(self) -> list[CallStatistics]:
+        """Requests per named service, most time first."""
+        return sorted(self._spans[_SERVICE].values(), key=_by_time)
 
     def agents(self, totals: MetricTotals) -> list[CallStatistics]:
         """Return calls per agent."""

@@ -45,6 +45,7 @@ STATES = (
     *(LaneState(phase.replace("_", " "), colours.BY_KIND[phase]) for phase in _PHASES),
     # Beside rewards, which have the colour of tools elsewhere.
     LaneState("tool", colours.BY_KIND[Phase.DATA_WAIT]),
+    LaneState("service", colours.BY_KIND["service"]),
     LaneState("in no phase", colours.BY_KIND["uncovered"]),
     LaneState("busy", colours.BY_KIND["model"]),
     _waiting("waiting for data"),
@@ -59,6 +60,7 @@ IN_NO_PHASE, BUSY = _PLACES["in no phase"], _PLACES["busy"]
 COLLECTIVE, QUEUED, ASLEEP = _PLACES["waiting in a collective"], _PLACES["waiting in a queue"], _PLACES["asleep"]
 BETWEEN_STEPS, BETWEEN_CALLS = _PLACES["waiting between steps"], _PLACES["waiting between calls"]
 GENERATE, TOOL, REWARD = _PLACES["generate"], _PLACES["tool"], _PLACES["reward"]
+SERVICE = _PLACES["service"]
 WEIGHT_SYNC, LOAD = _PLACES["weight sync"], _PLACES["load"]
 #: Phases that begin with a weight sync.
 SYNCS = frozenset({Phase.SYNC, Phase.WEIGHT_SYNC})
@@ -81,5 +83,7 @@ def of_call(span: Span) -> int | None:
         return TOOL
     if operation in MODEL_OPERATIONS:
         return GENERATE
+    if names.RL_SERVICE in span.attributes:
+        return SERVICE
     phase = get(names.RL_PHASE)
     return None if phase is None else of_phase(str(phase))
