@@ -124,7 +124,7 @@ class OpenTrajectory:
         self.turns = ModelTurns()
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
-        #: Of the last turn that has one, and that turn.
+        #: Of the last turn, and that turn.
         self.stop_reason: str | None = None
         self._stop_turn = 0
         #: Model calls that are no turns, by their role.
@@ -188,8 +188,10 @@ class OpenTrajectory:
             self.input_tokens = (self.input_tokens or 0) + given
         if made is not None:
             self.output_tokens = (self.output_tokens or 0) + made
-        if reasons and (turn is None or turn >= self._stop_turn):
-            self.stop_reason = reasons[-1]
+        if turn is None or turn >= self._stop_turn:
+            # A last answer that was left before its reason has none, and not that of an earlier one.
+            if reasons or turn is not None:
+                self.stop_reason = reasons[-1] if reasons else None
             self._stop_turn = turn or self._stop_turn
 
     def side_call_ended(self, role: str, tokens: tuple[int | None, int | None], *, failed: bool) -> None:

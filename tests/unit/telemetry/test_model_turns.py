@@ -97,3 +97,12 @@ def test_a_stop_reason_is_that_of_the_last_turn_whichever_ends_last():
     trajectory.model_call_ended((None, None), ["length"], failed=False, turn=second.turn)
     trajectory.model_call_ended((None, None), ["stop"], failed=False, turn=first.turn)
     assert trajectory.stop_reason == "length"
+
+
+def test_a_last_answer_that_was_left_before_its_reason_has_no_stop_reason():
+    trajectory = OpenTrajectory()
+    first, second = begin(trajectory), begin(trajectory)
+    assert trajectory.turn == 2
+    trajectory.model_call_ended((None, None), ["tool_calls"], failed=False, turn=first.turn)
+    trajectory.model_call_ended((None, None), None, failed=False, turn=second.turn)
+    assert trajectory.stop_reason is None
