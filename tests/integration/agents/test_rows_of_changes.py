@@ -1,4 +1,4 @@
-"""Which row has what is said of a rollout later, or by other processes, where rows share a trace or an id."""
+"""Which row has what is said of a rollout from elsewhere, where rows share a trace, an id or an object."""
 
 from __future__ import annotations
 
@@ -86,14 +86,47 @@ if __name__ == "__main__":
     process.start()
     process.join()
 """
+#: Rollouts that return their sample, and the environment of all.
+ENVIRONMENT = """
+class Environment:
+    pass
 
 
-def rows_of(folder, name, program, **variables):
+class Sample:
+    def __init__(self, score):
+        self.score = score
+
+
+SHARED = Environment()
+
+
+class Agent:
+    def run(self, sample):
+        return sample, SHARED
+
+
+class Scorer:
+    def score(self, environment, sample):
+        return sample["score"] if isinstance(sample, dict) else sample.score
+
+
+if __name__ == "__main__":
+    import sys
+
+    import environment
+
+    kind = {"objects": environment.Sample, "dictionaries": lambda score: {"score": score}}[sys.argv[1]]
+    for sample, shared in [environment.Agent().run(kind(number)) for number in (1.0, 2.0, 3.0)]:
+        environment.Scorer().score(shared, sample)
+"""
+
+
+def rows_of(folder, name, program, *arguments, **variables):
     """Run a program; return its rows, and what `otel-rl trajectories` says of the rest."""
     (folder / f"{name}.py").write_text(program)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", "OTEL_RL_CHILDREN": "all", **variables}
-    command = [LAUNCHER, sys.executable, f"{name}.py"]
+    command = [LAUNCHER, sys.executable, f"{name}.py", *arguments]
     environ = {**kept, **own, "PYTHONPATH": str(folder)}
     subprocess.run(command, cwd=folder, env=environ, timeout=240, check=True)
     told = subprocess.run([COMMAND, "trajectories", "store"], cwd=folder, capture_output=True, text=True, check=True)
@@ -115,3 +148,13 @@ def test_scores_of_another_process_by_an_id_that_several_rows_have_join_none(tmp
     rows, said = rows_of(tmp_path, "group", GROUP, **functions)
     assert [row["scores"] for row in rows] == [{}] * 4
     assert "several rollouts of this run, and joined none of them" in said
+
+
+@pytest.mark.parametrize(("kind", "scores"), [("objects", [1.0, 2.0, 3.0]), ("dictionaries", [None] * 3)])
+def test_an_object_that_rollouts_share_is_the_sample_of_none(tmp_path, kind, scores):
+    functions = {
+        "OTEL_RL_ROLLOUT_FUNCTIONS": "environment:Agent.run",
+        "OTEL_RL_REWARD_FUNCTIONS": "environment:Scorer.score",
+    }
+    rows, _ = rows_of(tmp_path, "environment", ENVIRONMENT, kind, **functions)
+    assert [row["scores"].get("Scorer.score") for row in rows] == scores
