@@ -1,4 +1,4 @@
-"""Which row has what is said of a rollout from elsewhere, where rows share a trace, an id or an object."""
+"""Which row has what is said of a rollout from elsewhere, by children, by names and by objects."""
 
 from __future__ import annotations
 
@@ -119,6 +119,27 @@ if __name__ == "__main__":
     for sample, shared in [environment.Agent().run(kind(number)) for number in (1.0, 2.0, 3.0)]:
         environment.Scorer().score(shared, sample)
 """
+#: A forked child that says success, flushes and is killed.
+KILLED = """
+import multiprocessing
+import os
+import signal
+
+import otel_rl
+
+
+def succeed():
+    otel_rl.reward("exact", None, success=True)
+    assert otel_rl.flush(10)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+with otel_rl.rollout("r"):
+    process = multiprocessing.get_context("fork").Process(target=succeed)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+"""
 
 
 def rows_of(folder, name, program, *arguments, **variables):
@@ -158,3 +179,8 @@ def test_an_object_that_rollouts_share_is_the_sample_of_none(tmp_path, kind, sco
     }
     rows, _ = rows_of(tmp_path, "environment", ENVIRONMENT, kind, **functions)
     assert [row["scores"].get("Scorer.score") for row in rows] == scores
+
+
+def test_a_flush_in_a_child_brings_out_what_is_no_score(tmp_path):
+    [row], _ = rows_of(tmp_path, "killed", KILLED)
+    assert row["rl.rollout.success"] is True
