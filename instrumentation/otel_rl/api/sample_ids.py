@@ -3,7 +3,7 @@
 A class that makes trajectories hands its samples to one that scores them, in this process or another. Where that scores
 outside of the rollout, the ids of its sample say which rollout the score is for. They are looked for as arguments, as
 keys of dictionaries and as attributes of objects; no code of the program runs. An object that a rollout has returned is
-known by itself.
+known by itself; one that several rollouts return, as the environment that they share, is the sample of none.
 """
 
 from __future__ import annotations
@@ -50,10 +50,22 @@ class _OfSample:
         self.is_scored = False
 
 
+class _OfObject:
+    """The rollout that has returned an object; None where several have that nobody has scored by it."""
+
+    __slots__ = ("is_scored", "is_shared", "name", "reference")
+
+    def __init__(self, reference: weakref.ref[Any], name: TrajectoryName | None, *, is_shared: bool) -> None:
+        self.reference = reference
+        self.name = name
+        self.is_shared = is_shared
+        self.is_scored = False
+
+
 #: What the named rollouts of this process had: their samples, the oldest first, ids in their results, and the results.
 _by_sample: dict[str, _OfSample] = {}
 _by_rollout: dict[str, TrajectoryName] = {}
-_by_object: dict[int, tuple[weakref.ref[Any], TrajectoryName]] = {}
+_by_object: dict[int, _OfObject] = {}
 
 
 def of_arguments(arguments: object) -> SampleIds:
@@ -150,12 +162,17 @@ def returned(value: Any, name: TrajectoryName) -> None:
         except TypeError:
             # Of a kind that has none, as a dictionary: it is known by its ids only.
             continue
-        _keep(_by_object, place, (reference, name))
+        before = _by_object.get(place)
+        if before is None or before.reference() is not item:
+            _keep(_by_object, place, _OfObject(reference, name, is_shared=False))
+        elif before.name != name:
+            is_only = before.is_scored
+            _keep(_by_object, place, _OfObject(reference, name if is_only else None, is_shared=True))
 
 
 def _drop(place: int, dead: weakref.ref[Any]) -> None:
     known = _by_object.get(place)
-    if known is not None and known[0] is dead:
+    if known is not None and known.reference is dead:
         del _by_object[place]
 
 
@@ -167,21 +184,14 @@ def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
 
 def rollout_of(subject: Any) -> TrajectoryName | None:
     """Return the rollout of one sample: by itself, or by its ids; None where it has none."""
-    known = _by_object.get(id(subject))
-    if known is not None and known[0]() is subject:
-        return known[1]
-    return _by_ids(of_value(subject))
+    return _by_objects_or_ids([subject], of_value(subject))
 
 
 def rollout_of_call(arguments: object) -> TrajectoryName | None:
     """Return the rollout that the arguments of a call are a sample of."""
     if type(arguments) is not dict:
         return None
-    for subject in _subjects(arguments):
-        known = _by_object.get(id(subject))
-        if known is not None and known[0]() is subject:
-            return known[1]
-    return _by_ids(of_arguments(arguments))
+    return _by_objects_or_ids(_subjects(arguments), of_arguments(arguments))
 
 
 def rollouts_of_batch(arguments: object) -> list[TrajectoryName | None]:
@@ -192,6 +202,27 @@ def rollouts_of_batch(arguments: object) -> list[TrajectoryName | None]:
             if any(name is not None for name in found):
                 return found
     return []
+
+
+def _by_objects_or_ids(subjects: Iterable[Any], ids: SampleIds) -> TrajectoryName | None:
+    """Return the rollout that returned one of these, rather one that no other returned; else that of the ids."""
+    found = [
+        known
+        for subject in subjects
+        if (known := _by_object.get(id(subject))) is not None and known.reference() is subject
+    ]
+    known = min(found, key=lambda known: (known.is_shared, known.name is None), default=None)
+    if known is not None and known.name is not None:
+        known.is_scored = True
+        return known.name
+    name = _by_ids(ids)
+    if known is not None and name is None:
+        say_once(
+            "object",
+            "several rollouts have returned the same object, and nothing else says which of them a reward function"
+            " scores: give it what only one of them returns, or an id",
+        )
+    return name
 
 
 def _by_ids(ids: SampleIds) -> TrajectoryName | None:

@@ -21,6 +21,7 @@ from otel_rl.health.reward_columns import UNSCORED, RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
+from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.telemetry.scope import Scope
@@ -118,10 +119,12 @@ class LiveHealth:
                 for key, value in followed.rewards.end(step.iteration).items()
                 if not scalars.sink.has_logged(key, step.iteration)
             }
-            if trajectory_shares.has_later_scores():
+            changes: list[StateChange] = []
+            if UNSCORED in rewards and trajectory_shares.has_later_scores():
                 # The share is known to readers only, once the later scores have joined their rows.
-                rewards.pop(UNSCORED, None)
-            changes = followed.monitor.log(step.iteration, rewards)
+                del rewards[UNSCORED]
+                changes += followed.monitor.withdraw(Code.UNSCORED)
+            changes += followed.monitor.log(step.iteration, rewards)
             changes += followed.monitor.step(step.iteration, period, phases)
             self._record_changes(followed.monitor, changes, step.context, end_time)
         finally:

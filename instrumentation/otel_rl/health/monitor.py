@@ -118,6 +118,17 @@ class Monitor:
                 changes.append(StateChange(machine.code, before, machine.state, step, episode, machine.rule.next_steps))
         return changes
 
+    def withdraw(self, code: str) -> list[StateChange]:
+        """Take back what a rule says: its values were not what they seemed."""
+        step = self._curves.last
+        changes: list[StateChange] = []
+        for machine in self.machines:
+            if machine.code == code and machine.state != State.UNOBSERVED:
+                before, was = machine.state, machine.episode
+                machine.restart(step)
+                changes.append(StateChange(code, before, machine.state, step, was, machine.rule.next_steps))
+        return changes
+
     def restart(self) -> list[StateChange]:
         """Begin the steps anew: judge what has come, then forget it."""
         changes, step = self.judge(), self._curves.last

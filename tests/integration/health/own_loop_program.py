@@ -1,6 +1,9 @@
 """Loops of its own that tell nothing but rewards, and run into one failure each or none.
 
 python own_loop_program.py [healthy] [collapsed] [fallen] [hacked] [stuck] [unscored]
+python own_loop_program.py late STEPS
+
+The latter does not fail: most of its scores come so many steps late.
 """
 
 from __future__ import annotations
@@ -50,6 +53,26 @@ def sample(failure, step):
                 otel_rl.reward("polite", politeness(failure, step) + dice.uniform(-spread, spread))
 
 
+def score_late(delay):
+    waiting = []
+    for step in range(1, STEPS + 1):
+        # As in steps that take longer than the time between two exports: each is judged before the next one.
+        otel_rl.flush(timeout=10)
+        with otel_rl.step(step):
+            while waiting and waiting[0][0] + delay <= step:
+                _, it, score = waiting.pop(0)
+                it.reward("correct", score)
+            for place in range(GROUPS * SAMPLES):
+                with otel_rl.rollout(group_id=f"{step}-{place // SAMPLES}") as it:
+                    score = float(dice.random() < chance("late", step))
+                    if place % SAMPLES == 0:
+                        otel_rl.reward("correct", score)
+                    else:
+                        waiting.append((step, it, score))
+    for _, it, score in waiting:
+        it.reward("correct", score)
+
+
 def main(failures):
     for step in range(1, STEPS + 1):
         for failure in failures:
@@ -60,4 +83,7 @@ def main(failures):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1] == "late":
+        score_late(int(sys.argv[2]))
+    else:
+        main(sys.argv[1:])

@@ -94,6 +94,15 @@ def test_a_failure_is_named_with_its_onset_live_and_in_the_report(finished, fail
     assert found.until is None
 
 
+@pytest.mark.parametrize(("delay", "told"), [(1, []), (12, ["critical", "unobserved"])])
+def test_scores_that_come_late_are_no_missing_ones(finished, delay, told):
+    source = finished("late", str(delay))
+
+    changed = [one.attributes for one in events(source, "rl.health.changed")]
+    assert [one["rl.health.state"] for one in changed if one["rl.health.code"] == Code.UNSCORED] == told
+    assert Code.UNSCORED not in report(source)
+
+
 def test_a_reward_that_does_not_move_is_a_plateau_where_the_program_tells_that_the_policy_does_not_either(finished):
     source = finished("stuck")
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from opentelemetry import propagate
+from opentelemetry import trace as trace_api
 from opentelemetry.context import attach, detach
 from support.reward_readers import reward_means
 
@@ -20,7 +21,9 @@ from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import drops, open_trajectory, propagation
+from otel_rl.telemetry.scope import Scope
 from otel_rl.training import trajectories, trajectory_changes, trajectory_shares
+from otel_rl.training.trajectory_shares import TrajectoryName
 
 
 class Pair(NamedTuple):
@@ -59,8 +62,8 @@ class KnownLogs:
     def __init__(self, logs):
         self._logs = logs
 
-    def events(self, name):
-        return (log for log in self._logs if log.event == name)
+    def events(self, *names):
+        return (log for log in self._logs if log.event in names)
 
 
 def joined(logs, *, ahead=True):
@@ -161,6 +164,23 @@ def test_a_zero_after_a_failure_is_suspect_by_a_later_score_too(logs):
     assert {name: row.get("rl.rollout.suspect") for name, row in found.items()} == {"was": None, "is": True}
 
 
+@pytest.mark.parametrize("ahead", [True, False], ids=["run that has ended", "run that goes on"])
+def test_the_lowest_of_later_rewards_is_suspect_after_a_failure(logs, ahead):
+    """-1 where a rollout fails: told after all rows are made, also for the first of them."""
+    handles = []
+    for number in range(24):
+        with otel_rl.rollout(rollout_id=str(number)) as it, otel_rl.tool("search") as tool:
+            if number % 6 == 0:
+                tool.fail("timeout")
+        handles.append(it)
+    logs()
+    for number, it in enumerate(handles):
+        it.reward("exact", -1.0 if number % 6 == 0 else number % 2)
+    found, _ = joined(logs(), ahead=ahead)
+    suspect = {name for name, row in found.items() if row.get("rl.rollout.suspect")}
+    assert suspect == {"0", "6", "12", "18"}
+
+
 def test_scores_that_name_no_rollout_are_kept_and_told(logs):
     with otel_rl.rollout(rollout_id=7):
         pass
@@ -172,16 +192,49 @@ def test_scores_that_name_no_rollout_are_kept_and_told(logs):
     assert said == ["1 later score or judgement names no rollout of this run."]
 
 
-def test_an_id_that_several_rows_have_is_told(logs):
+@pytest.mark.parametrize("ahead", [True, False], ids=["run that has ended", "run that goes on"])
+@pytest.mark.parametrize("name", [TrajectoryName(None, "same"), TrajectoryName(None, None, "prompt")])
+def test_a_score_by_an_id_that_several_rows_have_joins_none(logs, name, ahead):
     for _ in range(2):
-        with otel_rl.rollout(rollout_id="same"):
+        with otel_rl.rollout(rollout_id="same", sample_id="prompt"):
             pass
+        logs()
+    trajectory_shares.tell_by_name(name, lambda share: share.add_reward("exact", 1.0))
+    found, said = joined(logs(), ahead=ahead)
+    assert found["same"].scores == {}
+    if ahead:
+        assert said == ["1 later score or judgement names several rollouts of this run, and joined none of them."]
+
+
+def test_rollouts_of_one_trace_have_each_its_own_changes(logs):
+    """As agents inside of one span of the program."""
+    provider = trace_api.get_tracer_provider()
+    with otel_rl.step(1), provider.get_tracer("program").start_as_current_span("program") as span:
+        trace = trace_api.format_trace_id(span.get_span_context().trace_id)
+        for name in "abc":
+            trajectory = open_trajectory.OpenTrajectory(name)
+            ended = trajectories.Ended(trajectory, {"rl.rollout.id": name}, span, 1.0, None)
+            trajectories.add(Scope("langchain"), "agent", ended)
     logs()
-    trajectory_shares.tell_by_name(
-        trajectory_shares.TrajectoryName(None, "same"), lambda share: share.add_reward("exact", 1.0)
-    )
-    _, said = joined(logs())
-    assert said == ["1 row has the id of an earlier one, which has its scores."]
+    for reward, name in enumerate("abc"):
+        trajectory_shares.tell_by_name(
+            TrajectoryName(trace, name), lambda share, reward=reward: share.add_reward("exact", reward)
+        )
+    for ahead in (True, False):
+        found, said = joined(logs(), ahead=ahead)
+        assert ({name: row.scores for name, row in found.items()}, said) == (
+            {"a": {"exact": 0}, "b": {"exact": 1}, "c": {"exact": 2}},
+            [],
+        )
+
+
+def test_a_change_in_another_trace_of_its_rollout_is_found_by_the_id(logs):
+    with otel_rl.rollout(rollout_id="r"):
+        pass
+    logs()
+    trajectory_shares.tell_by_name(TrajectoryName("0" * 31 + "1", "r"), lambda share: share.add_reward("exact", 1.0))
+    found, said = joined(logs())
+    assert (found["r"].scores, said) == ({"exact": 1.0}, [])
 
 
 @pytest.mark.parametrize("rollout", [object(), True, 1.5, b"r"])

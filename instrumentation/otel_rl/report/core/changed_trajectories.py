@@ -1,19 +1,21 @@
 """Joins what was said of trajectories later, or in other processes, to their rows.
 
-A change names the trace of its trajectory, else the id of the rollout, else that of the sample. What a reader knows of
-changes beforehand (:meth:`ChangedTrajectories.look_ahead`) is joined as the rows pass by. A reader of a run that goes
-on holds the latest records back instead, for what may still come.
+A change names the trace and the id of its rollout, or one of them, or the id of the sample; what several rows have is
+joined to none. What a reader knows of changes and rows beforehand (:meth:`ChangedTrajectories.look_ahead`) is joined as
+the rows pass by. A reader of a run that goes on holds the latest records back instead, for what may still come.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, trajectory_names
+from otel_rl.report.core.pending_trajectories import PendingTrajectories
+from otel_rl.report.core.trajectory_names import at
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -24,13 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.store.reader import Log, Reader
+    from otel_rl.training.trajectory_shares import TrajectoryName
 
 #: Most trajectories whose changes are known at once.
 MAXIMUM_CHANGED = 200_000
 #: Records that a reader of a run that goes on holds back, of 512 rows at most.
 HELD_RECORDS = 64
-#: What finds the row of a change, the best first.
-_KEYS = (names.RL_ROLLOUT_TRACE_ID, names.RL_ROLLOUT_ID, names.RL_SAMPLE_ID)
 #: Columns that add up.
 _COUNTS = (
     names.RL_ROLLOUT_TURNS,
@@ -86,11 +87,11 @@ class _JoinedChange:
     def add(self, body: dict[str, list[Any]], place: int, log: Log) -> None:
         self.said += 1
         for name in _COUNTS:
-            value = _number(_at(body.get(name), place))
+            value = _number(at(body.get(name), place))
             if value is not None:
                 self.counts[name] = self.counts.get(name, 0) + value
         self._judge(body, place, log)
-        of_turns = _at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
+        of_turns = at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
         for turn, reward in enumerate(of_turns if isinstance(of_turns, list) else (), 1):
             if _number(reward) is not None:
                 self.turns[turn] = self.turns.get(turn, 0.0) + reward
@@ -99,7 +100,7 @@ class _JoinedChange:
 
     def _judge(self, body: dict[str, list[Any]], place: int, log: Log) -> None:
         for name in _JUDGEMENTS:
-            value = _at(body.get(name), place)
+            value = at(body.get(name), place)
             if value is not None and log.time >= self.judgements.get(name, (0,))[0]:
                 self.judgements[name] = log.time, value
                 if name == names.RL_ROLLOUT_ADVANTAGE:
@@ -108,12 +109,12 @@ class _JoinedChange:
     def _add_named(self, sums: dict[str, float], body: dict[str, list[Any]], of: tuple[str, str], place: int) -> None:
         weights = body.get(names.RL_REWARD_WEIGHTS)
         for number, (name, values) in enumerate(zip(*(body.get(key, ()) for key in of), strict=False)):
-            value = _number(_at(values, place))
+            value = _number(at(values, place))
             if value is None:
                 continue
             sums[str(name)] = sums.get(str(name), 0.0) + value
             if of[0] == names.RL_REWARD_NAMES:
-                self._weigh(str(name), _at(weights, number) if weights is not None else 1)
+                self._weigh(str(name), at(weights, number) if weights is not None else 1)
 
     def _weigh(self, name: str, weight: Any) -> None:
         self.weights[name] = weight if self.weights.get(name, weight) == weight else None
@@ -123,10 +124,12 @@ class ChangedTrajectories:
     """Takes in records of trajectories and of changes; gives the former back with the latter in them."""
 
     def __init__(self, held: int = HELD_RECORDS) -> None:
-        #: By key and value: what waits for its row.
-        self._changes: dict[tuple[str, str], _JoinedChange] = {}
-        #: Keys whose row has come.
-        self._joined: set[tuple[str, str]] = set()
+        #: What waits for its row.
+        self._changes: dict[TrajectoryName, list[_JoinedChange]] = {}
+        #: Names that find no further row in a run that goes on: a row had it before, or several have it.
+        self._over: set[TrajectoryName] = set()
+        #: How many rows have a name: of those that are held, or of all, as far as a change has it.
+        self._rows: Counter[TrajectoryName] = Counter()
         self._held: deque[Log] = deque()
         self._most_held = held
         self._lowest = LowestRewards()
@@ -134,19 +137,38 @@ class ChangedTrajectories:
         self.is_complete = False
         #: Changes that had no room, here or where they were said.
         self.left_out = 0
-        #: Rows with an id whose changes an earlier row has.
+        #: Changes that name several rows, and are in none of them.
         self.ambiguous = 0
 
     @property
     def unknown(self) -> int:
         """How many changes name no trajectory."""
-        return sum(change.said for change in self._changes.values())
+        return sum(change.said for changes in self._changes.values() for change in changes)
 
     def look_ahead(self, reader: Reader) -> None:
-        """Read all changes of the run: each row passes on at once then."""
+        """Read all changes of the run, and where there are some all rows: each row passes on at once then."""
         for log in reader.events(events.RL_TRAJECTORIES_CHANGES.name):
             self._take(log)
         self.is_complete, self._most_held = True, 0
+        if not self._changes:
+            return
+        wanted = self._changes.keys() | {trajectory_names.without_trace(name) for name in self._changes}
+        for log in _rows_of(reader):
+            self._rows.update(name for _, name in trajectory_names.of_rows(log.body) if name in wanted)
+        self._settle()
+        self._rows.clear()
+        # What the lowest reward is, all later scores say together.
+        for log in _rows_of(reader):
+            self._with_changes(log, list(self._found(log))).learn_lowest()
+
+    def _settle(self) -> None:
+        for name in list(self._changes):
+            by_id = trajectory_names.without_trace(name)
+            if by_id != name and not self._rows[name]:
+                # Said inside of the rollout, in a trace of the program's own.
+                self._changes.setdefault(by_id, []).extend(self._changes.pop(name))
+        for name in [name for name in self._changes if self._rows[name] > 1]:
+            self.ambiguous += sum(change.said for change in self._changes.pop(name))
 
     def add_log(self, log: Log) -> Iterator[Log]:
         """Take in a record; yield those that count from now on, this one or earlier ones."""
@@ -157,10 +179,12 @@ class ChangedTrajectories:
         if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):
             yield log
             return
-        if not self._most_held and not self._changes and not self._joined:
+        if not self._most_held and not self._changes:
             yield log
             return
         self._held.append(log)
+        if not self.is_complete:
+            self._rows.update(name for _, name in trajectory_names.of_rows(log.body))
         while len(self._held) > self._most_held:
             yield self._joined_to(self._held.popleft())
 
@@ -174,42 +198,64 @@ class ChangedTrajectories:
         if not isinstance(log.body, dict):
             return
         body = {str(key): values for key, values in log.body.items() if isinstance(values, list)}
-        for place in range(max((len(body.get(key, ())) for key in _KEYS), default=0)):
-            key = next(((key, str(value)) for key in _KEYS if (value := _at(body.get(key), place)) is not None), None)
-            if key is None:
+        for place in range(trajectory_names.count(body)):
+            name = trajectory_names.of_change(body, place)
+            if name is None:
                 continue
-            if key in self._changes or len(self._changes) < MAXIMUM_CHANGED:
-                self._changes.setdefault(key, _JoinedChange()).add(body, place, log)
+            if name in self._changes or len(self._changes) < MAXIMUM_CHANGED:
+                self._changes.setdefault(name, [_JoinedChange()])[0].add(body, place, log)
             else:
                 self.left_out += 1
 
     def _joined_to(self, log: Log) -> Log:
         """Return the record with the changes of its rows in it."""
-        columns = [(key, log.body.get(key)) for key in _KEYS]
+        found = list(self._found(log))
+        if self.is_complete and not found:
+            return log
+        rows = self._with_changes(log, found)
+        if not self.is_complete:
+            self._release(log)
+            rows.learn_lowest()
+        for place, _ in found:
+            rows.mark(place)
+        changes = [(place, change) for place, name in found for change in self._changes.pop(name, ())]
+        return _with(log, rows, changes) if changes else log
+
+    def _release(self, log: Log) -> None:
+        """Count the rows of a record that is no longer held, and note the names that are used up."""
+        for _, name in trajectory_names.of_rows(log.body):
+            if name in self._changes:
+                self._over.add(name)
+            self._rows[name] -= 1
+            if not self._rows[name]:
+                del self._rows[name]
+
+    def _found(self, log: Log) -> Iterator[tuple[int, TrajectoryName]]:
+        """Yield the rows of the record that changes name, with their names."""
+        for place, name in trajectory_names.of_rows(log.body):
+            if name in self._changes and (self.is_complete or (self._rows[name] == 1 and name not in self._over)):
+                yield place, name
+
+    def _with_changes(self, log: Log, found: list[tuple[int, TrajectoryName]]) -> _Body:
         count = max((len(values) for values in log.body.values() if isinstance(values, list)), default=0)
-        found: list[tuple[int, _JoinedChange]] = []
-        for key, column in columns:
-            for place, value in enumerate(column if isinstance(column, list) else ()):
-                if value is None:
-                    continue
-                name = key, str(value)
-                change = self._changes.pop(name, None)
-                if change is not None:
-                    found.append((place, change))
-                    self._joined.add(name)
-                elif key != names.RL_ROLLOUT_TRACE_ID and self.is_complete and name in self._joined:
-                    self.ambiguous += 1
-        rows = _Body(
-            {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()},
-            count,
-            self._lowest,
-        )
-        rows.learn_lowest()
-        return _with(log, rows, found) if found else log
+        body = {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()}
+        rows = _Body(body, count, self._lowest)
+        for place, name in found:
+            for change in self._changes[name]:
+                rows.add(place, change)
+        return rows
+
+
+def _rows_of(reader: Reader) -> Iterator[Log]:
+    """Yield the records whose rows count."""
+    pending = PendingTrajectories()
+    logs = reader.events(events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name)
+    yield from (log for log in logs if isinstance(log.body, dict) and pending.add_log(log))
+    yield from (log for log in pending.close() if isinstance(log.body, dict))
 
 
 def said_of(changed: ChangedTrajectories) -> list[str]:
-    """Return sentences about changes that are in no row, or may be in a wrong one."""
+    """Return sentences about changes that are in no row."""
     said = []
     if changed.unknown and changed.is_complete:
         said.append(f"{_amount(changed.unknown, 'names', 'name')} no rollout of this run.")
@@ -220,7 +266,7 @@ def said_of(changed: ChangedTrajectories) -> list[str]:
         )
     if changed.ambiguous:
         said.append(
-            f"{human.amount(changed.ambiguous, 'row has', 'rows have')} the id of an earlier one, which has its scores."
+            f"{_amount(changed.ambiguous, 'names', 'name')} several rollouts of this run, and joined none of them."
         )
     if changed.left_out:
         said.append(f"{_amount(changed.left_out, 'was', 'were')} dropped: too many at once.")
@@ -233,8 +279,7 @@ def _amount(number: int, one: str, several: str) -> str:
 
 def _with(log: Log, rows: _Body, found: list[tuple[int, _JoinedChange]]) -> Log:
     estimators = set()
-    for place, change in found:
-        rows.add(place, change)
+    for _, change in found:
         if names.RL_ROLLOUT_ADVANTAGE in change.judgements:
             estimators.add(change.estimator[1])
     attributes = dict(log.attributes)
@@ -261,7 +306,7 @@ class _Body:
     def functions(self, place: int) -> list[str]:
         """Return what has scored a row."""
         known = zip(*(self.body.get(name) or () for name in _NAMED[0]), strict=False)
-        return [str(name) for name, column in known if _at(column, place) is not None]
+        return [str(name) for name, column in known if at(column, place) is not None]
 
     def learn_lowest(self) -> None:
         """Take in the rewards of all rows."""
@@ -281,6 +326,10 @@ class _Body:
         status = self._column(names.RL_ROLLOUT_STATUS)
         if names.RL_ROLLOUT_DISCARD_REASON in change.judgements and status[place] in (None, Status.FINISHED):
             status[place] = Status.DISCARDED
+
+    def mark(self, place: int) -> None:
+        """Say anew whether the reward of a row is suspect."""
+        status = self._column(names.RL_ROLLOUT_STATUS)
         failed = status[place] in (Status.FAILED, Status.CANCELLED) or any(self._value(name, place) for name in _ERRORS)
         reward = self._value(names.RL_ROLLOUT_REWARD, place)
         is_suspect = failed and reward is not None and reward == self._lowest.lowest(self.functions(place))
@@ -295,7 +344,7 @@ class _Body:
         return column
 
     def _value(self, name: str, place: int) -> Any:
-        return _at(self.body.get(name), place)
+        return at(self.body.get(name), place)
 
     def _add_to_turns(self, place: int, turns: dict[int, float]) -> None:
         had = self._value(names.RL_ROLLOUT_TURN_REWARDS, place)
@@ -338,10 +387,6 @@ class _Body:
         weights[number] = weight if is_new or weights[number] == weight else None
         if any(value != 1 for value in weights):
             self.body[names.RL_REWARD_WEIGHTS] = weights
-
-
-def _at(column: Any, place: int) -> Any:
-    return column[place] if isinstance(column, list) and place < len(column) else None
 
 
 def _number(value: Any) -> float | None:

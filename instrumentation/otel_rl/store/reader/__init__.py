@@ -112,15 +112,15 @@ class Reader:
                 if request is not None:
                     yield from self._spans(request, file, trace_ids)
 
-    def events(self, name: str) -> Iterator[Log]:
-        """All log records of the run with this event name; lines that do not hold it are not even parsed."""
+    def events(self, *names: str) -> Iterator[Log]:
+        """All log records of the run with these event names; lines that hold none are not even parsed."""
         for file in self.source.files:
             if file.signal not in ("traces", "metrics"):
-                for line in matching_lines(file.path, [name.encode()]):
+                for line in matching_lines(file.path, [name.encode() for name in names]):
                     request = parse(line, Unreadable())
                     for record in records(request, self._process_of(file)) if request is not None else ():
                         is_other = file.process is None and self._is_other_run(record.process)
-                        if isinstance(record, Log) and record.event == name and not is_other:
+                        if isinstance(record, Log) and record.event in names and not is_other:
                             yield record
 
     def _spans(self, request: dict[str, Any], file: SignalFile, trace_ids: set[str]) -> Iterator[Span]:

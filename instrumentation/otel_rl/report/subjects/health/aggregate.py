@@ -11,7 +11,8 @@ Log records and spans come from different files, one after the other. They are k
 and fed in the order of their times at the end. Of a run with more than ``KEPT``, step times are judged on their own.
 
 Values of ``otel_rl.metric`` outside of all steps are in no record, only gauges have them. What a rule has said of
-them live is taken from its events: what it has found, and at the end that it has judged and found nothing.
+them live is taken from its events: what it has found, and at the end that it has judged and found nothing. Only of
+samples without a score the rows know better, as later scores are in them.
 """
 
 from __future__ import annotations
@@ -299,10 +300,20 @@ class HealthReplay:
         for live in self._live.values():
             key = (live.attempt, live.code, live.loop)
             known = worst.get(key)
-            if self._has_limits_of(live) and (known is None or live.severity > known.severity):
+            is_graver = known is None or live.severity > known.severity
+            if is_graver and self._has_limits_of(live) and not self._is_overruled(live, known):
                 # What it has cost is known from records only.
                 worst[key] = replace(live, cost=known.cost) if known is not None else live
         return list(worst.values())
+
+    def _is_overruled(self, live: Verdict, known: Verdict | None) -> bool:
+        """Return whether samples that had no score live have one now: the rows have the later scores joined to them.
+
+        A share that the program gives itself is not that of the rows.
+        """
+        if live.code != Code.UNSCORED or known is None or known.severity == State.UNOBSERVED:
+            return False
+        return not any(live.metric in keys for keys in self._gauges.values())
 
     def _has_limits_of(self, live: Verdict) -> bool:
         """Return whether the rule is on, with its usual limits or with the threshold that was passed."""
