@@ -17,8 +17,9 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
 from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops, lifecycle, open_trajectory, side_calls
+from otel_rl.telemetry import drops, judging, lifecycle, open_trajectory, side_calls
 from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MAXIMUM = 8192
 #: Why a change is dropped.
 LIMIT = "trajectory_limit"
+#: Roles that a parent hands on.
+_SIDES = (Role.JUDGE, Role.TOOL)
 
 
 class TrajectoryName(NamedTuple):
@@ -193,6 +196,12 @@ def in_child(context: Context, *, is_forked: bool) -> Context:
                 return context
             turns = None if parents is None else parents.turn or 0
             share = _of_child[name] = TrajectoryShare(name, is_child=True, turns_before=turns)
+            share.forked_from = parents
+    if not is_forked:
+        # Also where it is the policy's: a call for a worker that was forked inside of a judge may be anything.
+        role = baggage.get_baggage(attributes.RL_INFERENCE_ROLE, context)
+        context = baggage.remove_baggage(attributes.RL_INFERENCE_ROLE, context)
+        context = judging.with_role_from_parent(role if role in _SIDES else Role.POLICY, share, context)
     return open_trajectory.context_with(share, context)
 
 
