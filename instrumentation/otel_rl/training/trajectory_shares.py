@@ -65,7 +65,8 @@ class TrajectoryShare(OpenTrajectory):
         #: Nothing counts by its context in one that is only told of.
         self.has_ended = not is_child
         self._is_child = is_child
-        #: Turns that a forked child has found; of another one it is not known which turn goes on.
+        #: Turns that a forked child has found: the last of them goes on until it makes its own. The parent and other
+        #: children count on, too, so those have no number in the row; another child does not know of any.
         self._turns_before = turns_before
         self._counted: dict[str, int] = {}
         self._said: dict[str, Any] = {}
@@ -75,10 +76,7 @@ class TrajectoryShare(OpenTrajectory):
     @property
     def turn(self) -> int | None:
         """Number of the turn that goes on, where it is known."""
-        own = super().turn
-        if not self._is_child or self._turns_before is None:
-            return None
-        return (own or 0) + self._turns_before or None
+        return None if super().turn else self._turns_before or None
 
     @property
     def has_news(self) -> bool:
