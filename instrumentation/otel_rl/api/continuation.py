@@ -31,7 +31,8 @@ from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes
 from otel_rl.semconv import attributes
-from otel_rl.telemetry import lifecycle, propagation
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
+from otel_rl.telemetry import lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
@@ -95,6 +96,16 @@ def _of_open_rollout() -> Context | None:
     if baggage.get_baggage(attributes.RL_ROLLOUT_ID, context) is None or settings.current().propagate == "off":
         return None
     return context if trace_api.get_current_span(context).get_span_context().is_valid else None
+
+
+def _variables(context: Context) -> dict[str, str]:
+    """Return the variables that carry ``context`` into a process, with the role of model calls in it."""
+    from otel_rl.inference import call_roles  # noqa: PLC0415 - few rollouts start processes
+
+    role = call_roles.role_of(context, open_trajectory.current(context), None)
+    if role in (Role.JUDGE, Role.TOOL):
+        context = baggage.set_baggage(attributes.RL_INFERENCE_ROLE, role, context)
+    return propagation.to_environment(context)
 
 
 # -- threads ---------------------------------------------------------------------------------------------------
@@ -176,7 +187,7 @@ def _starts_process(original: Any) -> Any:
         with guard("continuation.process"):
             context = _of_open_rollout()
             if context is not None and _is_same_python():
-                setattr(self, _CARRIED, InheritedContext(propagation.to_environment(context)))
+                setattr(self, _CARRIED, InheritedContext(_variables(context)))
                 carried = True
         try:
             original(self)
@@ -211,7 +222,7 @@ def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
         return None
     # Outside of all rollouts too: its worker may have been in one.
     context = _of_open_rollout()
-    environment = {} if context is None else propagation.to_environment(context)
+    environment = {} if context is None else _variables(context)
     return lambda arguments: CarriedArguments(arguments, environment)
 
 
@@ -307,7 +318,7 @@ def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str,
         return None
     if base.get("TRACEPARENT") != os.environ.get("TRACEPARENT"):
         return None
-    return {**base, **propagation.to_environment(context)}
+    return {**base, **_variables(context)}
 
 
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {

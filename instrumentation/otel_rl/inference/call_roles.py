@@ -1,7 +1,7 @@
 """Whose a model call is: the policy's, a judge's, or a tool's.
 
 Only the policy's calls are turns of a trajectory. A trajectory that begins inside of a reward or a tool, as a nested
-rollout does, has a policy of its own.
+rollout does, has a policy of its own. A child process goes on with the role of the call that its parent would make.
 """
 
 from __future__ import annotations
@@ -38,12 +38,23 @@ def _role(context: Context, trajectory: OpenTrajectory | None, model: object) ->
     judges = settings.current().judge_models
     if judges and isinstance(model, str) and _pattern(judges).fullmatch(model):
         return Role.JUDGE
+    return _of_place(context, trajectory) or (None if trajectory is None else Role.POLICY)
+
+
+def _of_place(context: Context, trajectory: OpenTrajectory | None) -> str | None:
+    """Return the role by what runs in ``context``, here or in the parent of this process; None where nothing says."""
     if judging.is_inside(context, trajectory):
         return Role.JUDGE
+    from_parent = None
+    if trajectory is not None:
+        from_parent = judging.role_from_parent(context, trajectory)
+        if from_parent is None and trajectory.forked_from is not None:
+            # What ran at the fork is still in the context, as the parent's.
+            from_parent = _of_place(context, trajectory.forked_from)
     tool = open_tools.here(context)
-    if tool is not None and tool.trajectory is trajectory:
+    if from_parent != Role.JUDGE and tool is not None and tool.trajectory is trajectory:
         return Role.TOOL
-    return None if trajectory is None else Role.POLICY
+    return from_parent
 
 
 @lru_cache(maxsize=4)

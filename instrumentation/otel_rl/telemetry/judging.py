@@ -1,8 +1,11 @@
-"""Whether a reward is being computed here: model calls inside judge, and are no turns of the trajectory around them."""
+"""Whether a reward is being computed here: model calls inside judge, and are no turns of the trajectory around them.
+
+A process that was started inside of a reward or a tool, and not forked, has the role of that from its parent.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.context import create_key, get_value, set_value
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 _KEY = create_key("otel_rl.judging")
+_FROM_PARENT = create_key("otel_rl.role_from_parent")
 
 
 class Judging:
@@ -31,6 +35,13 @@ class Judging:
         self.has_ended = False
 
 
+class RoleFromParent(NamedTuple):
+    """The role of model calls that this process makes in its share of a trajectory, unless something here says more."""
+
+    role: str
+    trajectory: OpenTrajectory
+
+
 def begin(context: Context) -> tuple[Judging, Context]:
     """Begin to judge in a context made of ``context``."""
     judging = Judging(open_trajectory.current(context))
@@ -41,3 +52,14 @@ def is_inside(context: Context, trajectory: OpenTrajectory | None) -> bool:
     """Return whether what runs in ``context`` judges ``trajectory``, or outside of all where that is None."""
     judging = get_value(_KEY, context)
     return isinstance(judging, Judging) and not judging.has_ended and judging.trajectory is trajectory
+
+
+def with_role_from_parent(role: str, trajectory: OpenTrajectory, context: Context) -> Context:
+    """Return a context, made of ``context``, in which calls of ``trajectory`` have the role that the parent says."""
+    return set_value(_FROM_PARENT, RoleFromParent(role, trajectory), context)
+
+
+def role_from_parent(context: Context, trajectory: OpenTrajectory) -> str | None:
+    """Return the role that the parent of this process says of calls of ``trajectory``; None where it says none."""
+    known = get_value(_FROM_PARENT, context)
+    return known.role if isinstance(known, RoleFromParent) and known.trajectory is trajectory else None

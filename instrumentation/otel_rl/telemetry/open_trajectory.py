@@ -81,6 +81,7 @@ class OpenTrajectory:
         "estimator",
         "event_loop",
         "failed_tool",
+        "forked_from",
         "forks",
         "has_ended",
         "identifier",
@@ -154,6 +155,8 @@ class OpenTrajectory:
         self.has_ended = False
         #: Its row is made: what is said of it from now on is a change of that.
         self.is_recorded = False
+        #: Of the share of a forked child, what the parent has.
+        self.forked_from: OpenTrajectory | None = None
         #: In a forked child it is the parent's.
         self.forks = lifecycle.forks
         #: What its row is found by: ``rl.rollout.id`` and ``rl.rollout.trace_id``.

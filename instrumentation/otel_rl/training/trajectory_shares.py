@@ -17,10 +17,12 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
 
 from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import drops, lifecycle, open_trajectory, side_calls
+from otel_rl.telemetry import drops, judging, lifecycle, open_trajectory, side_calls
+from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.context import attach
-from otel_rl.telemetry.open_trajectory import OpenTrajectory
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, OpenTrajectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 MAXIMUM = 8192
 #: Why a change is dropped.
 LIMIT = "trajectory_limit"
+#: Roles that a parent hands on.
+_SIDES = (Role.JUDGE, Role.TOOL)
 
 
 class TrajectoryName(NamedTuple):
@@ -54,7 +58,7 @@ class TrajectoryChange(NamedTuple):
 class TrajectoryShare(OpenTrajectory):
     """The part of a trajectory that this process adds to its row."""
 
-    __slots__ = ("_counted", "_is_child", "_said", "_turns_before", "name", "seen")
+    __slots__ = ("_counted", "_is_child", "_said", "_turns_before", "name", "policy_version", "seen")
 
     def __init__(self, name: TrajectoryName, *, is_child: bool, turns_before: int | None = None) -> None:
         super().__init__(name.rollout)
@@ -62,8 +66,11 @@ class TrajectoryShare(OpenTrajectory):
         #: Nothing counts by its context in one that is only told of.
         self.has_ended = not is_child
         self._is_child = is_child
-        #: Turns that a forked child has found; of another one it is not known which turn goes on.
+        #: Turns that a forked child has found: the last of them goes on until it makes its own. The parent and other
+        #: children count on, too, so those have no number in the row; another child does not know of any.
         self._turns_before = turns_before
+        #: The trainer's, as the rollout began.
+        self.policy_version: object = None
         self._counted: dict[str, float] = {}
         self._said: dict[str, Any] = {}
         #: Counts as they were when somebody last looked whether it goes on.
@@ -72,10 +79,7 @@ class TrajectoryShare(OpenTrajectory):
     @property
     def turn(self) -> int | None:
         """Number of the turn that goes on, where it is known."""
-        own = super().turn
-        if not self._is_child or self._turns_before is None:
-            return None
-        return (own or 0) + self._turns_before or None
+        return None if super().turn else self._turns_before or None
 
     @property
     def has_news(self) -> bool:
@@ -112,6 +116,8 @@ class TrajectoryShare(OpenTrajectory):
         columns: dict[str, Any] = {key: value - before.get(key, 0) for key, value in counts.items()}
         columns = {key: value for key, value in columns.items() if value}
         self._counted = counts
+        if columns:
+            columns |= self._of_answers()
         said = {
             attributes.RL_ROLLOUT_SUCCESS: self.success,
             attributes.RL_ROLLOUT_TRAINED: self.trained,
@@ -132,6 +138,22 @@ class TrajectoryShare(OpenTrajectory):
         columns[attributes.RL_ROLLOUT_TRACE_ID] = self.name.trace
         columns[attributes.RL_SAMPLE_ID] = self.name.sample
         return TrajectoryChange(columns, scores, weights, metrics, self.estimator)
+
+    def _of_answers(self) -> dict[str, Any]:
+        """Return what the answers so far have said, which readers join and do not add."""
+        reason = self.stop_reason
+        found: dict[str, Any] = {attributes.RL_ROLLOUT_STOP_REASON: reason and text(reason, MAXIMUM_LENGTH)}
+        if self.versions:
+            from otel_rl.training import engine_versions  # noqa: PLC0415 - few engines say versions
+
+            of_policy, of_engines = engine_versions.of_trajectory(self, self.policy_version)
+            found |= of_policy | of_engines
+            # A child knows few versions: that it knows of no newer one does not say that there is none.
+            behind, lags = attributes.RL_ROLLOUT_VERSIONS_BEHIND, attributes.RL_ROLLOUT_ENGINE_VERSIONS_BEHIND
+            found |= {behind: found.get(behind) or None, lags: [lag or None for lag in found.get(lags, ())]}
+            if not any(found[lags]):
+                del found[lags]
+        return {key: value for key, value in found.items() if value is not None}
 
 
 #: What the program has said of trajectories, by what names them.
@@ -197,6 +219,13 @@ def in_child(context: Context, *, is_forked: bool) -> Context:
                 return context
             turns = None if parents is None else parents.turn or 0
             share = _of_child[name] = TrajectoryShare(name, is_child=True, turns_before=turns)
+            share.forked_from = parents
+            share.policy_version = baggage.get_baggage(attributes.RL_POLICY_VERSION, context)
+    if not is_forked:
+        # Also where it is the policy's: a call for a worker that was forked inside of a judge may be anything.
+        role = baggage.get_baggage(attributes.RL_INFERENCE_ROLE, context)
+        context = baggage.remove_baggage(attributes.RL_INFERENCE_ROLE, context)
+        context = judging.with_role_from_parent(role if role in _SIDES else Role.POLICY, share, context)
     return open_trajectory.context_with(share, context)
 
 

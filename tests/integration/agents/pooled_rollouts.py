@@ -68,6 +68,7 @@ def rollouts():
             ask()
             child = os.fork()
             if not child:
+                otel_rl.reward("found", 2, turn="last")
                 work(8)
                 otel_rl.reward("progress", 1, turn="last")
                 otel_rl.flush(5)

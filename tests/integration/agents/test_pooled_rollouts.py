@@ -53,7 +53,7 @@ TRUTH = {
     **{f"apply, {method}": (0, 2, {"child": 7}) for method in ("fork", "spawn")},
     **{f"imap, {method}": (0, 2, {"child": 11}) for method in ("fork", "spawn")},
     "subprocess": (0, 1, {"child": 16}),
-    "os.fork": (1, 1, {"child": 8, "progress": 1}),
+    "os.fork": (1, 1, {"child": 8, "found": 2, "progress": 1}),
 }
 
 
@@ -81,9 +81,9 @@ def test_no_row_has_what_was_done_outside_of_all_rollouts(printed):
     assert said == "otel-rl trajectories: 1 later score or judgement names no rollout of this run.\n"
 
 
-def test_a_forked_child_numbers_the_turns_from_those_of_its_parent(printed):
+def test_a_forked_child_scores_the_turn_that_it_has_found_and_none_after_turns_of_its_own(printed):
     rows, _ = printed
-    assert rows["os.fork"]["rl.rollout.turn_rewards"] == [None, 1.0]
+    assert rows["os.fork"]["rl.rollout.turn_rewards"] == [2.0]
 
 
 def test_the_report_and_the_tables_have_the_same(folder, printed):

@@ -13,6 +13,7 @@ Modules:
     pending_trajectories: copies of rows, for a process that was killed in a step.
     changed_trajectories: joins what was said of samples later, or in other processes, to their rows.
     trajectory_names: by which names such a change finds its row.
+    joined_versions: versions of the weights of one sample, by several processes.
     reward_curves: means of the rewards of a loop of the program's own, from its rows.
     messages: what was said to models and tools.
     timeline: the spans of a few chosen traces, as bars.

@@ -13,7 +13,8 @@ from itertools import accumulate
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human, trajectory_names
+from otel_rl.report.core import human, joined_versions, trajectory_names
+from otel_rl.report.core.joined_versions import JoinedVersions
 from otel_rl.report.core.pending_trajectories import PendingTrajectories
 from otel_rl.report.core.trajectory_names import at
 from otel_rl.semconv import attributes as names
@@ -81,6 +82,9 @@ class _JoinedChange:
     named: tuple[dict[str, float], dict[str, float]] = field(default_factory=lambda: ({}, {}))
     weights: dict[str, Any] = field(default_factory=dict)
     estimator: tuple[int, Any] = (0, None)
+    #: Time of the record that says it, and why the last answer of a child stopped.
+    stopped: tuple[int, Any] = (0, None)
+    versions: JoinedVersions | None = None
     #: How often something was said.
     said: int = 0
 
@@ -91,6 +95,7 @@ class _JoinedChange:
             if value is not None:
                 self.counts[name] = self.counts.get(name, 0) + value
         self._judge(body, place, log)
+        self._add_answers(body, place, log)
         of_turns = at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
         for turn, reward in enumerate(of_turns if isinstance(of_turns, list) else (), 1):
             if _number(reward) is not None:
@@ -105,6 +110,14 @@ class _JoinedChange:
                 self.judgements[name] = log.time, value
                 if name == names.RL_ROLLOUT_ADVANTAGE:
                     self.estimator = log.time, log.attributes.get(names.RL_ADVANTAGE_ESTIMATOR)
+
+    def _add_answers(self, body: dict[str, list[Any]], place: int, log: Log) -> None:
+        reason = at(body.get(names.RL_ROLLOUT_STOP_REASON), place)
+        if reason is not None and log.time >= self.stopped[0]:
+            self.stopped = log.time, reason
+        if any(at(body.get(name), place) is not None for name in joined_versions.COLUMNS):
+            self.versions = self.versions or JoinedVersions()
+            self.versions.add(lambda name: at(body.get(name), place))
 
     def _add_named(self, sums: dict[str, float], body: dict[str, list[Any]], of: tuple[str, str], place: int) -> None:
         weights = body.get(names.RL_REWARD_WEIGHTS)
@@ -320,6 +333,12 @@ class _Body:
             column[place] = int(total) if name != names.RL_ROLLOUT_REWARD else total
         for name, (_, said) in change.judgements.items():
             self._column(name)[place] = said
+        if change.stopped[1] is not None and self._value(names.RL_ROLLOUT_STOP_REASON, place) is None:
+            self._column(names.RL_ROLLOUT_STOP_REASON)[place] = change.stopped[1]
+        if change.versions is not None:
+            change.versions.add(lambda name: self._value(name, place))
+            for name, known in change.versions.columns().items():
+                self._column(name)[place] = known
         if change.turns:
             self._add_to_turns(place, change.turns)
         self._add_named(place, change)

@@ -8,6 +8,7 @@ way, as where weights are synced every third step: what counts then is a lag tha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core import thresholds
@@ -26,6 +27,8 @@ ENGINES, STEPS = 64, 2000
 _SEPARATOR = ", "
 #: Rollouts in a row that stand for a step where there are none.
 WITHOUT_STEPS = 64
+#: Versions in which an engine and the trainer have to meet.
+_ENOUGH_MET = 2
 
 
 class StepOfAttempt(NamedTuple):
@@ -77,25 +80,41 @@ class EngineHistory:
         oldest: lowest version seen.
         newest: highest version seen.
         latest: version seen last.
-        behind: versions that it was behind, at the end of its last rollout.
+        behind: versions that it was behind, at the end of the last rollout of which that is known.
+        judged: rollouts of which it is known.
     """
 
     rollouts: int = 0
     oldest: int = 0
     newest: int = 0
     latest: int = 0
-    behind: int = 0
+    behind: int | None = None
+    judged: int = 0
+    #: Versions that it had while the trainer had the same, the first two.
+    _met: set[int] = field(default_factory=set)
     _versions: set[int] = field(default_factory=set)
     _steps: dict[StepOfAttempt, _OfStep] = field(default_factory=dict)
 
-    def add(self, step: StepOfAttempt, version: int, behind: int) -> None:
-        """Take in a rollout."""
+    def add(self, step: StepOfAttempt, version: int, behind: int | None, trainers: int | None = None) -> None:
+        """Take in a rollout, of which the processes may not know how far behind its engine was.
+
+        Then the version that the program gave it says so, where the engine has had the same one for two versions: it
+        counts as the trainer does.
+        """
+        if version == trainers and len(self._met) < _ENOUGH_MET:
+            self._met.add(version)
+        if behind is None and trainers is not None and len(self._met) == _ENOUGH_MET:
+            behind = max(trainers - version, 0)
         self.oldest = min(self.oldest, version) if self.rollouts else version
         self.newest = max(self.newest, version)
         self.rollouts += 1
-        self.latest, self.behind = version, behind
+        self.latest = version
         if len(self._versions) < STEPS:
             self._versions.add(version)
+        if behind is None:
+            return
+        self.behind = behind
+        self.judged += 1
         of_step = self._steps.get(step)
         if of_step is None:
             of_step = self._steps[step] = _OfStep()
@@ -181,15 +200,17 @@ class WeightVersions:
             self._without_step += 1
         step = StepOfAttempt(attempt, part, row.iteration)
         versions, lags = (column if isinstance(column, list) else [] for column in numbers)
-        for engine, version, behind in zip(engines, versions, lags, strict=False):
-            if type(version) is not int or type(behind) is not int:
+        given = row.get(names.RL_POLICY_VERSION)
+        trainers = int(given) if isinstance(given, str | int) and str(given).isdecimal() else None
+        for engine, version, behind in zip_longest(engines, versions, lags):
+            if engine is None or type(version) is not int or (behind is not None and type(behind) is not int):
                 continue
             history = self.engines.get(engine)
             if history is None:
                 if len(self.engines) >= ENGINES:
                     continue
                 history = self.engines[engine] = EngineHistory()
-            history.add(step, version, behind)
+            history.add(step, version, behind, trainers)
 
     def stale(self) -> dict[str, Lag]:
         """Return the engines that a sync had left out, with their worst lag."""

@@ -51,6 +51,6 @@ def checks(collected: Collected) -> list[Check]:
     what, engines = "engines with old weights", collected[WeightVersions].engines
     if not engines:
         return [Check.not_applicable(what, "no engine says the version of its weights", (CODE,))]
-    rollouts = sum(history.rollouts for history in engines.values())
+    rollouts = sum(history.judged for history in engines.values())
     basis = f"{human.amount(rollouts, 'rollout')} of {human.amount(len(engines), 'engine')}"
     return [Check.of(what, rollouts, 1, "rollout", (CODE,), basis)]

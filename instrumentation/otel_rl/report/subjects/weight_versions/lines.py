@@ -16,9 +16,16 @@ def sentences(collected: Collected) -> list[str]:
     engines = collected[WeightVersions].engines
     if not engines:
         return []
+    unknown = [name for name, history in engines.items() if history.behind is None]
     behind = [f"{name} {human.number(history.behind)}" for name, history in engines.items() if history.behind]
     newest = max(engines.values(), key=lambda history: history.rollouts).latest
     said = f"{human.amount(len(engines), 'engine')} said the version of the weights (the last one {newest})"
-    if not behind:
-        return [f"{said}; none was behind at its last rollout."]
-    return [f"{said}; behind at the last rollout, in versions: {human.listed(behind)}."]
+    if len(unknown) == len(engines):
+        return [f"{said}; how far they were behind is not known."]
+    lags = (
+        f"behind at the last rollout, in versions: {human.listed(behind)}"
+        if behind
+        else "none was behind at its last rollout"
+    )
+    others = f"; not known of {human.listed(unknown)}" if unknown else ""
+    return [f"{said}; {lags}{others}."]
