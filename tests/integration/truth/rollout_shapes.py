@@ -81,7 +81,8 @@ async def asked_again(client: Client) -> None:
     with suppress(Exception):
         await client.ask("refusing_once")
     await client.ask("refusing_once")
-    otel_rl.reward("r", 1.0, turn="last")
+    # A name of its own: the lowest score of a function is suspect after a failure.
+    otel_rl.reward("asked again", 1.0, turn="last")
 
 
 async def refused(client: Client) -> None:
@@ -180,7 +181,13 @@ SHAPES = [
     Shape("streams at once", streams_at_once, Truth(4, 4, read=4)),
     Shape("raw answers", raw_answers, Truth(2, 2, read=2, turn_rewards=REWARDS[:2]), _has_raw, quick=("openai",)),
     Shape("refused once", refused_once, Truth(1, 1, read=1, requests=2), _retries, quick=("openai",)),
-    Shape("asked again", asked_again, Truth(1, 2, 1, read=1, turn_rewards=[1.0]), _retries_not, quick=("requests",)),
+    Shape(
+        "asked again",
+        asked_again,
+        Truth(1, 2, 1, read=1, turn_rewards=[1.0], scores={"asked again": 1.0}),
+        _retries_not,
+        quick=("requests",),
+    ),
     Shape("refused, with retries", refused, Truth(1, 2, 1, read=1, requests=4), _retries),
     Shape("refused", refused, Truth(1, 2, 1, read=1), _retries_not),
     Shape("timed out", timed_out, Truth(1, 2, 1, read=1)),
