@@ -159,7 +159,9 @@ class Handler(BaseHTTPRequestHandler):
         elif body.get("stream"):
             self._stream(body)
         else:
-            self._answer(200, self.server.body or {**self.answers[self.path], **self.server.extra})
+            # What the request says of itself comes back, as OpenAI does it.
+            own = {"metadata": body["metadata"]} if "metadata" in body else {}
+            self._answer(200, self.server.body or {**self.answers[self.path], **own, **self.server.extra})
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()

@@ -48,6 +48,8 @@ _CARRIED = "_otel_rl_context"
 _BOOTSTRAP = os.path.join("otel_rl", "distro", "bootstrap")  # noqa: PTH118 - the end of an entry of PYTHONPATH
 _installed = False
 _hooked = False
+#: A rollout has gone on in another process: the worker of a pool may be in one.
+_is_in_processes = False
 #: Owner, name, what was there, what we put there.
 _replaced: list[tuple[Any, str, Any, Any]] = []
 
@@ -134,9 +136,13 @@ def _starts_thread(original: Any) -> Any:
     return start
 
 
-def _is_pool_worker(thread: Any) -> bool:
-    worker = getattr(sys.modules.get("concurrent.futures.thread"), "_worker", None)
-    return worker is not None and getattr(thread, "_target", None) is worker
+def _is_pool_worker(started: Any) -> bool:
+    """Return whether a thread or process is a worker of ``concurrent.futures``."""
+    target = getattr(started, "_target", None)
+    workers = (("concurrent.futures.thread", "_worker"), ("concurrent.futures.process", "_process_worker"))
+    return target is not None and any(
+        target is getattr(sys.modules.get(name), worker, None) for name, worker in workers
+    )
 
 
 def _runs_in_context(original: Any) -> Any:
@@ -183,11 +189,19 @@ def _patch_multiprocessing(module: ModuleType) -> None:
 
 def _starts_process(original: Any) -> Any:
     def start(self: Any) -> None:
+        global _is_in_processes
         carried = False
         with guard("continuation.process"):
             context = _of_open_rollout()
+<<<<<<< HEAD
             if context is not None and _is_same_python():
                 setattr(self, _CARRIED, InheritedContext(_variables(context)))
+=======
+            _is_in_processes = _is_in_processes or context is not None
+            # As for threads: the calls of a worker carry their own. It may take one that was there before the rollout.
+            if context is not None and not _is_pool_worker(self) and _is_same_python():
+                setattr(self, _CARRIED, InheritedContext(propagation.to_environment(context)))
+>>>>>>> mend3
                 carried = True
         try:
             original(self)
@@ -217,12 +231,18 @@ def _makes_call_of_worker(original: Any) -> Any:
 
 
 def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
-    """Return what gives the arguments of a call the current rollout; None where its worker could not read that."""
-    if not _is_same_python():
-        return None
-    # Outside of all rollouts too: its worker may have been in one.
+    """Return what gives the arguments of a call the current rollout; None where its worker cannot read or need that."""
+    global _is_in_processes
     context = _of_open_rollout()
+<<<<<<< HEAD
     environment = {} if context is None else _variables(context)
+=======
+    _is_in_processes = _is_in_processes or context is not None
+    # Outside of all rollouts too, once a worker may have been in one.
+    if not _is_in_processes or not _is_same_python():
+        return None
+    environment = {} if context is None else propagation.to_environment(context)
+>>>>>>> mend3
     return lambda arguments: CarriedArguments(arguments, environment)
 
 

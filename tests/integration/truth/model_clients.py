@@ -45,11 +45,15 @@ class Client:
     retries: ClassVar[bool] = False
     #: It gives answers that are parsed later, or never.
     has_raw: ClassVar[bool] = True
+    #: Its requests are :meth:`body`, with :attr:`more`.
+    sends_body: ClassVar[bool] = True
 
     def __init__(self, base_url: str, case: str, *, collects: bool) -> None:
         self.url, self.case, self._collects = base_url, case, collects
         #: Streams that the program holds.
         self.held: list[Any] = []
+        #: Of every request.
+        self.more: dict[str, Any] = {}
         self.open()
 
     def open(self) -> None:
@@ -60,7 +64,7 @@ class Client:
 
     def body(self, model: str, **more: Any) -> dict[str, Any]:
         """The request; the server knows the case by its user."""
-        return {"model": model, "messages": MESSAGES, "user": self.case, **more}
+        return {"model": model, "messages": MESSAGES, "user": self.case, **self.more, **more}
 
     async def ask(self, model: str = "tiny", timeout: float | None = None) -> None:
         """One call; raises where it fails."""
@@ -157,7 +161,7 @@ class AsyncOpenAI(Client):
 
 
 class LangChain(Client):
-    retries, has_raw = True, False
+    retries, has_raw, sends_body = True, False, False
 
     def open(self) -> None:
         self._model = import_module("langchain_openai").ChatOpenAI(

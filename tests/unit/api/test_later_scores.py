@@ -128,6 +128,18 @@ def test_what_is_said_after_the_row_is_made_joins_it_in_the_readers(logs, ahead)
     assert found["a"].record["rl.advantage.estimator"] == "dr_grpo"
 
 
+def test_a_change_makes_no_row_where_there_are_more_functions_than_rows(logs):
+    with otel_rl.step(1), otel_rl.rollout(rollout_id="a") as it:
+        for name in ("exact", "format", "length"):
+            otel_rl.reward(name, 1.0)
+    logs()
+    it.reward("judge", 0.5)
+    found, _ = joined(logs())
+    assert {name: row.scores for name, row in found.items()} == {
+        "a": {"exact": 1.0, "format": 1.0, "length": 1.0, "judge": 0.5}
+    }
+
+
 def test_groups_and_their_advantages_are_judged_by_the_later_rewards(logs):
     with otel_rl.step(1):
         handles = []

@@ -127,6 +127,16 @@ def test_baggage_of_the_program_goes_along(ask, server, public):
     assert public.headers("baggage") == ["tenant=a"]
 
 
+@pytest.mark.parametrize("ask", ["httpx", "requests"], indirect=True)
+@pytest.mark.parametrize("name", ["baggage", b"Baggage"])
+def test_baggage_that_the_program_writes_as_bytes_is_treated_alike(name, ask, server, public):
+    server.redirects[PATH] = f"http://{PUBLIC}:{public.server_port}{PATH}"
+    ask(f"{server.url}{PATH}", {name: b"tenant=a,rl.group.id=g1"})
+
+    assert server.headers("baggage") == ["tenant=a,rl.group.id=g1"]
+    assert public.headers("baggage") == ["tenant=a"]
+
+
 @pytest.fixture
 def allowed(monkeypatch):
     """The user allows the public name."""

@@ -121,3 +121,11 @@ def test_a_request_without_a_usable_trace_has_no_parent_and_no_link(carrier, rec
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
     assert propagation.remote_parent(carrier) is None
     assert propagation.link(carrier) is None
+
+
+@pytest.mark.parametrize("name", ["Baggage", b"Baggage"])
+def test_what_is_withheld_may_be_bytes(name):
+    headers, ours = {name: b"customer=\xe4,rl.group.id=g"}, {name: b"rl.group.id=g"}
+    for written in (headers, ours):
+        propagation.withhold(written, FAR[0])
+    assert (headers, ours) == ({name: b"customer=\xe4"}, {})

@@ -250,7 +250,7 @@ class ChangedTrajectories:
                 yield place, name
 
     def _with_changes(self, log: Log, found: list[tuple[int, TrajectoryName]]) -> _Body:
-        count = max((len(values) for values in log.body.values() if isinstance(values, list)), default=0)
+        count = max((len(values) for key, values in log.body.items() if _is_of_rows(key, values)), default=0)
         body = {key: list(values) if isinstance(values, list) else values for key, values in log.body.items()}
         rows = _Body(body, count, self._lowest)
         for place, name in found:
@@ -406,6 +406,11 @@ class _Body:
         weights[number] = weight if is_new or weights[number] == weight else None
         if any(value != 1 for value in weights):
             self.body[names.RL_REWARD_WEIGHTS] = weights
+
+
+def _is_of_rows(key: str, values: Any) -> bool:
+    """Return whether a column has a value per row; names, and what belongs to them, are as many as there are names."""
+    return isinstance(values, list) and key != names.RL_REWARD_WEIGHTS and not any(key in named for named in _NAMED)
 
 
 def _number(value: Any) -> float | None:
