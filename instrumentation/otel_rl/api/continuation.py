@@ -193,15 +193,10 @@ def _starts_process(original: Any) -> Any:
         carried = False
         with guard("continuation.process"):
             context = _of_open_rollout()
-<<<<<<< HEAD
-            if context is not None and _is_same_python():
-                setattr(self, _CARRIED, InheritedContext(_variables(context)))
-=======
             _is_in_processes = _is_in_processes or context is not None
             # As for threads: the calls of a worker carry their own. It may take one that was there before the rollout.
             if context is not None and not _is_pool_worker(self) and _is_same_python():
-                setattr(self, _CARRIED, InheritedContext(propagation.to_environment(context)))
->>>>>>> mend3
+                setattr(self, _CARRIED, InheritedContext(_variables(context)))
                 carried = True
         try:
             original(self)
@@ -234,15 +229,11 @@ def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
     """Return what gives the arguments of a call the current rollout; None where its worker cannot read or need that."""
     global _is_in_processes
     context = _of_open_rollout()
-<<<<<<< HEAD
-    environment = {} if context is None else _variables(context)
-=======
     _is_in_processes = _is_in_processes or context is not None
     # Outside of all rollouts too, once a worker may have been in one.
     if not _is_in_processes or not _is_same_python():
         return None
-    environment = {} if context is None else propagation.to_environment(context)
->>>>>>> mend3
+    environment = {} if context is None else _variables(context)
     return lambda arguments: CarriedArguments(arguments, environment)
 
 

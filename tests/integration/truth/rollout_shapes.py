@@ -329,13 +329,3 @@ SHAPES += [
         ),
     )
 ]
-
-#: Shape -> the finding that is open of it: its test has to fail until that is mended, and its line goes then.
-OPEN = {
-    "a judge in a pool by fork": "finding 1",
-    "a judge in a pool by spawn": "finding 1",
-    "a tool's model in a child by fork": "finding 1",
-    "a tool's model in a child by spawn": "finding 1",
-    "the lowest, late": "finding 6",
-    "versions of a child": "finding 7",
-}

@@ -10,19 +10,16 @@ import sys
 from collections import Counter, defaultdict
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from model_clients import CLIENTS
 from role_programs import JUDGE_MODELS
-from rollout_shapes import OPEN, SHAPES
+from rollout_shapes import SHAPES
 from support.fake_openai import FakeOpenAI
 
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.locate import find_run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HERE = Path(__file__).parent
 TESTS = HERE.parents[1]
@@ -37,12 +34,6 @@ ALL = {
 INSTRUMENTORS = [point.name for point in entry_points(group="opentelemetry_instrumentor")]
 OTHERS = [name for name in INSTRUMENTORS if not name.startswith("otel_rl")]
 QUICK = [case for case, (_, is_quick) in ALL.items() if is_quick]
-
-
-def parameters(cases: Iterable[str]) -> list[Any]:
-    """The cases for a test; what is open fails, and says so once it does not."""
-    marks = {case: pytest.mark.xfail(reason=OPEN[name]) for case in cases if (name := case.split("/")[1]) in OPEN}
-    return [pytest.param(case, marks=marks.get(case, ())) for case in cases]
 
 
 class Run(NamedTuple):
@@ -130,7 +121,7 @@ def quick_run(tmp_path_factory):
     return run(tmp_path_factory.mktemp("quick"), QUICK)
 
 
-@pytest.mark.parametrize("case", parameters(QUICK))
+@pytest.mark.parametrize("case", QUICK)
 def test_a_row_is_the_truth(case, quick_run):
     check(case, quick_run)
 
@@ -141,7 +132,7 @@ def whole_run(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", parameters(ALL))
+@pytest.mark.parametrize("case", ALL)
 def test_each_row_is_the_truth_whenever_garbage_is_collected(case, whole_run):
     check(case, whole_run)
 
@@ -154,6 +145,6 @@ def run_with_others(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", parameters(ALL))
+@pytest.mark.parametrize("case", ALL)
 def test_each_row_is_the_truth_beside_other_instrumentors(case, run_with_others):
     check_row(case, run_with_others)
