@@ -95,12 +95,7 @@ def _has_baggage(headers: Mapping[str, str]) -> bool:
     """Return whether the program has written some. ``urllib3``'s headers may be a dictionary, names in any case."""
     if not isinstance(headers, dict):
         return _BAGGAGE in headers
-    return any(_is_baggage(name) for name in headers)
-
-
-def _is_baggage(name: object) -> bool:
-    """Return whether a header has this name; clients take bytes, too."""
-    return isinstance(name, str | bytes) and name.lower() in (_BAGGAGE, _BAGGAGE.encode())
+    return any(isinstance(name, str | bytes) and name.lower() in (_BAGGAGE, _BAGGAGE.encode()) for name in headers)
 
 
 def withhold(headers: MutableMapping[str, str], url_or_host: Any) -> None:
@@ -109,20 +104,13 @@ def withhold(headers: MutableMapping[str, str], url_or_host: Any) -> None:
         if not _has_baggage(headers) or may_have_baggage(host_of(url_or_host)):
             return
         # Those of a dictionary may be in any case.
-        for name in [one for one in headers if _is_baggage(one)]:
-            kept = _without_ours(headers[name])
+        for name in [one for one in headers if isinstance(one, str) and one.lower() == _BAGGAGE]:
+            members = headers[name].split(",")
+            kept = [member for member in members if not is_ours(member.partition("=")[0].strip())]
             if not kept:
                 del headers[name]
-            elif kept != headers[name]:
-                headers[name] = kept
-
-
-def _without_ours(written: Any) -> Any:
-    """Return the value of a header without what is ours in it, as text or as bytes, like ``written``."""
-    is_bytes = isinstance(written, bytes)
-    members = (written.decode("latin-1") if is_bytes else written).split(",")
-    kept = ",".join(member for member in members if not is_ours(member.partition("=")[0].strip()))
-    return kept.encode("latin-1") if is_bytes else kept
+            elif len(kept) < len(members):
+                headers[name] = ",".join(kept)
 
 
 def host_of(url_or_host: Any) -> str:

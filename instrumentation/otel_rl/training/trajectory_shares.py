@@ -80,7 +80,18 @@ class TrajectoryShare(OpenTrajectory):
     @property
     def has_news(self) -> bool:
         """Whether something is to be recorded."""
-        return self.reward is not None or bool(self.metrics or self.rewards) or self.counts() != self._counted
+        has_scores = self.reward is not None or bool(self.metrics or self.rewards)
+        return has_scores or self.counts() != self._counted or self._judgements() != self._said
+
+    def _judgements(self) -> dict[str, Any]:
+        """Return what the program has said of which the last word counts."""
+        said = {
+            attributes.RL_ROLLOUT_SUCCESS: self.success,
+            attributes.RL_ROLLOUT_TRAINED: self.trained,
+            attributes.RL_ROLLOUT_ADVANTAGE: self.advantage,
+            attributes.RL_ROLLOUT_DISCARD_REASON: self.discard_reason,
+        }
+        return {key: value for key, value in said.items() if value is not None}
 
     def counts(self) -> dict[str, int]:
         """Return what only counts up, since the beginning."""
@@ -110,13 +121,8 @@ class TrajectoryShare(OpenTrajectory):
         columns: dict[str, Any] = {key: value - before.get(key, 0) for key, value in counts.items()}
         columns = {key: value for key, value in columns.items() if value}
         self._counted = counts
-        said = {
-            attributes.RL_ROLLOUT_SUCCESS: self.success,
-            attributes.RL_ROLLOUT_TRAINED: self.trained,
-            attributes.RL_ROLLOUT_ADVANTAGE: self.advantage,
-            attributes.RL_ROLLOUT_DISCARD_REASON: self.discard_reason,
-        }
-        columns |= {key: value for key, value in said.items() if value is not None and value != self._said.get(key)}
+        said = self._judgements()
+        columns |= {key: value for key, value in said.items() if value != self._said.get(key)}
         self._said = said
         if self.reward is not None:
             columns[attributes.RL_ROLLOUT_REWARD] = self.reward
