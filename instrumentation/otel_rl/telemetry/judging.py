@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from opentelemetry.context import create_key, get_value, set_value
 
 from otel_rl.telemetry import open_trajectory
+from otel_rl.telemetry.side_calls import SideCalls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.context import Context
 
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
@@ -22,13 +25,31 @@ class Judging:
     Attributes:
         trajectory: the one that it is computed in; of another one that begins inside it says nothing.
         has_ended: a task that outlives it judges nothing.
+        calls: those of judges, of a reward outside of all trajectories; None before the first.
     """
 
-    __slots__ = ("has_ended", "trajectory")
+    __slots__ = ("_join", "calls", "has_ended", "trajectory")
 
     def __init__(self, trajectory: OpenTrajectory | None) -> None:
         self.trajectory = trajectory
         self.has_ended = False
+        self.calls: SideCalls | None = None
+        self._join: Callable[[SideCalls], object] | None = None
+
+    def call_ended(self, tokens: tuple[int | None, int | None], *, failed: bool) -> None:
+        """Count a judge's call; after :meth:`join` it joins at once, as a stream that ends with its garbage."""
+        calls = self.calls or SideCalls()
+        calls.ended(tokens, failed=failed)
+        self.calls = calls
+        if self._join is not None:
+            self.join(self._join)
+
+    def join(self, join: Callable[[SideCalls], object]) -> None:
+        """Let the calls ``join`` the trajectory whose reward this was, those that are still to end too."""
+        self._join = join
+        calls, self.calls = self.calls, None
+        if calls is not None:
+            join(calls)
 
 
 def begin(context: Context) -> tuple[Judging, Context]:
@@ -41,3 +62,10 @@ def is_inside(context: Context, trajectory: OpenTrajectory | None) -> bool:
     """Return whether what runs in ``context`` judges ``trajectory``, or outside of all where that is None."""
     judging = get_value(_KEY, context)
     return isinstance(judging, Judging) and not judging.has_ended and judging.trajectory is trajectory
+
+
+def outside(context: Context) -> Judging | None:
+    """Return the reward that is computed in ``context`` outside of all trajectories."""
+    judging = get_value(_KEY, context)
+    is_outside = isinstance(judging, Judging) and not judging.has_ended and judging.trajectory is None
+    return judging if is_outside else None  # type: ignore[return-value]
