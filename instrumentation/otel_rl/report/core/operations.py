@@ -19,7 +19,7 @@ _ABANDONED = "abandoned stream"
 
 
 def error_of(span: Span) -> str:
-    """Return the kind of error of a span, ``""`` when it went well; a stream that the program has left is no failure."""
+    """Return the kind of error of a span, ``""`` when it went well, also where the program has left its stream."""
     error = span.attributes.get(names.ERROR_TYPE)
     if error in _OF_LEAVING and _was_left(span):
         return ""
