@@ -14,6 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
+from otel_rl.report.core.trajectory_rows import LATER_REWARD
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -80,6 +81,8 @@ class _JoinedChange:
     named: tuple[dict[str, float], dict[str, float]] = field(default_factory=lambda: ({}, {}))
     weights: dict[str, Any] = field(default_factory=dict)
     estimator: tuple[int, Any] = (0, None)
+    #: Time of the latest record with a reward.
+    rewarded: int = 0
     #: How often something was said.
     said: int = 0
 
@@ -89,6 +92,8 @@ class _JoinedChange:
             value = _number(_at(body.get(name), place))
             if value is not None:
                 self.counts[name] = self.counts.get(name, 0) + value
+                if name == names.RL_ROLLOUT_REWARD:
+                    self.rewarded = max(self.rewarded, log.time)
         self._judge(body, place, log)
         of_turns = _at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
         for turn, reward in enumerate(of_turns if isinstance(of_turns, list) else (), 1):
@@ -234,6 +239,7 @@ def _amount(number: int, one: str, several: str) -> str:
 def _with(log: Log, rows: _Body, found: list[tuple[int, _JoinedChange]]) -> Log:
     estimators = set()
     for place, change in found:
+        rows.mark_later_reward(place, change, log.time)
         rows.add(place, change)
         if names.RL_ROLLOUT_ADVANTAGE in change.judgements:
             estimators.add(change.estimator[1])
@@ -267,6 +273,13 @@ class _Body:
         """Take in the rewards of all rows."""
         for place, reward in enumerate(self.body.get(names.RL_ROLLOUT_REWARD) or ()):
             self._lowest.add(self.functions(place), (_number(reward),))
+
+    def mark_later_reward(self, place: int, change: _JoinedChange, recorded: int) -> None:
+        """Mark a row whose reward changed in a later record than the one, of time ``recorded``, with its advantage."""
+        told = change.judgements.get(names.RL_ROLLOUT_ADVANTAGE)
+        known = told is not None or self._value(names.RL_ROLLOUT_ADVANTAGE, place) is not None
+        if known and change.rewarded > (recorded if told is None else told[0]):
+            self._column(LATER_REWARD)[place] = True
 
     def add(self, place: int, change: _JoinedChange) -> None:
         for name, value in change.counts.items():
