@@ -90,6 +90,13 @@ class RewardFunction:
         if self._result is not None:
             self._result.take(value)
 
+    def _join_judge_calls(self) -> None:
+        """Let what its judges were asked join the one rollout that it has scored; of several nothing says which."""
+        judging = None if self._phase is None else self._phase.judging
+        name = self._scored[0] if len(self._scored) == 1 else None
+        if judging is not None and name is not None:
+            judging.join(scored_rollouts.by_name(name).add_judge_calls)
+
     def leave(self) -> None:
         """Make current again what was current before."""
         if self._phase is not None:
@@ -105,6 +112,7 @@ class RewardFunction:
                 if self._joins and not self._is_batch and self._scored == [None]:
                     self._scored = [sample_ids.rollout_of(value)]
                 scores.returned(self._context, self._name, value, self._weight, self._scored, is_batch=self._is_batch)
+            self._join_judge_calls()
         if error is not None and self._trajectory is not None:
             self._trajectory.span_errors += 1
         if at is None:

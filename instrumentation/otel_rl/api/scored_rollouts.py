@@ -12,6 +12,7 @@ from opentelemetry.context import get_current
 from otel_rl.api import outcomes
 from otel_rl.api.rollouts import OF_ONE_ROLLOUT
 from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import text
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opentelemetry.context import Context
+
+    from otel_rl.telemetry.side_calls import SideCalls
 
 #: Largest number that stands for an id, in digits.
 _DIGITS = 64
@@ -66,6 +69,10 @@ class ScoredRollout:
         said = outcomes.success_of(success)
         if said:
             self._tell(partial(outcomes.put, said=said))
+
+    def add_judge_calls(self, calls: SideCalls) -> None:
+        """Add the calls of judges that its reward took after it."""
+        self._tell(lambda trajectory: trajectory.add_side_calls(Role.JUDGE, calls))
 
     def _tell(self, say: Callable[[OpenTrajectory], object]) -> None:
         if self._name is not None:

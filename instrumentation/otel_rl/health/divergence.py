@@ -93,7 +93,9 @@ def kl_estimate(curves: Curves, limits: Limits, _: State) -> RuleReading:
 
     def describe() -> Evidence:
         alike = curve.alike()
-        evidence = f"{curve.key} is exactly {quantity(value, _NAT)} in {alike} log calls in a row, threshold {number}"
+        evidence = (
+            f"{curve.key} is exactly {quantity(value, _NAT)} in at least {alike} log calls in a row, threshold {number}"
+        )
         return Evidence(curve.firsts[-alike], evidence)
 
     return RuleReading(State.WARNING, curve.key, value, number, "{step}", 1.0, describe)

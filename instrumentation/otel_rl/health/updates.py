@@ -99,7 +99,7 @@ def _zero(curve: InputWindow | None, limits: Limits) -> RuleReading:
     threshold = limits["critical"] if level == State.CRITICAL else window
 
     def describe() -> Evidence:
-        evidence = f"{curve.key} is exactly 0 in {number} log calls in a row, threshold {threshold:g}"
+        evidence = f"{curve.key} is exactly 0 in at least {number} log calls in a row, threshold {threshold:g}"
         return Evidence(curve.firsts[-number], evidence)
 
     return RuleReading(level, curve.key, 0.0, threshold, "{step}", 1.0, describe)

@@ -38,7 +38,7 @@ from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
-from otel_rl.telemetry import conversations, lifecycle, open_spans, open_trajectory, progress, side_calls
+from otel_rl.telemetry import conversations, judging, lifecycle, open_spans, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
@@ -88,6 +88,8 @@ class InferenceCall:
     owned = True
     #: Whose call it is, see ``call_roles``.
     role: str | None = None
+    #: The reward outside of all trajectories that it is part of.
+    _judging: judging.Judging | None = None
     event_loop = 0
     #: Times the request was sent.
     attempts = 0
@@ -114,6 +116,8 @@ class InferenceCall:
         self._is_turn = request.endpoint.operation != EMBEDDINGS.operation
         self._parent_call = ownership.parent_call(context, self._trajectory) if self._is_turn else None
         self.role = call_roles.role_of(context, trajectory, request.body.get("model"), self._parent_call)
+        if trajectory is None and self.role == Role.JUDGE:
+            self._judging = judging.outside(context)
         if self._parent_call is not None:
             self._parent_call.child_began()
         # A judge is shown the results of the policy's tools, too.
@@ -328,12 +332,8 @@ class InferenceCall:
         self._adopt_child_tokens()
         if self._parent_call is not None:
             self._parent_call.child_ended(answer.input_tokens, answer.exact_output_tokens())
-        if self._trajectory is not None and self._counts:
-            counted_calls.count(self, self._trajectory, is_turn=self._is_turn, failed=kind is not None)
-        if self._counts and self._is_turn:
-            # Who drops an answer that is there has not left the engine.
-            left = ended if self._read is None else None
-            counted_calls.add_to_step(answer, error, left, is_private=self._request.is_private)
+        if self._counts:
+            self._count(error, ended, failed=kind is not None)
         values = self._span_values(error, ended)
         is_of_policy = self.role not in side_calls.COLUMNS
         turn = self._turn_inside if self.turn is None and kind is None and is_of_policy else self.turn
@@ -350,6 +350,17 @@ class InferenceCall:
             ownership.add_attributes(self.span, values)
         if self._emits_metrics:
             self._measure(duration, kind)
+
+    def _count(self, error: BaseException | None, ended: str | None, *, failed: bool) -> None:
+        """Count it where it belongs, and in the step."""
+        if self._trajectory is not None:
+            counted_calls.count(self, self._trajectory, is_turn=self._is_turn, failed=failed)
+        elif self._judging is not None:
+            counted_calls.count_judge(self, self._judging, is_turn=self._is_turn, failed=failed)
+        if self._is_turn:
+            # Who drops an answer that is there has not left the engine.
+            left = ended if self._read is None else None
+            counted_calls.add_to_step(self.answer, error, left, is_private=self._request.is_private)
 
     @property
     def _turn_inside(self) -> int | None:

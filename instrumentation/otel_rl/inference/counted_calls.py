@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_rl.inference.answers import Answer
+    from otel_rl.telemetry.judging import Judging
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: Without it there is no step.
@@ -56,6 +57,13 @@ def count(call: CountedCall, trajectory: OpenTrajectory, *, is_turn: bool, faile
     elif is_turn and call.role not in side_calls.COLUMNS:
         trajectory.turns.give(call)
     _add(call, trajectory, call.answer, failed=failed)
+
+
+def count_judge(call: CountedCall, reward: Judging, *, is_turn: bool, failed: bool) -> None:
+    """Count a judge's ``call``, which has ended, for a reward outside of all trajectories, as :func:`count` does."""
+    if is_turn or failed:
+        tokens = call.answer.input_tokens, call.answer.exact_output_tokens()
+        reward.call_ended(tokens, failed=failed or was_aborted(call.answer.finish_reasons))
 
 
 def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:

@@ -21,7 +21,7 @@ from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
-from otel_rl.telemetry import deferral, lifecycle, open_trajectory, progress, side_calls
+from otel_rl.telemetry import deferral, judging, lifecycle, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.telemetry.context import attach, detach
@@ -95,6 +95,8 @@ class EngineCall:
         self._trajectory = open_trajectory.current(context)
         self._parent_call = ownership.parent_call(context, self._trajectory)
         self._role = call_roles.role_of(context, self._trajectory, model, self._parent_call)
+        is_outside = self._trajectory is None and self._role is not None
+        self._judging = judging.outside(context) if is_outside else None
         if self._parent_call is not None:
             self._parent_call.child_began()
         if has_span:
@@ -143,6 +145,8 @@ class EngineCall:
                         self._trajectory.turns.give(self)
                     self._trajectory.model_call_ended(tokens, reasons, failed=failed, turn=self.turn)
                     self._add_version(self._trajectory)
+            elif self._judging is not None:
+                self._judging.call_ended(tokens, failed=error is not None or was_aborted(self.requests.reasons))
             if self.span.is_recording():
                 of_trajectory = {attributes.RL_ROLLOUT_TURN: self.turn, attributes.RL_INFERENCE_ROLE: self._role}
                 totals = {**self.requests.attributes(), **of_trajectory, **(values or {})}

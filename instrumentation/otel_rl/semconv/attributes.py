@@ -1117,7 +1117,7 @@ class RlAdvantageEstimatorValues:
     """Known values of `rl.advantage.estimator`."""
 
     GRPO: Final = "grpo"
-    """Difference to the mean of the group, divided by its standard deviation + 1e-4."""
+    """Difference to the mean of the group, divided by its standard deviation (of n - 1) + 1e-4."""
     GRPO_BATCH: Final = "grpo_batch"
     """The same, divided by the standard deviation of the batch + 1e-4."""
     DR_GRPO: Final = "dr_grpo"

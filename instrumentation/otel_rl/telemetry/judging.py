@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.context import create_key, get_value, set_value
 
 from otel_rl.telemetry import open_trajectory
+from otel_rl.telemetry.side_calls import SideCalls
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.context import Context
 
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
@@ -26,13 +29,31 @@ class Judging:
     Attributes:
         trajectory: the one that it is computed in; of another one that begins inside it says nothing.
         has_ended: a task that outlives it judges nothing.
+        calls: those of judges, of a reward outside of all trajectories; None before the first.
     """
 
-    __slots__ = ("has_ended", "trajectory")
+    __slots__ = ("_join", "calls", "has_ended", "trajectory")
 
     def __init__(self, trajectory: OpenTrajectory | None) -> None:
         self.trajectory = trajectory
         self.has_ended = False
+        self.calls: SideCalls | None = None
+        self._join: Callable[[SideCalls], object] | None = None
+
+    def call_ended(self, tokens: tuple[int | None, int | None], *, failed: bool) -> None:
+        """Count a judge's call; after :meth:`join` it joins at once, as a stream that ends with its garbage."""
+        calls = self.calls or SideCalls()
+        calls.ended(tokens, failed=failed)
+        self.calls = calls
+        if self._join is not None:
+            self.join(self._join)
+
+    def join(self, join: Callable[[SideCalls], object]) -> None:
+        """Let the calls ``join`` the trajectory whose reward this was, those that are still to end too."""
+        self._join = join
+        calls, self.calls = self.calls, None
+        if calls is not None:
+            join(calls)
 
 
 class RoleFromParent(NamedTuple):
@@ -63,3 +84,10 @@ def role_from_parent(context: Context, trajectory: OpenTrajectory) -> str | None
     """Return the role that the parent of this process says of calls of ``trajectory``; None where it says none."""
     known = get_value(_FROM_PARENT, context)
     return known.role if isinstance(known, RoleFromParent) and known.trajectory is trajectory else None
+
+
+def outside(context: Context) -> Judging | None:
+    """Return the reward that is computed in ``context`` outside of all trajectories."""
+    judging = get_value(_KEY, context)
+    is_outside = isinstance(judging, Judging) and not judging.has_ended and judging.trajectory is None
+    return judging if is_outside else None  # type: ignore[return-value]

@@ -202,6 +202,10 @@ class OpenTrajectory:
         side = self.side_calls.get(role) or self.side_calls.setdefault(role, SideCalls())
         side.ended(tokens, failed=failed)
 
+    def add_side_calls(self, role: str, calls: SideCalls) -> None:
+        """Add model calls that are no turns."""
+        (self.side_calls.get(role) or self.side_calls.setdefault(role, SideCalls())).add(calls)
+
     def tool_call_ended(self, *, failed: bool, call_id: str | None = None) -> None:
         """Count a tool call that has ended; ``call_id`` is the one that a model gave the call."""
         self.tool_calls += 1

@@ -48,6 +48,12 @@ class SideCalls:
         if made is not None:
             self.output_tokens = (self.output_tokens or 0) + made
 
+    def add(self, others: SideCalls) -> None:
+        """Add other calls of the role."""
+        self.ended((others.input_tokens, others.output_tokens), failed=False)
+        self.calls += others.calls - 1
+        self.errors += others.errors
+
 
 def totals(by_role: Mapping[str, SideCalls]) -> dict[str, Any]:
     """Return the counters as attributes; nothing of a role without calls."""

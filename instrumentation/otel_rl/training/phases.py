@@ -133,7 +133,6 @@ class Phase(PhaseHandle):
         "_forks",
         "_has_duration",
         "_interrupted",
-        "_judging",
         "_left",
         "_limit",
         "_mark",
@@ -143,6 +142,7 @@ class Phase(PhaseHandle):
         "_token",
         "context",
         "is_exclusive",
+        "judging",
         "loop",
         "name",
         "parts",
@@ -180,7 +180,7 @@ class Phase(PhaseHandle):
         self.context = self._base = _EMPTY
         self.step: steps.Step | None = None
         #: What model calls inside see of a reward.
-        self._judging: Judging | None = None
+        self.judging: Judging | None = None
         #: The thread that started it.
         self.thread = 0
         #: True where it is a part of the step's time, and not of a rollout's.
@@ -208,7 +208,7 @@ class Phase(PhaseHandle):
                 self._interrupt(now)
             self.step, self._base, self._of_step = position.place()
             if self._definition is spans.RL_REWARD:
-                self._judging, self._base = judging.begin(self._base)
+                self.judging, self._base = judging.begin(self._base)
             self.thread = get_ident()
             self._begin_stretch(now)
         except Exception as ours:  # noqa: BLE001 - counted
@@ -223,8 +223,8 @@ class Phase(PhaseHandle):
         """
         if self._since is None and not self._suspended:
             return
-        if self._judging is not None:
-            self._judging.has_ended = True
+        if self.judging is not None:
+            self.judging.has_ended = True
         if self._forks != lifecycle.forks:
             self.leave()
             return
@@ -317,7 +317,7 @@ class Phase(PhaseHandle):
             self._attach(in_place=in_place)
             return
         self.context = self._base
-        if self._judging is not None:
+        if self.judging is not None:
             self._attach(in_place=in_place)
 
     def _attach(self, *, in_place: bool) -> None:

@@ -30,7 +30,7 @@ from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, events, metrics, spans
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops, lifecycle, open_trajectory
+from otel_rl.telemetry import deferral, drops, lifecycle, open_trajectory, side_calls
 from otel_rl.telemetry.attribute_values import PlainBody
 from otel_rl.training import (
     lowest_rewards,
@@ -232,6 +232,7 @@ def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
             attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
             attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
             attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
+            **side_calls.totals(trajectory.side_calls),
         }
         scores = {name: (value,) for name, value in trajectory.rewards.items()}
         metrics = {name: (value,) for name, value in trajectory.metrics.items()}

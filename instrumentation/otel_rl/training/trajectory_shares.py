@@ -100,7 +100,7 @@ class TrajectoryShare(OpenTrajectory):
     def counts(self) -> dict[str, float]:
         """Return what only counts up, since the beginning."""
         if not self._is_child:
-            return {}
+            return side_calls.totals(self.side_calls)
         counted: dict[str, float] = {
             attributes.RL_ROLLOUT_TURNS: self.turns.number,
             attributes.RL_ROLLOUT_MODEL_CALLS: self.model_calls,

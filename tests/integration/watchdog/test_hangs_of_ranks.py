@@ -193,6 +193,19 @@ def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(tmp_path: 
     assert second_over.startswith("otel-rl: rank 1 goes on after")
 
 
+def test_a_hang_that_ends_with_a_failed_collective_is_told_as_that(tmp_path: Path) -> None:
+    # With status 0 of the rank that leaves, torchrun ends no other.
+    with started(tmp_path, "if number == 8 and rank == 1: awaited('go'), os._exit(0)") as job:
+        _await(job, lambda: len(job.events("rl.hang")) == 2)
+        (tmp_path / "go").touch()
+        job.process.wait(TIMEOUT)
+
+    [over] = [line for line in job.lines() if line.startswith("otel-rl: all_reduce")]
+    assert over.startswith("otel-rl: all_reduce number 8 of group default_pg failed in rank 0 after")
+    assert not [line for line in job.lines() if "rank 0 goes on" in line]
+    assert over.removeprefix("otel-rl: ") in [event["body"] for event in job.events("rl.hang.end")]
+
+
 def test_the_gauge_of_each_rank_says_so_while_the_main_threads_hang_and_goes_back(tmp_path: Path) -> None:
     def all_see_a_hang() -> bool:
         values = job.values("rl.hang.active")

@@ -177,7 +177,7 @@ def test_a_learning_rate_that_is_zero_from_the_first_step_on_is_told_with_that_s
     found = verdict(({"learning_rate": 0.0, "loss": 2.0} for _ in range(100)), Code.NO_UPDATE)
 
     assert (found.severity, found.onset) == (CRITICAL, 1)
-    assert found.evidence == "learning_rate is exactly 0 in 61 log calls in a row, threshold 60"
+    assert found.evidence == "learning_rate is exactly 0 in at least 61 log calls in a row, threshold 60"
 
 
 def test_a_gradient_of_zero_without_a_signal_is_told_by_that_rule_only():

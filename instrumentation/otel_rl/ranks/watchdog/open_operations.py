@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import reader
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.ranks.model.collectives import OF_COLLECTIVES, entered_by
+from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES, entered_by
 from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
@@ -54,6 +54,20 @@ def find_operations(step: Step | None, called: str | None) -> Operations:
         operation=entered.operation if entered is not None else called,
         collective=entered.collective if entered is not None else None,
     )
+
+
+def failed_collective(inside: Operations) -> str | None:
+    """Return the collective of ``inside`` for a sentence, where the ring says that it has failed since."""
+    ring = flight.ring
+    if ring is None or inside.collective is None:
+        return None
+    try:
+        records = reader.read(ring.path).records
+    except reader.UnreadableRing:
+        return None
+    ended = (entered_by(event) for event in reversed(records) if event.kind in OF_COLLECTIVES)
+    latest = next((one for one in ended if one.collective == inside.collective), None)
+    return latest.words if latest is not None and latest.outcome == FAILED else None
 
 
 def _entered() -> EnteredCollective | None:

@@ -85,16 +85,21 @@ def hang(silence: Hang, stacks: str, step: Step | None) -> None:
     _write_line(f"otel-rl: {_who()} may hang: {summary}{_HINT if flight.ring is not None else ''}")
 
 
-def hang_over(seconds: float) -> None:
-    """Report that the process makes progress again."""
+def hang_over(seconds: float, failed: str | None = None) -> None:
+    """Report that the process makes progress again, and which collective has ``failed`` for that, if one has."""
+    if failed is None:
+        words = f"{_who()} goes on after {seconds:.0f} s without progress"
+    else:
+        words = f"{failed} failed in {_who()} after {seconds:.0f} s without progress"
     with guard("watchdog.hang_over"):
         _scope.event(
             events.RL_HANG_END,
+            body=words,
             severity=SeverityNumber.INFO,
             attributes={attributes.RL_HANG_DURATION: seconds, attributes.RL_RANK: process_identity.current().rank},
         )
         _deliver()
-    _write_line(f"otel-rl: {_who()} goes on after {seconds:.0f} s without progress")
+    _write_line(f"otel-rl: {words}")
 
 
 def _deliver() -> None:

@@ -42,6 +42,8 @@ class Watchdog:
         self._was_excused = False
         #: It sees a hang, which it has reported.
         self.sees_hang = False
+        #: What was open when it was reported.
+        self._inside: open_operations.Operations | None = None
 
     def start(self) -> None:
         """Start the thread unless it runs."""
@@ -90,7 +92,8 @@ class Watchdog:
         seconds, self._still, self._was_excused = self._still, 0.0, False
         if self.sees_hang:
             self.sees_hang = False
-            reports.hang_over(seconds)
+            inside, self._inside = self._inside, None
+            reports.hang_over(seconds, None if inside is None else open_operations.failed_collective(inside))
 
     def _may_be_long(self, calls: int) -> bool:
         """Return whether this is work that shows no progress for as long as it likes."""
@@ -110,5 +113,5 @@ class Watchdog:
             self._was_excused, self._still = False, 0.0
             return
         self.sees_hang = True
-        inside = open_operations.find_operations(self.times.step, captured.collective)
+        self._inside = inside = open_operations.find_operations(self.times.step, captured.collective)
         reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)

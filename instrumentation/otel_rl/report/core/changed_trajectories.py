@@ -17,6 +17,7 @@ from otel_rl.report.core import human, joined_versions, trajectory_names
 from otel_rl.report.core.joined_versions import JoinedVersions
 from otel_rl.report.core.pending_trajectories import PendingTrajectories
 from otel_rl.report.core.trajectory_names import at
+from otel_rl.report.core.trajectory_rows import LATER_REWARD
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -85,6 +86,8 @@ class _JoinedChange:
     #: Time of the record that says it, and why the last answer of a child stopped.
     stopped: tuple[int, Any] = (0, None)
     versions: JoinedVersions | None = None
+    #: Time of the latest record with a reward.
+    rewarded: int = 0
     #: How often something was said.
     said: int = 0
 
@@ -94,6 +97,8 @@ class _JoinedChange:
             value = _number(at(body.get(name), place))
             if value is not None:
                 self.counts[name] = self.counts.get(name, 0) + value
+                if name == names.RL_ROLLOUT_REWARD:
+                    self.rewarded = max(self.rewarded, log.time)
         self._judge(body, place, log)
         self._add_answers(body, place, log)
         of_turns = at(body.get(names.RL_ROLLOUT_TURN_REWARDS), place)
@@ -292,7 +297,8 @@ def _amount(number: int, one: str, several: str) -> str:
 
 def _with(log: Log, rows: _Body, found: list[tuple[int, _JoinedChange]]) -> Log:
     estimators = set()
-    for _, change in found:
+    for place, change in found:
+        rows.mark_later_reward(place, change, log.time)
         if names.RL_ROLLOUT_ADVANTAGE in change.judgements:
             estimators.add(change.estimator[1])
     attributes = dict(log.attributes)
@@ -325,6 +331,13 @@ class _Body:
         """Take in the rewards of all rows."""
         for place, reward in enumerate(self.body.get(names.RL_ROLLOUT_REWARD) or ()):
             self._lowest.add(self.functions(place), (_number(reward),))
+
+    def mark_later_reward(self, place: int, change: _JoinedChange, recorded: int) -> None:
+        """Mark a row whose reward changed in a later record than the one, of time ``recorded``, with its advantage."""
+        told = change.judgements.get(names.RL_ROLLOUT_ADVANTAGE)
+        known = told is not None or self._value(names.RL_ROLLOUT_ADVANTAGE, place) is not None
+        if known and change.rewarded > (recorded if told is None else told[0]):
+            self._column(LATER_REWARD)[place] = True
 
     def add(self, place: int, change: _JoinedChange) -> None:
         for name, value in change.counts.items():

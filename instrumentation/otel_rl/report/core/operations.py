@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span
 
 MODEL_OPERATIONS = {Operation.CHAT, Operation.TEXT_COMPLETION, Operation.GENERATE_CONTENT, Operation.EMBEDDINGS}
+#: How a program leaves a stream, and the errors that other instrumentors take that for.
+_LEFT, _OF_LEAVING = {Ended.ABANDONED, Ended.CLOSED}, {"_OTHER", "GeneratorExit"}
+#: Status of the official instrumentor's span, which has ended before ours can say how: opentelemetry.util.genai.stream.
+_ABANDONED = "abandoned stream"
 
 
 def error_of(span: Span) -> str:
-    """Return the kind of error of a span, ``""`` when it went well."""
+    """Return the kind of error of a span, ``""`` when it went well, also where the program has left its stream."""
     error = span.attributes.get(names.ERROR_TYPE)
+    if error in _OF_LEAVING and _was_left(span):
+        return ""
     if error:
         return str(error)
     return (span.message or "error") if span.failed else ""
+
+
+def _was_left(span: Span) -> bool:
+    return span.message == _ABANDONED or span.attributes.get(names.RL_INFERENCE_STREAM_ENDED) in _LEFT

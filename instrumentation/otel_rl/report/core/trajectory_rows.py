@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader import Log
 
+#: Column of readers: whether a reward of the row came after its advantage was told.
+LATER_REWARD = "has_later_reward"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -33,6 +36,8 @@ class Row:
     metrics: dict[str, float]
     #: Attributes of its record.
     record: Mapping[str, Any]
+    #: A reward came after its advantage was told, which is of the rewards before.
+    has_later_reward: bool = False
 
     def get(self, name: str) -> Any:
         """Return the value of a column, or None."""
@@ -71,6 +76,7 @@ def rows(log: Log) -> Iterator[Row]:
     scores = _named(columns, names.RL_REWARD_NAMES, names.RL_REWARD_SCORES)
     metrics = _named(columns, names.RL_ROLLOUT_METRIC_NAMES, names.RL_ROLLOUT_METRIC_VALUES)
     weights = _weights(functions, columns.pop(names.RL_REWARD_WEIGHTS, []))
+    is_later = columns.pop(LATER_REWARD, [])
     iteration = log.attributes.get(names.RL_LOOP_ITERATION)
     source = str(log.attributes.get(names.RL_TRAJECTORIES_SOURCE) or "")
     for place in range(max(map(len, columns.values()), default=0)):
@@ -88,6 +94,7 @@ def rows(log: Log) -> Iterator[Row]:
             {name: weight for name, weight in weights.items() if name in of_functions},
             _at(place, metrics),
             log.attributes,
+            has_later_reward=bool(is_later[place]) if place < len(is_later) else False,
         )
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _SECTION, _WHAT, _CUT_OFF = "telemetry", "lost telemetry", "cut_off"
 
+#: A value of the program that is NaN or infinite: metrics cannot have it, and the rule ``non_finite`` tells of it.
+_NON_FINITE = "non_finite"
+
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return findings on the recording itself; most of them are notices."""
@@ -24,7 +27,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     if collected.steps.unseen.count > collected.steps.seen.count:
         losses.append(Finding("unseen_collectives", Severity.NOTICE, sentences.unseen(collected.steps), "ranks"))
     processes = collected.reader.processes
-    by_design = LEFT_OUT_BY_CHOICE | step_sampling.REASONS
+    by_design = LEFT_OUT_BY_CHOICE | step_sampling.REASONS | {_NON_FINITE}
     dropped = [drop for drop in drops(processes, collected.totals) if drop.reason not in by_design]
     lost = sum(drop.number for drop in dropped)
     if lost:

@@ -53,6 +53,8 @@ class Checked(NamedTuple):
     #: Samples with an advantage and without a reward, or without a group.
     without_reward: int
     without_group: int
+    #: Samples with an advantage, of groups in which rewards came after it.
+    rewarded_later: int = 0
 
     @property
     def unobserved(self) -> str:
@@ -61,6 +63,8 @@ class Checked(NamedTuple):
             return ""
         if self.without_reward:
             return "rewards of the samples are not known"
+        if self.rewarded_later:
+            return "rewards came after them"
         if self.unknown:
             return "their formula is not known"
         return "groups of the samples are not known" if self.without_group else NO_ADVANTAGE
@@ -97,6 +101,8 @@ class _SampleGroup:
     #: None before the first sample, "" where samples do not agree or the formula is not known.
     estimator: str | None = None
     is_whole: bool = True
+    #: A reward came after an advantage was told, so that the rewards of then are not known.
+    has_later_rewards: bool = False
     suspects: int = 0
     rewards: array[float] = field(default_factory=lambda: array("d"))
     recorded: array[float] = field(default_factory=lambda: array("d"))
@@ -139,6 +145,7 @@ class Groups:
 
     def _add(self, group: _SampleGroup, row: Row, reward: float, advantage: float) -> None:
         group.number += 1
+        group.has_later_rewards |= row.has_later_reward
         group.lowest, group.highest = min(group.lowest, reward), max(group.highest, reward)
         tokens = row.number(names.RL_ROLLOUT_OUTPUT_TOKENS)
         if tokens is not None and math.isfinite(tokens) and row.get(names.RL_ROLLOUT_TRAINED) is True:
@@ -214,7 +221,7 @@ class Groups:
     def checked(self) -> Checked:
         """Advantages, computed again for whole groups whose formula is known."""
         batches = self._batches()
-        samples = differing = unknown = 0
+        samples = differing = unknown = later = 0
         first: Difference | None = None
         for key in sorted(self._groups, key=lambda key: (key[0], key[1] is None, key[1] or 0)):
             group = self._groups[key]
@@ -222,13 +229,14 @@ class Groups:
             batch = batches.get(key[:2])
             if not _is_checkable(group) or (group.estimator in advantages.OF_A_BATCH and batch is None):
                 unknown += known
+                later += known if group.has_later_rewards else 0
                 continue
             samples += known
             wrong = advantages.differing(str(group.estimator), group.rewards, group.recorded, batch)
             differing += len(wrong)
             if wrong and first is None:
                 first = _difference(key, group, wrong[0], batch)
-        return Checked(samples, differing, first, unknown, self._without_reward, self._without_group)
+        return Checked(samples, differing, first, unknown, self._without_reward, self._without_group, later)
 
     def _batches(self) -> dict[tuple[tuple[int, ...], int | None], list[float]]:
         """Return all rewards of each iteration whose groups are whole, where a formula needs them."""
@@ -245,6 +253,7 @@ class Groups:
 def _is_checkable(group: _SampleGroup) -> bool:
     return bool(
         group.is_whole
+        and not group.has_later_rewards
         and group.estimator
         and (group.size is None or group.size == group.number)
         and all(map(math.isfinite, group.recorded))

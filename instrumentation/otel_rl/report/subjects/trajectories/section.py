@@ -169,7 +169,11 @@ def _suspicion(trajectories: Trajectories) -> str:
 def _advantages(checked: Checked) -> list[str]:
     if checked.samples:
         known = human.amount(checked.samples, "advantage")
-        return [f"{known} computed again from the rewards, {human.number(checked.differing)} differ."]
+        later = human.amount(checked.rewarded_later, "advantage")
+        return [
+            f"{known} computed again from the rewards, {human.number(checked.differing)} differ.",
+            *([f"{later} left out: rewards of the group came after them."] if checked.rewarded_later else []),
+        ]
     if checked.unobserved == NO_ADVANTAGE:
         return []
     return [f"The advantages were not computed again: {checked.unobserved}."]
