@@ -42,8 +42,10 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReadin
     if start is not None:
         warning = max(min(limits["warning"], limits["warning_share"] * start), limits["gone"])
         critical = max(min(limits["critical"], limits["critical_share"] * start), limits["gone"])
-    if value > (limits["gone"] if is_solved(curves.get("reward")) else warning) * stay:
-        # A task that is solved leaves little to choose between.
+    if value > warning * stay:
+        return HEALTHY
+    if value > limits["gone"] * stay and is_solved(curves.get("reward")) and not _fell_fast(curve, warning, start):
+        # A task that is solved leaves little to choose between, bit by bit.
         return HEALTHY
     is_critical = value <= (critical * stay if state >= State.CRITICAL else critical)
     threshold = critical if is_critical else warning
@@ -58,9 +60,22 @@ def entropy_collapse(curves: Curves, limits: Limits, state: State) -> RuleReadin
 
 def _beginning(curve: InputWindow, threshold: float, start: float | None) -> int:
     """Return the step at which the entropy passed the threshold, or at which a fast fall began."""
-    passed = curve.since(below(threshold), gap=1)
-    fell = curve.since(below(max(threshold, (start or 0.0) / 4)), gap=1)
+    passed, fell = _fall(curve, threshold, start)
     return fell if passed - fell <= FAST_FALL_STEPS else passed
+
+
+def _fall(curve: InputWindow, threshold: float, start: float | None) -> tuple[int, int]:
+    """Return the steps at which the entropy passed the threshold, and before that a quarter of its start."""
+    quarter = max(threshold, (start or 0.0) / 4)
+    return curve.since(below(threshold), gap=1), curve.since(below(quarter), gap=1)
+
+
+def _fell_fast(curve: InputWindow, threshold: float, start: float | None) -> bool:
+    """Return whether an entropy that is below the threshold took few steps from a quarter of its start to there."""
+    if start is None or start / 4 <= threshold:
+        return False
+    passed, fell = _fall(curve, threshold, start)
+    return passed - fell <= FAST_FALL_STEPS
 
 
 def entropy_explosion(curves: Curves, limits: Limits, state: State) -> RuleReading:

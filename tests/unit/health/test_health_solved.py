@@ -35,6 +35,12 @@ def test_an_entropy_that_is_gone_is_told_even_where_the_task_is_solved():
     assert (found.severity, found.onset) == (CRITICAL, 60)
 
 
+def test_an_entropy_that_falls_within_few_steps_is_told_even_where_the_task_is_solved():
+    found = verdict(learning(0, entropy=lambda step: 2.0 if step < 60 else 0.05), Code.P4_ENTROPY_COLLAPSE)
+
+    assert (found.severity, found.onset) == (WARNING, 60)
+
+
 def test_an_entropy_that_collapses_before_the_task_is_solved_is_told():
     found = verdict(
         run(reward=lambda _: 0.3, entropy=lambda step: 2.0 if step < 25 else 0.05), Code.P4_ENTROPY_COLLAPSE
