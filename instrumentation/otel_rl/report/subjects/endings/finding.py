@@ -324,7 +324,7 @@ def _missing(collected: Collected, summary: Summary, ends: list[ProcessEnd]) -> 
 def _of_rings(collected: Collected) -> Finding | None:
     """Return the finding of the flight recorders, where they name a rank that the others waited for."""
     postmortem = collected.rings.postmortem
-    if postmortem is None or not collected.rings.ended_badly:
+    if postmortem is None or not process_end.rings_tell(collected):
         return None
     first, *more = map(_sentence, text.verdict(postmortem))
     ranks = [origin.ring.rank for origin in postmortem.waits.origins if origin.ring.rank is not None]

@@ -13,6 +13,7 @@ from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.endings.aggregate import RunEnds
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
 from otel_rl.store.reader import end_states, uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.otlp_values import int_or_none
@@ -196,3 +197,13 @@ def _is_alive(process: Process, ring: RankState | None) -> bool | None:
 def is_silent(end: ProcessEnd) -> bool:
     """Return whether a process without an end has recorded nothing for so long that it cannot run."""
     return (time.time_ns() - end.time) / 1e9 > SILENT
+
+
+def rings_tell(collected: Collected) -> bool:
+    """Return whether the run ended badly by its rings, or while a rank that others waited for was told to hang."""
+    postmortem = collected.rings.postmortem
+    if postmortem is None or collected.rings.ended_badly:
+        return postmortem is not None
+    waited_for = {(origin.ring.rank, origin.step) for origin in postmortem.waits.origins}
+    hangs = (group for group in collected[Problems].table() if group.where == events.RL_HANG.name)
+    return any((rank, group.iteration) in waited_for for group in hangs for rank in group.ranks)

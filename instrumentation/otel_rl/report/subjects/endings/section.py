@@ -8,6 +8,7 @@ from otel_rl.ranks.postmortem import dump_text, text
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
 from otel_rl.report.subjects.endings import finding as endings
+from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.memory import section as pressure_section
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     filler = "Every process with a flight recorder ended in order, or has none."
     section = Section(endings.SECTION, "How the run ended", filler)
     postmortem = collected.rings.postmortem
-    if postmortem is None or not collected.rings.ended_badly:
+    if postmortem is None or not process_end.rings_tell(collected):
         return section
     section.lead = " ".join(_sentence(line) for line in text.verdict(postmortem))
     when = "now" if postmortem.is_running else "the last sign of the run"
