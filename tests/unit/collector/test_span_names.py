@@ -16,8 +16,16 @@ REGISTRY = {
 }
 #: Their traces end long after they began, so they do not wait for the sampler.
 LIFECYCLE = {"rl.run", "rl.run.part", "rl.checkpoint", "rl.checkpoint.persist", "rl.sync", "rl.weight_sync"}
-#: They do not make a step of a trace. Rollouts have rewards and calls of an engine too.
-NO_STEP = {"rl.reward", "rl.rollout", "rl.agent.node", "rl.engine.call", "rl.custom"}
+#: They do not make a step of a trace. Rollouts have rewards, calls of an engine and services too.
+NO_STEP = {
+    "rl.reward",
+    "rl.rollout",
+    "rl.agent.node",
+    "rl.engine.call",
+    "rl.custom",
+    "rl.service.client",
+    "rl.service.server",
+}
 STEP = {name for name in REGISTRY if name.startswith("rl.")} - LIFECYCLE - NO_STEP
 
 
