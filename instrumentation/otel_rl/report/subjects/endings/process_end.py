@@ -13,7 +13,6 @@ from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.endings.aggregate import RunEnds
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events
 from otel_rl.store.reader import end_states, uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.otlp_values import int_or_none
@@ -205,5 +204,5 @@ def rings_tell(collected: Collected) -> bool:
     if postmortem is None or collected.rings.ended_badly:
         return postmortem is not None
     waited_for = {(origin.ring.rank, origin.step) for origin in postmortem.waits.origins}
-    hangs = (group for group in collected[Problems].table() if group.where == events.RL_HANG.name)
+    hangs = (group for group in collected[Problems].table() if group.is_hang)
     return any((rank, group.iteration) in waited_for for group in hangs for rank in group.ranks)

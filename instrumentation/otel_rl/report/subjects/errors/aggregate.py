@@ -52,6 +52,11 @@ class ErrorGroup:
     #: How many of them are failed spans; the others are log records.
     spans: int = 0
 
+    @property
+    def is_hang(self) -> bool:
+        """True for what a watchdog has reported."""
+        return self.where == events.RL_HANG.name
+
 
 @dataclass(frozen=True, slots=True)
 class Drop:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.errors.aggregate import ErrorGroup, Problems
-from otel_rl.semconv import events
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -32,9 +31,7 @@ def checks(collected: Collected) -> list[Check]:
 
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return what the watchdogs reported; it goes below the end of the run where that was not in order."""
-    reported = sorted(
-        (group for group in collected[Problems].table() if _is_hang(group)), key=lambda group: group.first
-    )
+    reported = sorted((group for group in collected[Problems].table() if group.is_hang), key=lambda group: group.first)
     hangs = [
         Finding(
             "hang",
@@ -52,14 +49,10 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
     return []
 
 
-def _is_hang(group: ErrorGroup) -> bool:
-    return group.where == events.RL_HANG.name
-
-
 def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return all failed spans and error records as one finding, or put it below the finding that is its cause."""
     problems = collected[Problems]
-    groups = [group for group in problems.table() if not _is_hang(group)]
+    groups = [group for group in problems.table() if not group.is_hang]
     if not groups:
         return []
     number = sum(group.number for group in groups)
