@@ -72,6 +72,17 @@ class HttpCall:
     #: ``traceparent`` that we have written into the request.
     trace_context: str | None = None
 
+    def inject(self, headers: MutableMapping[str, str] | None, host: str) -> None:
+        """Write the trace context into ``headers``, unless one is there; what is raised meanwhile ends the call."""
+        try:
+            if headers is not None and _TRACEPARENT not in headers:
+                propagation.inject(headers, host)
+                self.trace_context = headers.get(_TRACEPARENT)
+        except BaseException as error:
+            # Of a signal handler of the program, too.
+            self.failed(error)
+            raise
+
     def leave(self) -> None:
         """Leave the call: the request has been answered, and what runs from here on is no part of it."""
 
@@ -304,14 +315,7 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         call = ControlCall(scope, target, url, known)
     else:
         call = HttpModelCall(scope, _ENDPOINTS[target.path], url, known)
-    try:
-        if headers is not None and _TRACEPARENT not in headers:
-            propagation.inject(headers, url.host)
-            call.trace_context = headers.get(_TRACEPARENT)
-    except BaseException as error:
-        # Of a signal handler of the program, too.
-        call.failed(error)
-        raise
+    call.inject(headers, url.host)
     return call
 
 

@@ -16,7 +16,7 @@ from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import current
 from otel_rl.inference.http.calls import HttpCall, Url
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import deferral, open_trajectory, propagation
+from otel_rl.telemetry import deferral, open_trajectory
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 _FAILED = 400
-_TRACEPARENT = "traceparent"
 _PORTS = {"http": 80, "https": 443}
 #: Methods of HTTP that conventions name.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
@@ -112,12 +111,5 @@ def begin(
     if is_part or not scope.enabled or ownership.suppressed():
         return None
     call = ServiceCall(scope, name, method, url)
-    try:
-        if headers is not None and _TRACEPARENT not in headers:
-            propagation.inject(headers, url.host)
-            call.trace_context = headers.get(_TRACEPARENT)
-    except BaseException as error:
-        # Of a signal handler of the program, too.
-        call.failed(error)
-        raise
+    call.inject(headers, url.host)
     return call
