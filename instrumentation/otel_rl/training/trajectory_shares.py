@@ -88,7 +88,7 @@ class TrajectoryShare(OpenTrajectory):
         return has_scores or self.counts() != self._counted or self._judgements() != self._said
 
     def _judgements(self) -> dict[str, Any]:
-        """Return of what the last word counts."""
+        """Return what the program has judged: each later value replaces the one before."""
         said = {
             attributes.RL_ROLLOUT_SUCCESS: self.success,
             attributes.RL_ROLLOUT_TRAINED: self.trained,
