@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from itertools import chain, islice
@@ -11,7 +12,6 @@ from otel_rl.cli import complain, run_directory
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from otel_rl.report.core.changed_trajectories import ChangedTrajectories
@@ -60,10 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _whole_number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of lines; give a whole number from 0 on")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:

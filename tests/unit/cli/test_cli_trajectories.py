@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from unit.report.synthetic_run import SECOND, GrpoRun, process
 
 from otel_rl.cli import main
@@ -104,6 +105,13 @@ def test_the_rows_of_one_step_are_paged_through(tmp_path: Path, capsys: Any) -> 
     assert "this run has none of step 9" in capsys.readouterr().err
     assert main(["trajectories", run, "--skip", "99999"]) == 0
     assert "no line is left between --skip and --limit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["-1", "many", "1.5"])
+def test_a_number_of_lines_that_is_none_is_refused_with_what_to_give(given, capsys):
+    with pytest.raises(SystemExit):
+        main(["trajectories", "nowhere", f"--limit={given}"])
+    assert f"{given!r} is no number of lines; give a whole number from 0 on" in capsys.readouterr().err
 
 
 def _said(role: str, text: str) -> dict[str, Any]:
