@@ -90,5 +90,5 @@ def test_the_report_states_the_bias_on_rewards_and_advantages(run):
         "advantage_of_others": pytest.approx(sum(added) / number),
     }
     page = report.output.read_text(encoding="utf-8")
-    assert f"{len(failed)} got a zero reward after they, or a call in them, had failed" in page
+    assert f"{len(failed)} got the lowest reward after they, or a call in them, had failed" in page
     assert "in units of the reward" in page

@@ -48,7 +48,7 @@ def main() -> None:
             with otel_rl.phase("train"):
                 train(step, traces)
             otel_rl.metric("loss", 1 / step)
-            otel_rl.metric("broken", math.nan)
+            otel_rl.metric("kl", math.nan)
 
 
 main()

@@ -121,8 +121,8 @@ def test_findings_are_instants_with_their_evidence(perfetto: Perfetto) -> None:
     [found] = perfetto.query(
         "SELECT name, dur, extract_arg(arg_set_id, 'args.severity') AS severity FROM slice WHERE category = 'finding'"
     )
-    assert "non_finite" in found["name"]
-    assert (found["dur"], found["severity"]) == (0, "notice")
+    assert "kl is not a finite number" in found["name"]
+    assert (found["dur"], found["severity"]) == (0, "warning")
 
 
 def test_operators_of_the_profiler_lie_inside_of_the_update_of_their_rank(perfetto: Perfetto) -> None:
