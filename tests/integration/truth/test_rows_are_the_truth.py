@@ -68,6 +68,8 @@ def run(folder: Path, cases: list[str], *, collects: bool = False, others: bool 
                 "OTEL_RL_RAISE_INTERNAL_ERRORS": "1",
                 "OTEL_RL_DATA_DIR": "store",
                 "OTEL_RL_JUDGE_MODELS": JUDGE_MODELS,
+                # The whole matrix has more rollouts a minute than have spans by default.
+                "OTEL_RL_ROLLOUT_SPANS": str(2 * len(ALL)),
             },
             stdout=subprocess.PIPE,
             text=True,
