@@ -38,7 +38,7 @@ class Program:
         monkeypatch.setattr(thread, "monotonic", lambda: self.seconds)
         monkeypatch.setattr(clocks, "counter", lambda: self.seconds)
         self.lines = []
-        monkeypatch.setattr(reports, "_write_line", self.lines.append)
+        monkeypatch.setattr(reports, "write_line", self.lines.append)
         self.loop = steps.Loop()
         self.watchdog = thread.Watchdog(MINIMUM)
         self.number = 0
@@ -287,7 +287,7 @@ def test_while_a_hang_is_reported_the_objects_of_a_thread_are_freed_by_that_thre
         over.set()
         worker.join()
 
-    monkeypatch.setattr(reports, "_write_line", write)
+    monkeypatch.setattr(reports, "write_line", write)
     program.trains(FIRST_STEPS)
     worker.start()
     begun.wait()
