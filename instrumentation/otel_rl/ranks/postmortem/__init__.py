@@ -9,6 +9,8 @@ Modules, each importing only those below it:
     dump_comparison: PyTorch's dumps beside each other: who did not enter, and what does not fit.
     dumps: what PyTorch's dump tells of its rank.
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
+    chain_text: a chain of waits as a sentence, and as JSON.
+    chains: what a rank waits for beyond other ranks: a rollout, its tool, a server.
     waits: who waits for whom, by group and number of the collective.
     ranks: one process: step, phase, collective, how it ended.
     rings: the rings of a run, in its folder and in memory of this node.
@@ -22,11 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, waits
+from otel_rl.ranks.postmortem import chains, dump_comparison, dump_files, dumps, ranks, rings, waits
 from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
+    from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.ranks.postmortem.waits import Waits
 
@@ -46,6 +49,8 @@ class Postmortem:
     notes: list[str]
     #: What PyTorch's dumps say; with NCCL they are the only evidence of who waits.
     dumps: DumpComparison = field(default_factory=DumpComparison)
+    #: What ranks wait for beyond each other, and what other processes do.
+    chains: list[WaitChain] = field(default_factory=list)
 
 
 def examine(
@@ -76,6 +81,7 @@ def examine(
         missing=_missing(run_rings, compared),
         notes=run_rings.notes,
         dumps=compared,
+        chains=chains.find_chains(states, run_rings.waiting),
     )
 
 
