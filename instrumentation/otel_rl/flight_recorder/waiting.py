@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
-#: Most calls of one list, the longest ones.
+#: Most calls of one list: those that hang, then the longest ones.
 MOST = 64
 _MOST_BYTES = 256 * 1024
 _LONGEST_TEXT = 300

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 
 import pytest
 
 import otel_rl
 from otel_rl.core import settings
-from otel_rl.flight_recorder import copies
+from otel_rl.flight_recorder import copies, waiting
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
+from otel_rl.inference.http.calls import Url
+from otel_rl.inference.http.service_calls import ServiceCall
 from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.inference.servers import server
 from otel_rl.ranks.watchdog import call_list, calls, reports
@@ -228,6 +231,22 @@ def test_a_model_call_is_told_with_its_server_and_a_first_answer_may_take_ten_mi
         call.finish()
 
 
+def test_a_service_is_told_with_the_tool_around_it(process, recorded):
+    with otel_rl.rollout("r-1"):
+        tool = process.tool("run_sandbox", is_around=True)
+        call = ServiceCall(SCOPE, "sandbox", "POST", Url("http", "10.0.0.7", 9000, "/run"))
+        process.passes(61)
+        call.failed(TimeoutError())
+        tool.end()
+        process.passes(1)
+    (event,) = hangs(recorded)
+    values = event.attributes
+    told = values["rl.call.kind"], values["rl.service"], values["gen_ai.tool.name"]
+    assert told == ("service", "sandbox", "run_sandbox")
+    assert (values["server.address"], values["server.port"]) == ("10.0.0.7", 9000)
+    assert ends(recorded) == ["failed"]
+
+
 def test_chunks_of_an_answer_are_signs(process, recorded, monkeypatch):
     with otel_rl.rollout():
         call = _model_call()
@@ -280,6 +299,52 @@ def test_calls_are_unknown_without_a_watch(process):
     assert progress.open_calls() == []
     call.end()
     assert progress.ended_calls() == []
+
+
+def test_a_list_of_many_calls_has_those_that_hang_first(process, recorded, tmp_path):
+    with otel_rl.rollout():
+        waiting_ones = [_model_call() for _ in range(waiting.MOST)]
+        process.passes(100)
+        process.tool("run_sandbox")
+        process.passes(61)
+        (listed,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        for call in waiting_ones:
+            call.finish()
+    assert (listed.calls[0].name, listed.calls[0].hangs) == ("run_sandbox", True)
+    assert (len(listed.calls), listed.more) == (waiting.MOST, 1)
+
+
+def test_the_list_is_empty_and_newer_than_its_copy_once_all_calls_have_returned(process, tmp_path):
+    with otel_rl.rollout("r-1"):
+        call = process.tool("run_sandbox")
+        process.passes(10)
+        (before,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        call.end()
+        process.passes(1)
+    (after,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+    (listed,) = before.calls
+    assert (listed.kind, listed.name, listed.rollout, listed.hangs) == ("tool", "run_sandbox", "r-1", False)
+    assert after.calls == ()
+    assert after.written > before.written
+
+
+def test_no_list_is_written_where_the_ring_is_off(process, monkeypatch, tmp_path):
+    monkeypatch.setattr(call_list.settings, "current", lambda: settings.load({"OTEL_RL_RING": "off"})[0])
+    with otel_rl.rollout():
+        process.tool()
+        process.passes(70)
+    assert list(tmp_path.glob("*.waits")) == []
+
+
+def test_a_forked_child_leaves_the_list_of_its_parent(process, monkeypatch, tmp_path):
+    path = tmp_path / "otel-rl-run-host-1.waits"
+    path.touch()
+    monkeypatch.setattr(copies, "waiting_list", (os.getpid() + 1, path))
+    copies.Copies().finish(tmp_path, None)
+    assert path.exists()
+    monkeypatch.setattr(copies, "waiting_list", (os.getpid(), path))
+    copies.Copies().finish(tmp_path, None)
+    assert not path.exists()
 
 
 def test_ended_calls_are_not_kept(process):

@@ -101,6 +101,14 @@ def test_a_step_without_progress_is_reported_once_with_the_stacks(program, recor
     assert program.lines == [f"otel-rl: process {os.getpid()} may hang: no progress for 60 s in step 6"]
 
 
+def test_a_hang_says_which_call_it_waits_for(program, recorded, monkeypatch):
+    program.trains(FIRST_STEPS)
+    monkeypatch.setattr(program.watchdog.calls, "hanging", lambda: "tool run_sandbox of rollout r-1")
+    program.passes(60)
+    (event,) = recorded.events("rl.hang")
+    assert event.body.startswith("no progress for 60 s in step 6, waits for tool run_sandbox of rollout r-1\n")
+
+
 def test_the_event_lies_in_the_trace_of_the_step(program, recorded):
     program.trains(FIRST_STEPS)
     program.passes(61)

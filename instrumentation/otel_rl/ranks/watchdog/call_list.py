@@ -34,7 +34,7 @@ class CallList:
 
     def write(self, long: list[LongCall], hanging: set[int]) -> None:
         """List the calls, where they are others than before; ``hanging`` are the ids of those beyond their limits."""
-        shown = long[: waiting.MOST]
+        shown = sorted(long, key=lambda one: id(one.call) not in hanging)[: waiting.MOST]
         listed = (len(long), *((id(one.call), one.begin.moment, id(one.call) in hanging) for one in shown))
         if listed == self._listed or (not long and self._path is None) or settings.current().ring != "on":
             return
