@@ -16,7 +16,6 @@ _LEGEND = f"rank {shown(attributes.RL_RANK)}"
 _LATE_RANKS = (Match(attributes.RL_STRAGGLER_RANK, "$rank", "=~"),)
 _WITHOUT_RING = (CHOSEN_RANKS, Match(attributes.RL_TELEMETRY_INSTRUMENTOR, FLIGHT_RECORDER))
 
-_HANGS = (events.RL_HANG, events.RL_HANG_END, events.RL_CALL_HANG, events.RL_CALL_HANG_END)
 #: The end of a hang has no text of its own.
 _HANG_LINE = (
     f"{field(search.EVENT_NAME)} of rank {field(attributes.RL_RANK)}: {field(attributes.RL_HANG_DURATION)} s "
@@ -53,10 +52,9 @@ HANGS = Row(
             panels.logs(
                 "Hangs",
                 "What each rank was in when it made no progress, with the stacks of its threads, and when it went on. "
-                "Read the rank whose first line names no collective. Calls of tools, models and services that do not "
-                "return are there with rollout and function.",
+                "Read the rank whose first line names no collective.",
                 LokiQuery(
-                    f"{search.events(*_HANGS, where=(CHOSEN_RANKS,))}"
+                    f"{search.events(events.RL_HANG, events.RL_HANG_END, where=(CHOSEN_RANKS,))}"
                     f' | line_format "{_HANG_LINE}"',
                     empty_when="no rank hung",
                 ),

@@ -169,8 +169,14 @@ def test_the_line_of_a_log_record_takes_its_fields_as_the_templates_of_loki_do(p
 def test_the_board_of_ranks_shows_hangs_and_late_ranks_with_their_ends():
     panels = RENDERED[RANKS]["panels"]
     shown = " ".join(target["expr"] for panel in panels if panel["type"] == "logs" for target in panel["targets"])
-    told = (events.RL_HANG, events.RL_HANG_END, events.RL_CALL_HANG, events.RL_CALL_HANG_END)
-    for definition in (*told, events.RL_STRAGGLER, events.RL_STRAGGLER_END):
+    for definition in (events.RL_HANG, events.RL_HANG_END, events.RL_STRAGGLER, events.RL_STRAGGLER_END):
+        assert definition.name.replace(".", "[.]") in shown
+
+
+def test_the_board_of_tools_shows_calls_that_hang_with_their_ends():
+    panels = RENDERED["otel-rl-rollouts-tools-rewards"]["panels"]
+    shown = " ".join(target["expr"] for panel in panels if panel["type"] == "logs" for target in panel["targets"])
+    for definition in (events.RL_CALL_HANG, events.RL_CALL_HANG_END):
         assert definition.name.replace(".", "[.]") in shown
 
 

@@ -72,6 +72,14 @@ def test_a_call_that_hangs_comes_before_one_that_is_only_longer_and_the_others_a
     assert "tool `run_sandbox` since 11:58:00 UTC (120 s); it waits for 2 more" in sentence
 
 
+def test_a_call_outside_of_rollouts_is_the_ranks_own_or_that_of_a_worker(rank: RankState) -> None:
+    worker = _process(4712, _call("build"), ancestors=(OWN.pid,))
+    assert (
+        "of step 3, where it waits in tool `build` since" in _sentences(find_chains([rank], [_own(_call("build"))]))[0]
+    )
+    assert "of step 3, where process 4712 waits in tool `build` since" in _sentences(find_chains([rank], [worker]))[0]
+
+
 def test_a_worker_belongs_to_the_nearest_rank_above_it(rank: RankState) -> None:
     worker = _process(4712, _call("run_sandbox", rollout="r-7"), ancestors=(4700, OWN.pid, 1))
     (chain,) = find_chains([rank], [worker])

@@ -24,18 +24,13 @@ _WAITS = {
 
 def sentence(chain: WaitChain, at: int) -> str:
     """Return who waits for whom, and at what that ends since when; ``at`` (ns) is now, or the last sign of the run."""
-    first, end = chain.links[0], chain.end
-    parts = [_who(chain), f" for rollout {first.call.rollout}, which" if first.call.rollout else ", which"]
-    if chain.rank is None:
-        parts = [first.process.label, f", in rollout {first.call.rollout}," if first.call.rollout else ""]
-    here = chain.rank.ring.lifetime if chain.rank is not None else first.process.lifetime
-    for number, link in enumerate(chain.links):
-        if link.process.lifetime != here:
-            here = link.process.lifetime
-            parts.append(f"{' in' if not number else ', where'} {link.process.label}")
-        elif number:
-            parts.append(", which")
-        parts.append(f" {_waits(link.call)}")
+    end, here = chain.end, chain.links[0].process.lifetime
+    parts = [_first(chain)]
+    for link in chain.links[1:]:
+        is_elsewhere, here = link.process.lifetime != here, link.process.lifetime
+        parts.append(
+            f", where {link.process.label} {_waits(link.call)}" if is_elsewhere else f", which {_waits(link.call)}"
+        )
     parts.append(_where(end))
     parts.append(f" since {_clock(end.call.since)} UTC ({max(at - end.call.since, 0) / _NANOSECONDS:.0f} s)")
     parts.append(_listener(chain))
@@ -44,12 +39,17 @@ def sentence(chain: WaitChain, at: int) -> str:
     return "".join(parts)
 
 
-def _who(chain: WaitChain) -> str:
-    state, phases = chain.rank, chain.phases
+def _first(chain: WaitChain) -> str:
+    """Return who waits for the first call."""
+    state, phases, (process, call) = chain.rank, chain.phases, chain.links[0]
     if state is None:
-        return ""
+        return f"{process.label}{f', in rollout {call.rollout},' if call.rollout else ''} {_waits(call)}"
     place = f"`{phases[-1]}` of step {state.step}" if phases else f"step {state.step}"
-    return f"{state.label} waits in {place}"
+    is_own = process.lifetime == state.ring.lifetime
+    if not call.rollout:
+        return f"{state.label} waits in {place}, where {'it' if is_own else process.label} {_waits(call)}"
+    elsewhere = "" if is_own else f" in {process.label}"
+    return f"{state.label} waits in {place} for rollout {call.rollout}, which{elsewhere} {_waits(call)}"
 
 
 def _waits(call: WaitingCall) -> str:
