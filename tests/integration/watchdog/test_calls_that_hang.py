@@ -73,6 +73,14 @@ if __name__ == "__main__":
         pool.submit(run_sandbox, "1 + 1").result()
     pool.shutdown()
 """
+#: An agent that trains nothing, and so has no ring.
+AGENT = """
+import otel_rl
+from waits import wait_for_go
+
+with otel_rl.rollout("r-1"), otel_rl.tool("run_sandbox"):
+    wait_for_go()
+"""
 #: An engine that answers one request, when it may; with our middleware where it is asked for.
 ENGINE = """
 import json, sys
@@ -208,8 +216,21 @@ def test_the_first_tool_that_hangs_in_a_rollout_of_asyncio_is_told_while_the_ste
     assert list(tmp_path.glob("*.waits")) == []
 
 
+def test_of_an_agent_without_steps_its_process_and_its_tool_are_named(tmp_path: Path) -> None:
+    with _program(tmp_path, "agent", AGENT) as program:
+        sentence, finding = _chain(tmp_path, program), _finding(tmp_path, program)
+        shown = text.as_text(_postmortem(tmp_path))
+        _end(tmp_path, program)
+    assert _without_times(sentence) == (
+        f"process {_pid(sentence)}, in rollout r-1, waits in tool `run_sandbox`, in waits.wait_for_go (waits.py:6),"
+        " since TIME"
+    )
+    assert (finding.title, finding.severity.value) == ("Tool run_sandbox hangs", "warning")
+    assert [line.partition(";")[0] for line in shown.splitlines()[:1]] == ["run run"]
+
+
 def _pid(sentence: str) -> str:
-    return sentence.split()[1]
+    return sentence.split()[1].rstrip(",")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

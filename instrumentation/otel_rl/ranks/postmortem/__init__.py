@@ -24,11 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_rl.process import lifetime
 from otel_rl.ranks.postmortem import chains, dump_comparison, dump_files, dumps, ranks, rings, waits
 from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
+    from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.ranks.postmortem.waits import Waits
@@ -69,8 +71,9 @@ def examine(
     compared = _dumps(run_rings, states, directory, torch_dumps)
     if without is not None and not compared.dumps:
         raise UnusableInput("; ".join([str(without), *compared.notes]))
-    is_running = any(state.is_alive for state in states)
+    is_running = any(state.is_alive for state in states) or any(map(_is_alive, run_rings.waiting))
     last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
+    last_signs += [calls.written for calls in run_rings.waiting]
     between = waits.find_waits(states)
     return Postmortem(
         run_id=run_rings.run_id,
@@ -114,6 +117,10 @@ def _dumps(
             notes.append(f"{len(every) - len(files)} dumps of PyTorch's flight recorder are older than the run")
     groups = {numbering.group for state in states for numbering in state.entered}
     return dump_comparison.compare(dumps.read(files, notes, groups), notes)
+
+
+def _is_alive(calls: WaitingCalls) -> bool:
+    return bool(lifetime.is_alive(calls.lifetime))
 
 
 def _last_sign(dump: dumps.Dump) -> int:

@@ -76,9 +76,12 @@ def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRin
     rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
     notes += [note for note in unreadable if prefix(run_id) in note]
     exits = exits_of(source.path, ring_directory)
+    waits = waiting_calls(source.path, ring_directory, run_id)
+    if not rings and any(one.calls for one in waits):
+        # Rollouts without steps: of their processes it is known in which calls they are.
+        return RunRings(run_id, [], source.processes, notes, exits, waits)
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
-    waits = waiting_calls(source.path, ring_directory, run_id)
     run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits, waits)
     if source.others:
         run_rings.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")

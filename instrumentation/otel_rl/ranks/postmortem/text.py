@@ -34,7 +34,9 @@ def as_text(postmortem: Postmortem) -> str:
     """Return the table of ranks, who waits for whom, and where that ends."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(postmortem.at / 1e9))
     when = f"now, {moment}" if postmortem.is_running else f"the last sign of the run, {moment}"
-    parts = [f"run {postmortem.run_id}; seconds before {when}", _table(TITLES, rows(postmortem))]
+    parts = [f"run {postmortem.run_id}; seconds before {when}"]
+    if postmortem.ranks or postmortem.missing:
+        parts.append(_table(TITLES, rows(postmortem)))
     dumped = dump_rows(postmortem)
     if dumped:
         parts.append(f"PyTorch's dumps, the last collective of each group:\n\n{_table(dump_text.TITLES, dumped)}")
