@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.flight_recorder import reader
@@ -58,6 +58,9 @@ class WaitingCall:
     def key(self) -> tuple[str, ...]:
         """What it is known by from one writing of the list to the next."""
         return self.kind, self.name, self.rollout, self.span
+
+
+_DEFAULTS = asdict(WaitingCall())
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,9 @@ def _parsed(path: Path, data: bytes) -> WaitingCalls:
 
 def _call(content: dict[str, Any]) -> WaitingCall:
     values: dict[str, Any] = {}
-    for known in fields(WaitingCall):
-        value, kind = content.get(known.name, known.default), type(known.default)
-        values[known.name] = _text(value) if kind is str else kind(value)
+    for name, default in _DEFAULTS.items():
+        value = content.get(name, default)
+        values[name] = _text(value) if isinstance(default, str) else type(default)(value)
     return WaitingCall(**values)
 
 

@@ -85,7 +85,7 @@ with otel_rl.rollout("r-1"), otel_rl.tool("run_sandbox"):
 ENGINE = """
 import json, sys
 from wsgiref.simple_server import make_server, WSGIRequestHandler
-import otel_rl
+import otel_rl.services
 from waits import wait_for_go
 
 class Handler(WSGIRequestHandler):
