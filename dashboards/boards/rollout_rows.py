@@ -183,5 +183,17 @@ TOOLS = Row(
             ),
             width=10,
         ),
+        Cell(
+            panels.logs(
+                "Calls that hang",
+                "Calls of tools, models and services that do not return, with rollout and function, and their ends. "
+                "`otel-rl postmortem` says who waits for them. A first call that is meant to be long is told once.",
+                LokiQuery(
+                    search.events(events.RL_CALL_HANG, events.RL_CALL_HANG_END),
+                    empty_when="every call returned in time",
+                ),
+            ),
+            width=24,
+        ),
     ),
 )

@@ -6,14 +6,16 @@ import asyncio
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import code_places
 from otel_rl.event_loops import stacks
 from otel_rl.semconv.attributes import RlEventLoopBlockedStateValues as State
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from otel_rl.core.code_places import RunningFunction
     from otel_rl.event_loops.ping import Ping
-    from otel_rl.event_loops.stacks import RunningCall, RunningFunction
+    from otel_rl.event_loops.stacks import RunningCall
     from otel_rl.event_loops.thread_time import ThreadInterval
 
 #: Most functions of the program that are distinguished in one block.
@@ -77,7 +79,7 @@ class Running:
         if code not in self._places:
             if len(self._places) >= _MAXIMUM_FUNCTIONS:
                 return
-            self._places[code] = stacks.place(frame), stacks.as_text(call)
+            self._places[code] = code_places.place(frame), stacks.as_text(call)
         self._seen[code] = self._seen.get(code, 0) + 1
 
     def block(self) -> EventLoopBlock:
@@ -93,4 +95,4 @@ def _names(task: Any) -> tuple[str | None, str | None]:
         return None, None
     coroutine: Any = task.get_coro()
     code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
-    return task.get_name(), stacks.qualified_name(code) if code is not None else None
+    return task.get_name(), code_places.qualified_name(code) if code is not None else None

@@ -8,6 +8,7 @@ Modules, each importing only those below it:
     recorder: the ring of this process, made with its first step or collective.
     ring: the writer: a file that is mapped, steps, phases, tools and model calls.
     collective_places: the records of collectives, which the hot path writes.
+    waiting: calls that have been open for long, in a file beside the ring; writer and reader.
     files: names of rings, and the removal of old ones.
     reader: a ring as records and open operations, whatever state the file is in.
     layout: the format of the file.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from otel_rl.flight_recorder.recorder import flight
 
 if TYPE_CHECKING:
+    from mmap import mmap
     from pathlib import Path
 
     from otel_rl.flight_recorder.ring import Ring
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
 COPY = "flight.ring"
 #: Seconds between two copies.
 INTERVAL = 30.0
+#: The same of the list of calls that have been open for long (:mod:`.waiting`).
+WAITING_COPY = "flight.waits"
 _MODE = 0o600
+#: A process and its list; None where there never was one. A forked child finds its parent's.
+waiting_list: tuple[int, Path] | None = None
+
+
+def _own_list() -> Path | None:
+    return waiting_list[1] if waiting_list is not None and waiting_list[0] == os.getpid() else None
 
 
 class Copies:
@@ -29,7 +38,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._copied: Ring | None = None
-        self._next = 0.0
+        self._next = self._next_list = 0.0
 
     def beat(self) -> None:
         """Write the heartbeat into the ring."""
@@ -40,6 +49,11 @@ class Copies:
     def copy_when_due(self, directory: Path | None) -> None:
         """Copy the ring to ``directory``, the folder of this process, unless that was done a while ago."""
         ring, now = flight.ring, time.monotonic()
+        calls = _own_list()
+        if directory is not None and calls is not None and now >= self._next_list:
+            self._next_list = now + INTERVAL
+            with suppress(OSError):
+                _copy_list(calls, directory)
         if ring is None or directory is None or (ring is self._copied and now < self._next):
             return
         self._copied, self._next = ring, now + INTERVAL
@@ -52,6 +66,8 @@ class Copies:
 
         Without a folder the ring of a process that failed stays where it is.
         """
+        with suppress(OSError):
+            _finish_list(directory, reason)
         ring = flight.ring
         if ring is None:
             return
@@ -63,18 +79,41 @@ class Copies:
                 ring.path.unlink(missing_ok=True)
 
 
+def _finish_list(directory: Path | None, reason: str | None) -> None:
+    calls = _own_list()
+    if calls is not None:
+        if directory is not None:
+            _copy_list(calls, directory)
+        if directory is not None or reason is None:
+            calls.unlink(missing_ok=True)
+
+
+def _copy_list(path: Path, directory: Path) -> None:
+    """Copy the list of calls, or remove the copy where there is no list any more."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        (directory / WAITING_COPY).unlink(missing_ok=True)
+        return
+    _replace(directory, WAITING_COPY, content)
+
+
 def _copy(ring: Ring, directory: Path) -> None:
+    _replace(directory, COPY, ring.buffer)
+
+
+def _replace(directory: Path, name: str, content: bytes | mmap) -> None:
     """Replace the copy in one step: a reader sees the old one or the new one.
 
     Raises:
         OSError: where the folder cannot be written.
     """
-    temporary = directory / f".{COPY}.{os.getpid()}"
+    temporary = directory / f".{name}.{os.getpid()}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(ring.buffer)
-        temporary.replace(directory / COPY)
+            file.write(content)
+        temporary.replace(directory / name)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 PATTERN = f"otel-rl-*{layout.SUFFIX}"
+#: Lists of calls that have been open for long (:mod:`.waiting`).
+LISTS_SUFFIX = ".waits"
+LISTS = f"otel-rl-*{LISTS_SUFFIX}"
 #: Seconds after its last heartbeat for which the ring of a dead process is kept in any case.
 KEPT = 3600.0
 #: Seconds after its last heartbeat from which on the ring of a dead process is removed.
@@ -63,7 +66,7 @@ def remove_old(directory: Path, run_id: str) -> list[Path]:
     dead = [ring for ring in rings if ring.run_id not in running]
     dead.sort(key=lambda ring: ring.last_sign, reverse=True)
     removed = [ring.path for place, ring in enumerate(dead) if _age(ring) > (OLD if place < MOST else KEPT)]
-    removed += _old_exits(directory)
+    removed += [*_old_files(directory, EXITS), *_old_files(directory, LISTS)]
     for path in removed:
         with suppress(OSError):
             path.unlink()
@@ -79,9 +82,9 @@ def remove_own(paths: Iterable[Path]) -> None:
                 path.unlink()
 
 
-def _old_exits(directory: Path) -> Iterable[Path]:
-    """Return the files in which parents recorded how processes ended, of runs without a folder."""
-    for path in directory.glob(EXITS):
+def _old_files(directory: Path, pattern: str) -> Iterable[Path]:
+    """Return old files of our user: how processes ended, as their parents saw it, or which calls they had open."""
+    for path in directory.glob(pattern):
         with suppress(OSError):
             what = path.lstat()
             if what.st_uid == os.geteuid() and time.time() - what.st_mtime > OLD:

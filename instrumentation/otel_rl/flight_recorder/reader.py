@@ -137,7 +137,7 @@ def read_header(path: Path, owners: Collection[int] | None = None) -> RingSnapsh
     Raises:
         UnreadableRing: with the reason.
     """
-    return _header(path, _content(path, owners, layout.HEADER_SIZE))
+    return _header(path, content_of(path, owners, layout.HEADER_SIZE))
 
 
 def read_current(path: Path, owners: Collection[int] | None = None) -> RingSnapshot:
@@ -186,14 +186,19 @@ def header_text(text: str) -> str:
 
 def _whole(path: Path, owners: Collection[int] | None, size: int) -> tuple[RingSnapshot, bytes]:
     """Return the ring with its header, and its first ``size`` bytes, of which none is missing."""
-    data = _content(path, owners, size)
+    data = content_of(path, owners, size)
     ring = _header(path, data)
     if len(data) < size:
         raise UnreadableRing(f"{path}: cut after {len(data)} of {layout.SIZE} bytes")
     return ring, data
 
 
-def _content(path: Path, owners: Collection[int] | None, size: int) -> bytes:
+def content_of(path: Path, owners: Collection[int] | None, size: int) -> bytes:
+    """Read the first ``size`` bytes of a file that lies among rings.
+
+    Raises:
+        UnreadableRing: with the reason.
+    """
     try:
         # Anybody may put files beside rings: a pipe would never end, another file may be of any size.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -36,12 +36,13 @@ from otel_rl.inference import (
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlCallKindValues, RlInferenceStreamEndedValues
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
-from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import conversations, judging, lifecycle, open_spans, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.content_capture import Capture, capture
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.tools import open_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,9 @@ class InferenceCall:
     #: The reward outside of all trajectories that it is part of.
     _judging: judging.Judging | None = None
     event_loop = 0
+    #: See :class:`otel_rl.telemetry.progress.OpenCall`.
+    begin: progress.CallBegin | None = None
+    last_inside = 0.0
     #: Times the request was sent.
     attempts = 0
     #: Body of the answer, while nobody has parsed it.
@@ -138,6 +142,7 @@ class InferenceCall:
             self.answer.requests = number_of_prompts(request.body)
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
+        progress.call_began(self, open_tools.here(context))
         request.body = {}
         if trajectory is not None and self._is_turn:
             trajectory.model_call_began(self)
@@ -169,6 +174,21 @@ class InferenceCall:
     def has_ended(self) -> bool:
         """True when the answer is there."""
         return self._ended or self._read is not None
+
+    def state(self) -> progress.CallState | None:
+        """See :class:`otel_rl.telemetry.progress.OpenCall`."""
+        if self.has_ended or self._dropped is not None:
+            return None
+        request = self._request
+        return progress.CallState(
+            RlCallKindValues.MODEL,
+            request.name,
+            {**request.labels, **request.values},
+            self.span,
+            self._trajectory,
+            progress.parent_of(self.span),
+            self._last_chunk or 0.0,
+        )
 
     @property
     def is_current(self) -> bool:
@@ -313,6 +333,7 @@ class InferenceCall:
             self._watch.detach()
         with _FINISH:
             progress.call_ended()
+            progress.call_is_over(self, RlCallKindValues.MODEL, self._request.name, failed=error is not None)
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             self._finish(error, ended, at)

@@ -20,11 +20,12 @@ from otel_rl.inference.engine_requests import EngineRequests, Times, was_aborted
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.semconv import attributes, metrics
-from otel_rl.semconv.attributes import GenAiTokenTypeValues
+from otel_rl.semconv.attributes import GenAiTokenTypeValues, RlCallKindValues
 from otel_rl.telemetry import deferral, judging, lifecycle, open_trajectory, progress, side_calls
 from otel_rl.telemetry.attribute_values import clean, error_type
 from otel_rl.telemetry.cardinality_budgets import within_budget
 from otel_rl.telemetry.context import attach, detach
+from otel_rl.tools import open_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,9 @@ class EngineCall:
     """
 
     event_loop = 0
+    #: See :class:`otel_rl.telemetry.progress.OpenCall`.
+    begin: progress.CallBegin | None = None
+    last_inside = 0.0
     #: As in :class:`otel_rl.telemetry.model_turns.ModelTurn`.
     answer_began: float | None = None
     turn: int | None = None
@@ -102,13 +106,24 @@ class EngineCall:
         if has_span:
             self.span = scope.begin_span(title, context, SpanKind.INTERNAL, span_values)
             self.context = trace_api.set_span_in_context(self.span, context)
+        self._title = title
         self._flight = flight.begin(layout.MODEL_CALL, title)
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
+        progress.call_began(self, open_tools.here(context))
 
     @property
     def has_ended(self) -> bool:
         """True when its end is recorded."""
         return self._ended
+
+    def state(self) -> progress.CallState | None:
+        """See :class:`otel_rl.telemetry.progress.OpenCall`."""
+        if self._ended:
+            return None
+        parent = progress.parent_of(self.span)
+        return progress.CallState(
+            RlCallKindValues.ENGINE, self._title, self._labels, self.span, self._trajectory, parent
+        )
 
     def enter(self) -> None:
         """Make its span current until it ends; never while the program holds a generator."""
@@ -129,6 +144,7 @@ class EngineCall:
         with _FINISH:
             ended = deferral.now()
             progress.call_ended()
+            progress.call_is_over(self, RlCallKindValues.ENGINE, self._title, failed=error is not None)
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             kind = None if error is None else error_type(error)

@@ -15,6 +15,7 @@ Modules, each importing only those below it:
     run_index: the runs of a data folder, the live ones first.
     liveness: the last sign of each process, and who waits for whom, every second.
     standstill: who is late, who hangs, who is gone.
+    hanging_calls: calls that hang, and who is late for that.
     updates: the page of a run, and what has changed on it.
     page_state: the blocks and charts of that page, and what a browser has of them.
     recorded: what the processes have recorded of themselves.

@@ -19,7 +19,8 @@ from otel_rl.live import standstill
 from otel_rl.live.standing import ProcessSign, ProcessState, Standing
 from otel_rl.process import launch, lifetime
 from otel_rl.ranks.postmortem import examine
-from otel_rl.ranks.postmortem.rings import exits_of
+from otel_rl.ranks.postmortem.chains import find_chains
+from otel_rl.ranks.postmortem.rings import exits_of, waiting_calls
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_rl.flight_recorder.reader import RingSnapshot
+    from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.postmortem import Postmortem
+    from otel_rl.ranks.postmortem.chains import WaitChain
 
 #: Seconds between two readings of the whole rings while all is well, and until they tell how long steps take.
 _USUAL = 30.0
@@ -63,6 +66,9 @@ class Liveness:
         )
         self._next_reading = 0.0
         self._postmortem: Postmortem | None = None
+        #: What waits for calls beyond their limits, as of the last reading of the rings.
+        self._chains: list[WaitChain] = []
+        self._knows_calls = False
         #: Gone at the look before: what a process writes last may come after its end was seen.
         self._was_gone: set[Lifetime | None] = set()
 
@@ -78,11 +84,19 @@ class Liveness:
         for sign in signs:
             if sign.lifetime in newly_gone:
                 sign.state = ProcessState.UNKNOWN
-        self._read_rings(signs)
+        lists = [
+            one
+            for one in waiting_calls(self._folder, self._rings, self._run_id or "")
+            if lifetime.is_alive(one.lifetime)
+        ]
+        calls = {call.key for one in lists for call in one.calls if call.hangs}
+        self._read_rings(signs, lists if calls else [])
         exits = exits_of(self._folder, self._rings) if gone else {}
         # What was gone first is known with the next look.
         deaths = standstill.deaths(signs, exits) if not newly_gone else []
-        findings = self._judge.findings(signs, self._postmortem, deaths)
+        # One that has returned since the rings were read hangs no more.
+        hanging = [chain for chain in self._chains if any(link.call.key in calls for link in chain.links)]
+        findings = self._judge.findings(signs, self._postmortem, deaths, hanging)
         return Standing(signs, sorted(findings, key=lambda finding: finding.severity.order))
 
     @property
@@ -142,13 +156,15 @@ class Liveness:
 
     # -- whole rings -----------------------------------------------------------------------------------------------
 
-    def _read_rings(self, signs: list[ProcessSign]) -> None:
+    def _read_rings(self, signs: list[ProcessSign], hanging: list[WaitingCalls]) -> None:
         now = time.monotonic()
-        is_suspect = any(self._is_suspect(sign) for sign in signs)
-        if now < self._next_reading and not (is_suspect and self._postmortem is None):
+        is_suspect = bool(hanging) or any(self._is_suspect(sign) for sign in signs)
+        is_new = not self._knows_calls if hanging else is_suspect and self._postmortem is None
+        self._knows_calls = bool(hanging)
+        if now < self._next_reading and not is_new:
             return
         if not is_suspect:
-            self._postmortem = None
+            self._postmortem, self._chains = None, []
         if not any(sign.is_alive for sign in signs):
             return
         began = time.process_time()
@@ -156,6 +172,10 @@ class Liveness:
             postmortem = examine(self._folder, self._rings)
             self._judge.learn(postmortem)
             self._postmortem = postmortem if is_suspect else None
+        if hanging:
+            # Processes without steps have no ring.
+            states = self._postmortem.ranks if self._postmortem is not None else []
+            self._chains = find_chains(states, hanging)
         spent = time.process_time() - began
         pause = 0.0 if is_suspect else _USUAL if self.usual_step is not None else _AT_FIRST
         self._next_reading = now + max(spent / _SHARE, pause)

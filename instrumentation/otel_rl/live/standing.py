@@ -83,7 +83,7 @@ class LiveFinding:
     """One thing that is wrong at this moment.
 
     Attributes:
-        code: ``gone``, ``ended``, ``stopped``, ``hang``, ``late_rank`` or ``silent``.
+        code: ``gone``, ``ended``, ``stopped``, ``hang``, ``hanging_call``, ``late_rank`` or ``silent``.
         text: what, where, who waits, since when, in a sentence or two.
         place: where it is: ``step 8 (train)``.
         step: of the place.

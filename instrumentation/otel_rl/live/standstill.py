@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.copies import INTERVAL as COPY_INTERVAL
+from otel_rl.live import hanging_calls
 from otel_rl.live.standing import LiveFinding, ProcessSign, ProcessState
 from otel_rl.ranks.postmortem.ranks import INTERRUPTED, RankState
 from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, STEPS
@@ -20,11 +21,12 @@ from otel_rl.report.core.finding import Severity
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.postmortem import Postmortem
+    from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.waits import RankWait
 
 #: Seconds, and usual steps, that others wait before a rank is said to be late; and seconds before that is known.
@@ -60,16 +62,30 @@ class StandstillJudge:
             self.usual_step = median(seconds)
 
     def findings(
-        self, signs: list[ProcessSign], postmortem: Postmortem | None, found: list[LiveFinding]
+        self,
+        signs: list[ProcessSign],
+        postmortem: Postmortem | None,
+        found: list[LiveFinding],
+        hanging: Sequence[WaitChain] = (),
     ) -> list[LiveFinding]:
-        """Return what is wrong beside the ends ``found``; each rank is named once."""
+        """Return what is wrong beside the ends ``found``; each rank is named once.
+
+        ``hanging`` are the waits for calls that hang: they explain why their rank is late or hangs.
+        """
         if postmortem is not None and any(sign.is_alive for sign in signs):
             waited_for = self._waited_for(postmortem, signs)
             _explain(found, waited_for)
-            found += waited_for or ([] if found else self._without_progress(postmortem))
+            standing = waited_for or ([] if found else self._without_progress(postmortem))
+            found += hanging_calls.explain(standing, self._of_calls(hanging))
+        else:
+            found += self._of_calls(hanging)
         named = {rank for finding in found for rank in finding.ranks}
         left = [sign for sign in signs if sign.rank is None or sign.rank not in named]
         return [*found, *_stopped(left), *_silent(left)]
+
+    def _of_calls(self, hanging: Sequence[WaitChain]) -> list[LiveFinding]:
+        now = time.time_ns()
+        return [hanging_calls.finding(chain, now, self._hang_seconds) for chain in hanging]
 
     @property
     def _hang(self) -> float | None:

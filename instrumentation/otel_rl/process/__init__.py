@@ -10,6 +10,7 @@
 ``launcher_environment``  rank, attempt and job from the variables of the launcher
 ``launchers``             table of launchers and their variables
 ``lifetime``              boot, pid and start time: what names one process for good
+``listeners``             which process of this machine listens at an address
 ``notebooks``             the name of the notebook that a kernel runs
 ``oom_kills``             OOM kills that the cgroup has counted
 ``process_identity``      identity as known now, with listeners

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 #: Fields of ``/proc/PID/stat`` behind the name of the program, see proc_pid_stat(5).
 _STATE = 0
+_PARENT = 1
 _START_TIME = 19
+_MOST_ANCESTORS = 8
 
 
 class Lifetime(NamedTuple):
@@ -56,6 +58,17 @@ def pid_namespace() -> int:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:
         return 0
+
+
+def ancestors() -> tuple[int, ...]:
+    """Return the pids of the processes above this one in its namespace, the parent first, up to a few."""
+    above: list[int] = []
+    pid = os.getppid()
+    while pid > 1 and len(above) < _MOST_ANCESTORS:
+        above.append(pid)
+        fields = _stat(pid)
+        pid = int(fields[_PARENT]) if fields else 0
+    return tuple(above)
 
 
 def is_alive(lifetime: Lifetime) -> bool | None:

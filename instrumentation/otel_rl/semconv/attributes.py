@@ -228,6 +228,21 @@ RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 RL_ALGORITHM: Final = "rl.algorithm"
 """Training algorithm."""
 
+RL_CALL_ENDING: Final = "rl.call.ending"
+"""Ending of a call that hung."""
+
+RL_CALL_HANGING: Final = "rl.call.hanging"
+"""Calls of that name that have been open for longer than the limit."""
+
+RL_CALL_KIND: Final = "rl.call.kind"
+"""Kind of a call."""
+
+RL_CALL_NAME: Final = "rl.call.name"
+"""Name by which calls are compared: the tool, the operation and the model, or the service."""
+
+RL_CALL_USUAL_DURATION: Final = "rl.call.usual_duration"
+"""Median of the last durations of calls of that name in the process, in seconds."""
+
 RL_CAUSE_EXCEPTION_MESSAGE: Final = "rl.cause.exception.message"
 """Message of the exception at the root of the chain of causes."""
 
@@ -1147,6 +1162,36 @@ class RlAlgorithmValues:
     """Distillation from a teacher."""
     REWARD_MODELING: Final = "reward_modeling"
     """Training a reward model."""
+
+
+class RlCallEndingValues:
+    """Known values of `rl.call.ending`."""
+
+    RETURNED: Final = "returned"
+    """It returned."""
+    FAILED: Final = "failed"
+    """It raised or said that it failed."""
+    DROPPED: Final = "dropped"
+    """The program has dropped it."""
+    USUAL: Final = "usual"
+    """Others of its name have ended by now and take as long: it is none."""
+    WENT_ON: Final = "went_on"
+    """A call inside of it or a part of its answer came."""
+
+
+class RlCallKindValues:
+    """Known values of `rl.call.kind`."""
+
+    TOOL: Final = "tool"
+    """A tool."""
+    MODEL: Final = "model"
+    """A model behind a client."""
+    ENGINE: Final = "engine"
+    """An inference engine in the process."""
+    SERVICE: Final = "service"
+    """A named service."""
+    REQUEST: Final = "request"
+    """A request that the process answers."""
 
 
 class RlCgroupMemoryEventValues:

@@ -76,6 +76,42 @@ GEN_AI_EVALUATION_RESULT: Final = definitions.EventDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_CALL_HANG: Final = definitions.EventDefinition(
+    name="rl.call.hang",
+    description="A call has not returned for longer than its limit; the body says where it is; WARN",
+    attributes=(
+        attributes.RL_CALL_KIND,
+        attributes.RL_CALL_NAME,
+        attributes.RL_HANG_DURATION,
+        attributes.RL_HANG_LIMIT,
+        attributes.RL_CALL_USUAL_DURATION,
+        attributes.RL_CALL_HANGING,
+        attributes.GEN_AI_TOOL_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.RL_SERVICE,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+        attributes.RL_ROLLOUT_ID,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.RL_RANK,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_PHASE,
+    ),
+)
+RL_CALL_HANG_END: Final = definitions.EventDefinition(
+    name="rl.call.hang.end",
+    description="Calls that an rl.call.hang event told of do not hang any more",
+    attributes=(
+        attributes.RL_CALL_KIND,
+        attributes.RL_CALL_NAME,
+        attributes.RL_HANG_DURATION,
+        attributes.RL_CALL_ENDING,
+        attributes.RL_ROLLOUT_ID,
+        attributes.RL_RANK,
+    ),
+)
 RL_CHECKPOINT_CHECKED: Final = definitions.EventDefinition(
     name="rl.checkpoint.checked",
     description="State of the latest checkpoints, at the end of the process that saved them",

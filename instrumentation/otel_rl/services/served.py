@@ -16,7 +16,8 @@ from opentelemetry.trace import SpanKind
 from otel_rl.core import addresses
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import lifecycle, open_trajectory, propagation
+from otel_rl.semconv.attributes import RlCallKindValues
+from otel_rl.telemetry import lifecycle, open_trajectory, progress, propagation
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import is_ours
@@ -41,6 +42,10 @@ _HOST = "http://service"
 
 class ServedRequest:
     """A request; current between :meth:`enter` and :meth:`leave`, which may come again and again."""
+
+    #: See :class:`otel_rl.telemetry.progress.OpenCall`.
+    begin: progress.CallBegin | None = None
+    last_inside = 0.0
 
     def __init__(self, method: str, scheme: str, path: str, headers: Mapping[str, str]) -> None:
         context = _joined(propagation.extract(headers))
@@ -67,6 +72,16 @@ class ServedRequest:
         self._tokens: tuple[Token[Context], Token[Any] | None] | None = None
         self._status: int | None = None
         self._has_ended = False
+        self._name, self._values, self._asked = f"{method} {values[attributes.URL_PATH]}", values, asked.span_id
+        progress.call_began(self)
+
+    def state(self) -> progress.CallState | None:
+        """See :class:`otel_rl.telemetry.progress.OpenCall`."""
+        if self._has_ended:
+            return None
+        return progress.CallState(
+            RlCallKindValues.REQUEST, self._name, self._values, self._span, self._trajectory, self._asked
+        )
 
     def enter(self) -> None:
         """Make it current."""
@@ -94,6 +109,7 @@ class ServedRequest:
         if self._has_ended:
             return
         self._has_ended = True
+        progress.call_is_over(self, RlCallKindValues.REQUEST, self._name, failed=error is not None)
         with _END:
             if self._is_owned:
                 return

@@ -2,18 +2,28 @@
 
 Who makes progress adds to a number, or has one already and lets the watchdog read it. Nothing here locks. Two threads
 that add at once may be counted as one, which is a sign all the same.
+
+Calls of tools, models and services are known from their begin to their end, with where they began: one that does not
+return is found among them.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakSet
+from _thread import get_ident
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakSet, ref
 
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: Most phases that are known to be open; what a program never ends makes room for others.
 MAXIMUM_OPEN = 256
@@ -122,9 +132,171 @@ def open_phases() -> tuple[str, ...]:
     return tuple(_open_phases.values())
 
 
+# -- calls that are open -----------------------------------------------------------------------------------------------
+
+
+class CallBegin(NamedTuple):
+    """When and where a call began."""
+
+    #: Seconds of the monotonic clock.
+    moment: float
+    thread: int
+    #: The task of asyncio; None outside of an event loop.
+    task: ref[Any] | None
+    #: The tool that it is inside of.
+    tool: OpenCall | None
+
+
+class CallState(NamedTuple):
+    """What is known of a call that is open."""
+
+    #: One of ``RlCallKindValues``.
+    kind: str
+    #: With the kind it says whose durations it is compared with.
+    name: str
+    #: Attributes that name it.
+    values: Mapping[str, Any]
+    span: Span | None
+    trajectory: OpenTrajectory | None
+    #: Id of the span that it is below, in another process too; 0: not known.
+    parent: int = 0
+    #: Moment of its last sign, as a chunk of an answer; 0: it gave none.
+    last_sign: float = 0.0
+
+
+class OpenCall(Protocol):
+    """A call of a tool, a model or a service, from its begin to its end."""
+
+    begin: CallBegin | None
+    #: Moment when the last call inside of it has ended.
+    last_inside: float
+
+    def state(self) -> CallState | None:
+        """Return what is known of it, None once it is over; for the watchdog's thread."""
+
+
+class EndedCall(NamedTuple):
+    """A call that has ended."""
+
+    identity: int
+    kind: str
+    name: str
+    seconds: float
+    failed: bool
+
+
+#: Calls that ended since the watchdog last woke; of more the oldest are forgotten.
+_ENDED = 4096
+#: Most calls that are known: then those that the program has dropped without an end are forgotten, else the oldest.
+_MOST_CALLS = 16_384
+#: By id, in the order of their begins. Weak: what a program drops without an end is open no more.
+_open_calls: dict[int, ref[OpenCall]] = {}
+_ended_calls: deque[EndedCall] = deque(maxlen=_ENDED)
+_calls_are_watched = False
+#: Called with each call that begins, until somebody watches them.
+_watch_starter: Callable[[OpenCall], object] | None = None
+
+
+def watch_calls(starter: Callable[[OpenCall], object] | None) -> None:
+    """Know calls from now on. Each that begins is given to ``starter``, until :func:`calls_are_seen`."""
+    global _calls_are_watched, _watch_starter
+    _calls_are_watched, _watch_starter = starter is not None, starter
+
+
+def calls_are_seen() -> None:
+    """Note that somebody looks at the calls: no starter is asked any more."""
+    global _watch_starter
+    _watch_starter = None
+
+
+def call_began(call: OpenCall, tool: OpenCall | None = None) -> None:
+    """Know ``call`` until :func:`call_is_over`; ``tool`` is the one that it is inside of."""
+    if not _calls_are_watched:
+        return
+    # Not CallBegin(...), which runs Python code: this is on the way of each model call.
+    call.begin = tuple.__new__(CallBegin, (monotonic(), get_ident(), _current_task(), tool))
+    if len(_open_calls) >= _MOST_CALLS:
+        _make_room()
+    _open_calls[id(call)] = ref(call)
+    if _watch_starter is not None:
+        _watch_starter(call)
+
+
+def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool) -> None:
+    """Note that ``call`` has ended."""
+    begin = call.begin
+    if begin is None or _open_calls.pop(id(call), None) is None:
+        return
+    now = monotonic()
+    _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed)))
+    tool = begin.tool
+    while tool is not None:
+        tool.last_inside = now
+        tool = tool.begin.tool if tool.begin is not None else None
+
+
+def open_calls(before: float | None = None) -> list[OpenCall]:
+    """Return the open calls; those that began ``before`` a moment."""
+    _forget_dropped()
+    found: list[OpenCall] = []
+    for reference in list(_open_calls.values()):
+        call = reference()
+        begin = call.begin if call is not None else None
+        if call is None or begin is None:
+            continue
+        if before is None or begin.moment <= before:
+            found.append(call)
+    return found
+
+
+def _forget_dropped() -> None:
+    """Forget calls that nobody refers to any more."""
+    for identity, reference in list(_open_calls.items()):
+        if reference() is None:
+            left = _open_calls.pop(identity, None)
+            if left is not None and left is not reference:
+                # Another call had that id by now.
+                _open_calls[identity] = left
+
+
+def _make_room() -> None:
+    """Forget what was dropped; where all calls are held, the oldest."""
+    _forget_dropped()
+    if len(_open_calls) >= _MOST_CALLS:
+        for identity in list(_open_calls)[: _MOST_CALLS // 2]:
+            _open_calls.pop(identity, None)
+
+
+def parent_of(span: Span | None) -> int:
+    """Return the id of the span that ``span`` is below; 0 where that is not known, as of one that is not sampled."""
+    return int(getattr(getattr(span, "parent", None), "span_id", 0))
+
+
+def ended_calls() -> list[EndedCall]:
+    """Return those that have ended since the last call of this, in that order."""
+    ended: list[EndedCall] = []
+    while _ended_calls:
+        ended.append(_ended_calls.popleft())
+    return ended
+
+
+def _current_task() -> ref[Any] | None:
+    tasks = sys.modules.get("asyncio.tasks")
+    # Another thread may be importing it.
+    running, current = getattr(tasks, "events", None), getattr(tasks, "current_task", None)
+    loop = running._get_running_loop() if running is not None else None  # noqa: SLF001 - the public one raises
+    task = current(loop) if loop is not None and current is not None else None
+    try:
+        return ref(task) if task is not None else None
+    except TypeError:  # of a factory of the program
+        return None
+
+
 def _forget() -> None:
     """In a forked child they are the parent's."""
     _open_phases.clear()
+    _open_calls.clear()
+    _ended_calls.clear()
     for operations in _in_event_loops:
         operations.clear()
 

@@ -215,6 +215,8 @@ class ToolCall:
                 return
             failure = self._failure if error is None else outcomes.raised(error)
             progress.call_ended()
+            if self._tool is not None:
+                open_tools.ended(self._tool, failed=failure is not None)
             if self._attempt is not None:
                 self._attempt.ended(failed=failure is not None)
             record, self._flight = self._flight, None

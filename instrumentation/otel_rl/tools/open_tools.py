@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
 
-from otel_rl.telemetry import open_trajectory
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlCallKindValues
+from otel_rl.telemetry import open_trajectory, progress
 from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.progress import CallBegin, CallState
 
 _KEY = create_key("otel_rl.tool")
 
@@ -35,9 +38,21 @@ class OpenTool:
         has_ended: a task that outlives it is inside of no tool.
         inner: how the last call failed that it stands for, of the same name inside of it.
         trajectory: the one that it runs in, once :func:`context_with` has put it there.
+        begin, last_inside: see :class:`otel_rl.telemetry.progress.OpenCall`.
     """
 
-    __slots__ = ("has_ended", "inner", "is_measured", "name", "scope", "span", "trajectory")
+    __slots__ = (
+        "__weakref__",
+        "begin",
+        "has_ended",
+        "inner",
+        "is_measured",
+        "last_inside",
+        "name",
+        "scope",
+        "span",
+        "trajectory",
+    )
 
     def __init__(self, name: str, scope: str, span: Span | None = None, *, is_measured: bool = True) -> None:
         self.name = name
@@ -47,6 +62,16 @@ class OpenTool:
         self.has_ended = False
         self.inner: str | None = None
         self.trajectory: OpenTrajectory | None = None
+        self.begin: CallBegin | None = None
+        self.last_inside = 0.0
+
+    def state(self) -> CallState | None:
+        """See :class:`otel_rl.telemetry.progress.OpenCall`."""
+        if self.has_ended:
+            return None
+        values = {attributes.GEN_AI_TOOL_NAME: self.name}
+        parent = progress.parent_of(self.span)
+        return progress.CallState(RlCallKindValues.TOOL, self.name, values, self.span, self.trajectory, parent)
 
 
 def here(context: Context | None = None) -> OpenTool | None:
@@ -59,6 +84,7 @@ def context_with(tool: OpenTool, context: Context | None = None) -> Context:
     """Return a context inside of ``tool``, made of ``context`` or of the current one."""
     context = get_current() if context is None else context
     tool.trajectory = open_trajectory.current(context)
+    progress.call_began(tool, here(context))
     return set_value(_KEY, tool, context)
 
 
@@ -69,5 +95,11 @@ def enter(tool: OpenTool) -> Token[Context]:
 
 def leave(tool: OpenTool, token: Token[Context]) -> None:
     """End the tool, which has returned or raised."""
-    tool.has_ended = True
+    ended(tool)
     detach(token)
+
+
+def ended(tool: OpenTool, *, failed: bool = False) -> None:
+    """Note that the tool has returned or raised; a second call does nothing."""
+    tool.has_ended = True
+    progress.call_is_over(tool, RlCallKindValues.TOOL, tool.name, failed=failed)

@@ -89,6 +89,28 @@ def test_a_rank_that_is_stopped_is_named_with_who_waits_for_it(tmp_path: Path) -
     )
 
 
+def test_a_rank_that_waits_for_a_tool_is_late_for_that_and_the_tool_is_named(tmp_path: Path) -> None:
+    """The tool of rank 0 hangs in its first call, and rank 1 waits for rank 0."""
+    calls = "with otel_rl.rollout('r-7'), otel_rl.tool('run_sandbox'): awaited('go')"
+    what = f"if number == 8 and rank == 0:\n                {calls}"
+
+    def explains(standing: Standing) -> bool:
+        return any(finding.code == "hanging_call" and finding.evidence for finding in standing.findings)
+
+    with ranks(tmp_path, what, OTEL_RL_HANG_SECONDS="1") as job:
+        finding = _only(_found(tmp_path, job, explains, hang_seconds=1.0))
+        (tmp_path / "go").touch()
+        assert job.wait(60) == 0
+    assert (finding.title, finding.ranks, finding.step) == ("Tool run_sandbox hangs", [0], 8)
+    assert finding.text.startswith(
+        "Rank 0 waits in `train` of step 8 for rollout r-7, which waits in tool `run_sandbox`"
+    )
+    assert finding.severity.value == "critical"
+    (late,) = finding.evidence
+    assert late.startswith("Rank 0 is in step 8 (train > tool run_sandbox) and has not entered all_reduce number 8")
+    assert finding.cost.startswith("1 rank waits, ")
+
+
 def test_a_long_checkpoint_is_said_as_a_notice_and_is_no_hang(tmp_path: Path) -> None:
     what = "if number == 20 and rank == 0:\n                with otel_rl.phase('checkpoint'): awaited('go')"
     with ranks(tmp_path, what) as job:

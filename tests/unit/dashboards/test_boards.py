@@ -173,6 +173,13 @@ def test_the_board_of_ranks_shows_hangs_and_late_ranks_with_their_ends():
         assert definition.name.replace(".", "[.]") in shown
 
 
+def test_the_board_of_tools_shows_calls_that_hang_with_their_ends():
+    panels = RENDERED["otel-rl-rollouts-tools-rewards"]["panels"]
+    shown = " ".join(target["expr"] for panel in panels if panel["type"] == "logs" for target in panel["targets"])
+    for definition in (events.RL_CALL_HANG, events.RL_CALL_HANG_END):
+        assert definition.name.replace(".", "[.]") in shown
+
+
 def test_a_legend_names_only_labels_that_its_query_keeps(panels):
     for panel, target in expressions(panels):
         kept = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_rl
-from otel_rl.core import threads
-from otel_rl.event_loops import ping, stacks
+from otel_rl.core import code_places, threads
+from otel_rl.event_loops import ping
 from otel_rl.event_loops import thread as loops_thread
 from otel_rl.event_loops.thread import EventLoopWatch
 from otel_rl.inference import servers
@@ -465,7 +465,8 @@ def test_code_without_a_running_loop_has_none(program):
 
 
 def test_functions_of_the_program_come_before_those_of_libraries():
-    assert stacks._rank(__file__) > stacks._rank(pytest.__file__) > stacks._rank(threading.__file__)
-    assert stacks._rank("<frozen importlib._bootstrap>") == stacks._rank(asyncio.__file__)
-    assert stacks._rank("/tmp/ipykernel_7/1.py") == stacks._rank("<stdin>") == stacks._rank(__file__)  # noqa: S108
-    assert stacks._rank(otel_rl.__file__) < stacks._rank(__file__)
+    rank = code_places.rank_of
+    assert rank(__file__) > rank(pytest.__file__) > rank(threading.__file__)
+    assert rank("<frozen importlib._bootstrap>") == rank(asyncio.__file__)
+    assert rank("/tmp/ipykernel_7/1.py") == rank("<stdin>") == rank(__file__)  # noqa: S108
+    assert rank(otel_rl.__file__) < rank(__file__)

@@ -24,7 +24,7 @@ def test_a_line_is_left_out_where_nobody_reads_standard_error(monkeypatch):
     with os.fdopen(reading, "rb"), os.fdopen(writing, "w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setattr(sys, "__stderr__", stream)
-        reports._write_line("a line")
+        reports.write_line("a line")
 
 
 def test_a_line_reaches_standard_error(monkeypatch):
@@ -32,5 +32,5 @@ def test_a_line_reaches_standard_error(monkeypatch):
     with os.fdopen(reading) as read, os.fdopen(writing, "w") as stream:
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setattr(sys, "__stderr__", stream)
-        reports._write_line("a line")
+        reports.write_line("a line")
         assert read.readline() == "a line\n"

@@ -38,7 +38,7 @@ class Program:
         monkeypatch.setattr(thread, "monotonic", lambda: self.seconds)
         monkeypatch.setattr(clocks, "counter", lambda: self.seconds)
         self.lines = []
-        monkeypatch.setattr(reports, "_write_line", self.lines.append)
+        monkeypatch.setattr(reports, "write_line", self.lines.append)
         self.loop = steps.Loop()
         self.watchdog = thread.Watchdog(MINIMUM)
         self.number = 0
@@ -99,6 +99,14 @@ def test_a_step_without_progress_is_reported_once_with_the_stacks(program, recor
     assert event.attributes["rl.loop.iteration"] == FIRST_STEPS + 1
     assert event.body.startswith("no progress for 60 s in step 6\n")
     assert program.lines == [f"otel-rl: process {os.getpid()} may hang: no progress for 60 s in step 6"]
+
+
+def test_a_hang_says_which_call_it_waits_for(program, recorded, monkeypatch):
+    program.trains(FIRST_STEPS)
+    monkeypatch.setattr(program.watchdog.calls, "hanging", lambda: "tool run_sandbox of rollout r-1")
+    program.passes(60)
+    (event,) = recorded.events("rl.hang")
+    assert event.body.startswith("no progress for 60 s in step 6, waits for tool run_sandbox of rollout r-1\n")
 
 
 def test_the_event_lies_in_the_trace_of_the_step(program, recorded):
@@ -287,7 +295,7 @@ def test_while_a_hang_is_reported_the_objects_of_a_thread_are_freed_by_that_thre
         over.set()
         worker.join()
 
-    monkeypatch.setattr(reports, "_write_line", write)
+    monkeypatch.setattr(reports, "write_line", write)
     program.trains(FIRST_STEPS)
     worker.start()
     begun.wait()

@@ -16,10 +16,12 @@ from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import current
 from otel_rl.inference.http.calls import HttpCall, Url
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import deferral, open_trajectory
+from otel_rl.semconv.attributes import RlCallKindValues
+from otel_rl.telemetry import deferral, open_trajectory, progress
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope
+from otel_rl.tools import open_tools
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -38,6 +40,10 @@ _scope = lru_cache(maxsize=None)(Scope)
 class ServiceCall(HttpCall):
     """A request to a service; it ends when the client returns the answer."""
 
+    #: See :class:`otel_rl.telemetry.progress.OpenCall`.
+    begin: progress.CallBegin | None = None
+    last_inside = 0.0
+
     def __init__(self, scope: Scope, name: str, method: str, url: Url) -> None:
         self._scope = scope
         self._trajectory = open_trajectory.current()
@@ -53,10 +59,19 @@ class ServiceCall(HttpCall):
             attributes.SERVER_ADDRESS: host,
             attributes.SERVER_PORT: port,
         }
+        self._values, self._name = values, name
         self._span = scope.start_span(spans.RL_SERVICE_CLIENT, f"{method} {name}", attributes=values)
         self.has_ended = False
         self._token: Token[Context] | None = attach(trace_api.set_span_in_context(self._span))
         _open.set(self)
+        progress.call_began(self, open_tools.here())
+
+    def state(self) -> progress.CallState | None:
+        """See :class:`otel_rl.telemetry.progress.OpenCall`."""
+        if self.has_ended:
+            return None
+        span, parent = self._span, progress.parent_of(self._span)
+        return progress.CallState(RlCallKindValues.SERVICE, self._name, self._values, span, self._trajectory, parent)
 
     def leave(self) -> None:
         """Make current again what was current before; a second call does nothing."""
@@ -80,6 +95,7 @@ class ServiceCall(HttpCall):
         if self.has_ended:
             return
         self.has_ended = True
+        progress.call_is_over(self, RlCallKindValues.SERVICE, self._name, failed=error is not None)
         if self._trajectory is not None and not self._trajectory.has_ended:
             seconds = deferral.now().counter - self._began.counter
             self._trajectory.service_call_ended(seconds, failed=error is not None)

@@ -56,7 +56,7 @@ class _Observed:
             if self._call is not None:
                 self._call.end(error_in(error))
             if self._tool is not None:
-                self._tool.has_ended = True
+                open_tools.ended(self._tool, failed=error is not None)
             if self._attached is not None:
                 detach(self._attached)
 

@@ -116,7 +116,8 @@ class ReceivedRequest:
         if token is not None:
             detach(token)
         if self._tool is not None:
-            self._tool.has_ended = True
+            with guard("mcp.tool_ended"):
+                open_tools.ended(self._tool)
         if self._forks != lifecycle.forks:
             return
         outcome = self._outcome or operations.RequestOutcome(outcomes.CANCELLED)

@@ -9,6 +9,8 @@ Modules, each importing only those below it:
     dump_comparison: PyTorch's dumps beside each other: who did not enter, and what does not fit.
     dumps: what PyTorch's dump tells of its rank.
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
+    chain_text: a chain of waits as a sentence, and as JSON.
+    chains: what a rank waits for beyond other ranks: a rollout, its tool, a server.
     waits: who waits for whom, by group and number of the collective.
     ranks: one process: step, phase, collective, how it ended.
     rings: the rings of a run, in its folder and in memory of this node.
@@ -22,11 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.ranks.postmortem import dump_comparison, dump_files, dumps, ranks, rings, waits
+from otel_rl.process import lifetime
+from otel_rl.ranks.postmortem import chains, dump_comparison, dump_files, dumps, ranks, rings, waits
 from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
+    from otel_rl.flight_recorder.waiting import WaitingCalls
+    from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.ranks.postmortem.waits import Waits
 
@@ -46,6 +51,8 @@ class Postmortem:
     notes: list[str]
     #: What PyTorch's dumps say; with NCCL they are the only evidence of who waits.
     dumps: DumpComparison = field(default_factory=DumpComparison)
+    #: What ranks wait for beyond each other, and what other processes do.
+    chains: list[WaitChain] = field(default_factory=list)
 
 
 def examine(
@@ -64,8 +71,9 @@ def examine(
     compared = _dumps(run_rings, states, directory, torch_dumps)
     if without is not None and not compared.dumps:
         raise UnusableInput("; ".join([str(without), *compared.notes]))
-    is_running = any(state.is_alive for state in states)
+    is_running = any(state.is_alive for state in states) or any(map(_is_alive, run_rings.waiting))
     last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
+    last_signs += [calls.written for calls in run_rings.waiting]
     between = waits.find_waits(states)
     return Postmortem(
         run_id=run_rings.run_id,
@@ -76,6 +84,7 @@ def examine(
         missing=_missing(run_rings, compared),
         notes=run_rings.notes,
         dumps=compared,
+        chains=chains.find_chains(states, run_rings.waiting),
     )
 
 
@@ -108,6 +117,10 @@ def _dumps(
             notes.append(f"{len(every) - len(files)} dumps of PyTorch's flight recorder are older than the run")
     groups = {numbering.group for state in states for numbering in state.entered}
     return dump_comparison.compare(dumps.read(files, notes, groups), notes)
+
+
+def _is_alive(calls: WaitingCalls) -> bool:
+    return bool(lifetime.is_alive(calls.lifetime))
 
 
 def _last_sign(dump: dumps.Dump) -> int:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.flight_recorder import layout
-from otel_rl.flight_recorder.copies import COPY
-from otel_rl.flight_recorder.files import PATTERN, prefix
+from otel_rl.flight_recorder import layout, waiting
+from otel_rl.flight_recorder.copies import COPY, WAITING_COPY
+from otel_rl.flight_recorder.files import LISTS_SUFFIX, PATTERN, prefix
 from otel_rl.flight_recorder.reader import RingSnapshot, UnreadableRing, header_text, read, read_header
 from otel_rl.process import exit_records, launch
 from otel_rl.store.reader import locate
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
+    from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.store.reader.processes import Process
@@ -38,6 +39,8 @@ class RunRings:
     notes: list[str] = field(default_factory=list)
     #: How parents saw processes end.
     exits: dict[Lifetime, Exit] = field(default_factory=dict)
+    #: Calls that have been open for long, by process.
+    waiting: list[WaitingCalls] = field(default_factory=list)
 
     @property
     def torch_dumps(self) -> list[str]:
@@ -73,9 +76,13 @@ def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRin
     rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
     notes += [note for note in unreadable if prefix(run_id) in note]
     exits = exits_of(source.path, ring_directory)
+    waits = waiting_calls(source.path, ring_directory, run_id)
+    if not rings and any(one.calls for one in waits):
+        # Rollouts without steps: of their processes it is known in which calls they are.
+        return RunRings(run_id, [], source.processes, notes, exits, waits)
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
-    run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits)
+    run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits, waits)
     if source.others:
         run_rings.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
     return run_rings
@@ -147,7 +154,10 @@ def _among(directory: Path, run: str | None) -> RunRings:
     if without:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
     exits = exit_records.read_all(directory.glob(exit_records.PATTERN), {os.geteuid(), directory.stat().st_uid})
-    return RunRings(newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits)
+    waits = waiting_calls(directory, directory, newest)
+    return RunRings(
+        newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits, waiting=waits
+    )
 
 
 def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
@@ -157,6 +167,16 @@ def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
         owners.add(folder.stat().st_uid)
     paths = [*folder.glob(exit_records.PATTERN), *ring_directory.glob(exit_records.PATTERN)]
     return exit_records.read_all(paths, owners)
+
+
+def waiting_calls(folder: Path, ring_directory: Path, run_id: str) -> list[WaitingCalls]:
+    """Return the calls of ``run_id`` that have been open for long: the lists of this node, and copies of others."""
+    owners = {os.geteuid()}
+    with suppress(FileNotFoundError):
+        owners.add(folder.stat().st_uid)
+    lists = ring_directory.glob(f"{prefix(run_id)}*{LISTS_SUFFIX}") if run_id else ()
+    paths = [*folder.glob(f"*/{WAITING_COPY}"), *lists]
+    return [found for found in waiting.read_all(paths, owners) if found.run_id == header_text(run_id)]
 
 
 def _read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.ranks.postmortem import dump_text, ranks
+from otel_rl.ranks.postmortem import chain_text, dump_text, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,11 +34,13 @@ def as_text(postmortem: Postmortem) -> str:
     """Return the table of ranks, who waits for whom, and where that ends."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(postmortem.at / 1e9))
     when = f"now, {moment}" if postmortem.is_running else f"the last sign of the run, {moment}"
-    parts = [f"run {postmortem.run_id}; seconds before {when}", _table(TITLES, rows(postmortem))]
+    parts = [f"run {postmortem.run_id}; seconds before {when}"]
+    if postmortem.ranks or postmortem.missing:
+        parts.append(_table(TITLES, rows(postmortem)))
     dumped = dump_rows(postmortem)
     if dumped:
         parts.append(f"PyTorch's dumps, the last collective of each group:\n\n{_table(dump_text.TITLES, dumped)}")
-    blocks = (waits(postmortem), unknown(postmortem), verdict(postmortem))
+    blocks = (waits(postmortem), unknown(postmortem), verdict(postmortem), chains(postmortem))
     parts += ["\n".join(sentences) for sentences in blocks if sentences]
     parts += [f"note: {note}" for note in notes(postmortem)]
     return "\n\n".join(parts)
@@ -86,6 +88,7 @@ def as_json(postmortem: Postmortem) -> dict[str, Any]:
         "origins": [state.ring.rank for state in postmortem.waits.origins],
         "circle": [state.ring.rank for state in postmortem.waits.circle],
         "verdict": verdict(postmortem),
+        "chains": [chain_text.as_json(chain, postmortem.at) for chain in postmortem.chains],
         "torch_dumps": dump_text.as_json(postmortem.dumps),
         "notes": notes(postmortem),
     }
@@ -256,6 +259,11 @@ def _own_wait(state: RankState) -> str:
     """Return that it waits in a collective itself, of whose other ranks nothing is known."""
     waiting = [collective for collective in state.unfinished if collective.outcome == "open"]
     return f"; it waits in {waiting[-1].words}, for whom is not known" if waiting else ""
+
+
+def chains(postmortem: Postmortem) -> list[str]:
+    """Sentences that say what ranks wait for beyond each other, and where that ends."""
+    return _bounded([chain_text.sentence(chain, postmortem.at) for chain in postmortem.chains])
 
 
 def knows_waits(postmortem: Postmortem) -> bool:

@@ -1,9 +1,14 @@
-"""Watchdog: a thread of each process that trains; it reports a hang while it lasts, and says when it is over.
+"""Watchdog: a thread of each process that trains or rolls out; it reports a hang while it lasts, and when it is over.
 
-The thread begins with the first step of a process, never in one that trains nothing, and ends with the process.
+The thread begins with the first step of a process, or its first call in a rollout, and ends with the process.
 
 Modules, each importing only those below it:
     thread: what the thread does when it wakes: compare, judge, report.
+    calls: tools, models and services that do not return.
+    call_list: the list of them that outlives the process.
+    call_reports: the events of such a call, and their lines.
+    call_limits: how long a call may be open.
+    call_places: in which function it waits.
     reports: the event with the stacks of all threads, the line on stderr, the gauge.
     open_operations: the step, phase and collective that the process is in.
     peers: the other ranks of this node, as their rings tell.
@@ -14,26 +19,29 @@ Modules, each importing only those below it:
 from __future__ import annotations
 
 # What the thread needs of the system, by name before gevent can patch it: its own would run in a hub that hangs.
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 from select import POLLOUT, poll
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from otel_rl.core import instrumentor_status, settings
 from otel_rl.core.guard import Loading
-from otel_rl.telemetry import lifecycle
+from otel_rl.telemetry import lifecycle, progress
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from otel_rl.ranks.watchdog.thread import Watchdog
+    from otel_rl.telemetry.progress import OpenCall
     from otel_rl.training.steps import Step
 
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
-#: A watchdog was made. The gauge is 0 after its end, so that no process that ended in a hang leaves it at 1.
+#: A watchdog has seen a step. The gauge is 0 after its end, so that no process that ended in a hang leaves it at 1.
 _watched = False
 _loading = Loading()
+#: Held by the thread that makes the watchdog: rollouts may begin in many at once.
+_making = allocate_lock()
 
 
 def arm() -> None:
@@ -41,6 +49,7 @@ def arm() -> None:
     if settings.current().hang_seconds > 0:
         steps.openers.add(_step_began)
         steps.contributors.add(_step_ends)
+        progress.watch_calls(_call_began)
         lifecycle.after_fork_in_child(_forked)
 
 
@@ -50,13 +59,26 @@ def end() -> None:
     watchdog, _watchdog = _watchdog, None
     if watchdog is not None:
         watchdog.end()
+    # A call of an exit handler begins no thread that nobody would end.
+    progress.calls_are_seen()
 
 
 def _step_began(step: Step) -> None:
+    global _watched
     watchdog = _watchdog or _make()
     if watchdog is not None:
+        _watched = True
         watchdog.times.began(step)
         watchdog.start()
+
+
+def _call_began(call: OpenCall) -> None:
+    """Watch from the first call in a rollout on; a program without rollouts and steps has nobody who waits."""
+    state = call.state()
+    if state is not None and state.trajectory is not None:
+        watchdog = _watchdog or _make()
+        if watchdog is not None:
+            watchdog.start()
 
 
 def _step_ends(step: Step) -> None:
@@ -65,9 +87,18 @@ def _step_ends(step: Step) -> None:
 
 
 def _make() -> Watchdog | None:
-    global _watchdog, _watched
-    if _loading.is_here:
+    global _watchdog
+    if _loading.is_here or not _making.acquire(blocking=False):
         return None
+    try:
+        if _watchdog is None:
+            _watchdog = _loaded()
+    finally:
+        _making.release()
+    return _watchdog
+
+
+def _loaded() -> Watchdog | None:
     try:
         with _loading:
             from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - most processes train nothing
@@ -76,10 +107,11 @@ def _make() -> Watchdog | None:
         instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
         # Where nothing more can be imported nobody asks again, and the step goes on.
         steps.openers.remove(_step_began)
+        progress.watch_calls(None)
         return None
-    _watchdog, _watched = Watchdog(settings.current().hang_seconds), True
+    progress.calls_are_seen()
     reports.observe(_sees_hang)
-    return _watchdog
+    return Watchdog(settings.current().hang_seconds)
 
 
 def _sees_hang() -> bool | None:
@@ -90,5 +122,6 @@ def _sees_hang() -> bool | None:
 
 def _forked() -> None:
     """Forget the thread, which is the parent's; the child gets one with its own first step."""
-    global _watchdog, _watched
-    _watchdog, _watched = None, False
+    global _watchdog, _watched, _making
+    _watchdog, _watched, _making = None, False, allocate_lock()
+    progress.watch_calls(_call_began)

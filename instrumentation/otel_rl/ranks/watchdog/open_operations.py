@@ -22,6 +22,8 @@ class Operations(NamedTuple):
     #: Operation of the collective, and which of its group it is.
     operation: str | None
     collective: Collective | None
+    #: A call that hangs: what, and of which rollout.
+    call: str | None = None
 
     @property
     def group_name(self) -> str | None:
@@ -39,13 +41,16 @@ class Operations(NamedTuple):
         where = f"in step {self.iteration}" if self.iteration is not None else "between two steps"
         phase = f" ({self.phase})" if self.phase else ""
         if self.operation is None:
-            return f"{where}{phase}"
+            return f"{where}{phase}{f', waits for {self.call}' if self.call else ''}"
         waits_in = self.operation if self.collective is None else self.collective.named(self.operation)
         return f"{where}{phase}, waits in {waits_in}"
 
 
-def find_operations(step: Step | None, called: str | None) -> Operations:
-    """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it."""
+def find_operations(step: Step | None, called: str | None, call: str | None = None) -> Operations:
+    """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it.
+
+    ``call`` says which call hangs.
+    """
     phases = progress.open_phases()
     entered = _entered()
     return Operations(
@@ -53,6 +58,7 @@ def find_operations(step: Step | None, called: str | None) -> Operations:
         phase=phases[-1] if phases else None,
         operation=entered.operation if entered is not None else called,
         collective=entered.collective if entered is not None else None,
+        call=call,
     )
 
 

@@ -81,16 +81,16 @@ def hang(silence: Hang, stacks: str, step: Step | None) -> None:
                 attributes.TORCH_DISTRIBUTED_SEQUENCE_NUMBER: inside.number,
             },
         )
-        _deliver()
-    _write_line(f"otel-rl: {_who()} may hang: {summary}{_HINT if flight.ring is not None else ''}")
+        deliver()
+    write_line(f"otel-rl: {who()} may hang: {summary}{_HINT if flight.ring is not None else ''}")
 
 
 def hang_over(seconds: float, failed: str | None = None) -> None:
     """Report that the process makes progress again, and which collective has ``failed`` for that, if one has."""
     if failed is None:
-        words = f"{_who()} goes on after {seconds:.0f} s without progress"
+        words = f"{who()} goes on after {seconds:.0f} s without progress"
     else:
-        words = f"{failed} failed in {_who()} after {seconds:.0f} s without progress"
+        words = f"{failed} failed in {who()} after {seconds:.0f} s without progress"
     with guard("watchdog.hang_over"):
         _scope.event(
             events.RL_HANG_END,
@@ -98,22 +98,23 @@ def hang_over(seconds: float, failed: str | None = None) -> None:
             severity=SeverityNumber.INFO,
             attributes={attributes.RL_HANG_DURATION: seconds, attributes.RL_RANK: process_identity.current().rank},
         )
-        _deliver()
-    _write_line(f"otel-rl: {words}")
+        deliver()
+    write_line(f"otel-rl: {words}")
 
 
-def _deliver() -> None:
+def deliver() -> None:
     """Hand over the thread's events where no I/O thread of ours does, which alone may meet a lock."""
     if not deferral.is_drained():
         deferral.drain_in_io_thread(posts=False)
 
 
-def _who() -> str:
+def who() -> str:
+    """Return the rank, or else the process, for a sentence."""
     rank = process_identity.current().rank
     return f"rank {rank}" if rank is not None else f"process {os.getpid()}"
 
 
-def _write_line(line: str) -> None:
+def write_line(line: str) -> None:
     """Write where that does not block: the program may hang because nobody reads its standard error."""
     stream = sys.stderr
     if stream is not sys.__stderr__ or stream is None:

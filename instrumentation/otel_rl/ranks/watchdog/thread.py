@@ -6,9 +6,11 @@ in a log handler of the program, only the watchdog waits.
 
 from __future__ import annotations
 
+from otel_rl.core.guard import guard
 from otel_rl.core.threads import PeriodicThread
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks
+from otel_rl.ranks.watchdog.calls import CallWatch
 from otel_rl.ranks.watchdog.step_times import StepTimes
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
@@ -29,6 +31,7 @@ class Watchdog:
 
     def __init__(self, minimum: float) -> None:
         self.times = StepTimes(minimum)
+        self.calls = CallWatch(minimum)
         self._sleep = min(_LONGEST_SLEEP, minimum / _LOOKS)
         self._thread = PeriodicThread(NAME, self._sleep, self.look)
         self._signs: tuple[object, ...] = ()
@@ -64,8 +67,11 @@ class Watchdog:
             ring.beat()
         now = monotonic()
         # A process that was stopped, and a machine that slept, did not hang: this thread did not run either.
-        passed, self._looked = min(now - (self._looked or now), 2 * self._sleep), now
+        since_look, self._looked = now - (self._looked or now), now
+        passed = min(since_look, 2 * self._sleep)
         self.times.update()
+        with guard("watchdog.calls"):
+            self.calls.look(now, since_look - passed, in_step=self.times.step is not None)
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
@@ -113,5 +119,7 @@ class Watchdog:
             self._was_excused, self._still = False, 0.0
             return
         self.sees_hang = True
-        self._inside = inside = open_operations.find_operations(self.times.step, captured.collective)
+        self._inside = inside = open_operations.find_operations(
+            self.times.step, captured.collective, self.calls.hanging()
+        )
         reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)

@@ -52,6 +52,8 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
         postmortem = examine(source.path, rings, source.run_id, torch_dumps)
     except UnusableInput:
         return FlightRings(exits=exits)
+    if not postmortem.ranks and not postmortem.dumps.dumps:
+        return FlightRings(exits=exits)
     return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem, exits)
 
 

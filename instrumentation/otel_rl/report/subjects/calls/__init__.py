@@ -5,6 +5,7 @@ Modules:
     calls_over_time: durations, failures and retries over the steps.
     call_texts: what was said in a few calls.
     slowest_rollouts: the spans of the slowest rollouts.
+    hanging: calls that hung.
     finding: tools and model calls that fail or are sent again.
     section: the sections on tools and models.
     call_tables: tables of rollouts, tool calls, model calls and agents.
@@ -17,10 +18,11 @@ from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
 from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
 from otel_rl.report.subjects.calls.call_texts import CallTexts
+from otel_rl.report.subjects.calls.hanging import HangingCalls
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(Calls, CallTexts),
+    aggregates=(Calls, CallTexts, HangingCalls),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

@@ -9,6 +9,7 @@ from otel_rl.report.core import change_points, human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.core.over_time import merged
+from otel_rl.report.subjects.calls import hanging
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
@@ -25,7 +26,7 @@ _ERROR_TYPES = 3
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return tools, then models, of which calls fail or are sent again."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
-    return [*_tools(collected), *_models(collected, changed)]
+    return [*hanging.findings(collected), *_tools(collected), *_models(collected, changed)]
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -33,6 +34,7 @@ def checks(collected: Collected) -> list[Check]:
     calls, totals = collected[Calls], collected.totals
     series, tools, models = calls.over_time, calls.tools(totals), calls.models(totals)
     return [
+        hanging.check(sum(one.number for one in (*tools, *models))),
         _failing("failing tools", tools, "no tool was called", "failing_tool"),
         _slower("tools that become slower", TOOL, series.seconds, tools, ("slower_tool", "slow_tool")),
         _failing("failing model calls", models, _NO_MODEL, "failing_model"),

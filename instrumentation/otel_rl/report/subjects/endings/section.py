@@ -28,7 +28,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(postmortem)]
     section.blocks.append(PageBlock(note=f"Where each rank was; times before {when}.", table=table))
-    waits = [*text.waits(postmortem), *text.unknown(postmortem)]
+    waits = [*text.waits(postmortem), *text.unknown(postmortem), *text.chains(postmortem)]
     if waits:
         section.blocks.append(PageBlock("Who waited for whom", text="\n".join(waits)))
     dumped = text.dump_rows(postmortem)

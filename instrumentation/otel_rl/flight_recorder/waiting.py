@@ -1,0 +1,149 @@
+"""Calls that have been open for long, in a small file beside the ring: it outlives a kill, as that does.
+
+The ring says that a tool or model call is open. This says for which rollout, in which function, at which server, and
+below which span, in processes without a ring too: so readers follow a wait from one process to the next. The watchdog
+writes it, whole, when the list has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.flight_recorder import reader
+from otel_rl.process.lifetime import Lifetime
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+VERSION = 1
+#: Most calls of one list: those that hang, then the longest ones.
+MOST = 64
+_MOST_BYTES = 256 * 1024
+_LONGEST_TEXT = 300
+_MODE = 0o600
+
+
+@dataclass(frozen=True)
+class WaitingCall:
+    """A call that has been open for long; an empty text or a 0 stands for what is not known."""
+
+    #: One of ``RlCallKindValues``.
+    kind: str = ""
+    name: str = ""
+    #: The tool that it is inside of.
+    tool: str = ""
+    rollout: str = ""
+    iteration: int = 0
+    #: Ids in hexadecimal digits; ``parent`` may be a span of another process.
+    trace: str = ""
+    span: str = ""
+    parent: str = ""
+    address: str = ""
+    port: int = 0
+    #: Wall clocks in ns: of its begin, and of its last sign.
+    began: int = 0
+    since: int = 0
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    #: It is longer than its limit.
+    hangs: bool = False
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What it is known by from one writing of the list to the next."""
+        return self.kind, self.name, self.rollout, self.span
+
+
+_DEFAULTS = asdict(WaitingCall())
+
+
+@dataclass(frozen=True)
+class WaitingCalls:
+    """The list of one process."""
+
+    lifetime: Lifetime
+    run_id: str
+    host: str
+    rank: int | None
+    #: Pids of the processes above it, the parent first, as of the begin of the list.
+    ancestors: tuple[int, ...] = ()
+    #: Wall clock (ns).
+    written: int = 0
+    #: Calls that had no room.
+    more: int = 0
+    calls: tuple[WaitingCall, ...] = ()
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Its name in sentences."""
+        return f"rank {self.rank}" if self.rank is not None else f"process {self.lifetime.pid}"
+
+
+def write(path: Path, calls: WaitingCalls) -> None:
+    """Replace the list in one step.
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    content = {**asdict(calls), "version": VERSION, "path": None}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    # Nobody else may have put a file or a link there.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_all(paths: Iterable[Path], owners: Collection[int]) -> list[WaitingCalls]:
+    """Read the lists, of each process the one that was written last; what is none is left out."""
+    newest: dict[tuple[str, Lifetime], WaitingCalls] = {}
+    for path in paths:
+        with suppress(reader.UnreadableRing, ValueError, TypeError, KeyError):
+            found = _parsed(path, reader.content_of(path, owners, _MOST_BYTES))
+            key = found.host, found.lifetime
+            if key not in newest or found.written >= newest[key].written:
+                newest[key] = found
+    return list(newest.values())
+
+
+def _parsed(path: Path, data: bytes) -> WaitingCalls:
+    content = json.loads(data)
+    if content["version"] != VERSION:
+        raise ValueError(path)
+    boot, *numbers = content["lifetime"]
+    return WaitingCalls(
+        lifetime=Lifetime(str(boot), *map(int, numbers)),
+        run_id=_text(content["run_id"]),
+        host=_text(content["host"]),
+        rank=None if content["rank"] is None else int(content["rank"]),
+        ancestors=tuple(int(pid) for pid in content["ancestors"]),
+        written=int(content["written"]),
+        more=int(content["more"]),
+        calls=tuple(_call(one) for one in content["calls"][:MOST]),
+        path=path,
+    )
+
+
+def _call(content: dict[str, Any]) -> WaitingCall:
+    values: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items():
+        value = content.get(name, default)
+        values[name] = _text(value) if isinstance(default, str) else type(default)(value)
+    return WaitingCall(**values)
+
+
+def _text(value: object) -> str:
+    """Return a text that may be shown in a terminal: models make up names of tools."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:_LONGEST_TEXT])

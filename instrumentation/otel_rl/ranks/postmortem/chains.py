@@ -1,0 +1,156 @@
+"""What a rank waits for beyond other ranks: a rollout, its tool, the server behind a call, and where that ends.
+
+Calls are joined by their spans: one below another one's span is what that waits for, in another process too. Those of a
+process below a rank, and of a rank itself, are what the rank waits for while its step is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.flight_recorder import layout
+from otel_rl.process import listeners
+from otel_rl.semconv.attributes import RlCallKindValues as Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
+    from otel_rl.process.listeners import Listener
+    from otel_rl.ranks.postmortem.ranks import RankState
+
+#: Most calls of one chain: ids may be damaged.
+_LONGEST = 16
+#: What an engine or a service does for a request of another process.
+_SERVING = frozenset({Kind.REQUEST, Kind.ENGINE})
+
+
+class ChainLink(NamedTuple):
+    """A call that has been open for long, and its process."""
+
+    process: WaitingCalls
+    call: WaitingCall
+
+
+@dataclass
+class WaitChain:
+    """``rank`` waits for the first of ``links``, which waits for the next one; the last one is where it ends."""
+
+    #: None: a process that no rank is known to wait for.
+    rank: RankState | None
+    links: list[ChainLink]
+    #: Further calls that it waits for, which take less long.
+    others: int = 0
+    #: Who listens at the address of the last call, where that is on this machine.
+    listener: Listener | None = None
+
+    @property
+    def end(self) -> ChainLink:
+        """What everything waits for."""
+        return self.links[-1]
+
+    @property
+    def phases(self) -> list[str]:
+        """Phases that the rank is in, the outermost first."""
+        ring = self.rank.ring if self.rank is not None else None
+        return [event.name for event in ring.open if event.kind == layout.PHASE] if ring is not None else []
+
+
+@dataclass
+class _Joined:
+    """All calls of a run that have been open for long."""
+
+    links: list[ChainLink]
+    by_parent: dict[str, list[ChainLink]] = field(default_factory=dict)
+    by_trace: dict[str, list[ChainLink]] = field(default_factory=dict)
+    spans: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for link in self.links:
+            self.spans.add(link.call.span)
+            self.by_trace.setdefault(link.call.trace, []).append(link)
+            if link.call.parent:
+                self.by_parent.setdefault(link.call.parent, []).append(link)
+
+    def next_of(self, link: ChainLink) -> list[ChainLink]:
+        """Return what ``link`` waits for."""
+        below = self.by_parent.get(link.call.span, []) if link.call.span else []
+        if below or not link.call.trace:
+            return [one for one in below if one is not link]
+        is_request = link.call.kind == Kind.REQUEST
+        return [
+            other
+            for other in self.by_trace[link.call.trace]
+            if other.call.began >= link.call.began
+            and other is not link
+            # Where spans of others lie between: in one process what it does for a request, else who answers a call.
+            and (
+                other.process is link.process and other.call.kind != Kind.REQUEST
+                if is_request
+                else other.process is not link.process and other.call.kind in _SERVING
+            )
+            # Another call is known to wait for it.
+            and not (other.call.parent and other.call.parent in self.spans)
+        ]
+
+    def path(self, first: ChainLink) -> list[ChainLink]:
+        """Follow what is waited for, of several the one that is open for the longest."""
+        path = [first]
+        while len(path) < _LONGEST:
+            following = [link for link in self.next_of(path[-1]) if link not in path]
+            if not following:
+                break
+            path.append(min(following, key=lambda link: link.call.began))
+        return path
+
+
+def find_chains(states: list[RankState], lists: list[WaitingCalls]) -> list[WaitChain]:
+    """Return a chain for each rank whose step waits for calls, and one for each process with none above it."""
+    joined = _Joined([ChainLink(process, call) for process in lists for call in process.calls])
+    if not joined.links:
+        return []
+    chains, told = [], set()
+    waited_for = {id(other) for link in joined.links for other in joined.next_of(link)}
+    firsts = [link for link in joined.links if id(link) not in waited_for]
+    for state in states:
+        if state.step_is_open and not any(entered.outcome == "open" for entered in state.unfinished):
+            own = [link for link in firsts if _is_waited_for(state, link, states)]
+            chains += _chain(joined, state, own)
+            told |= {id(link) for link in own}
+    left: dict[int, list[ChainLink]] = {}
+    for link in firsts:
+        if id(link) not in told:
+            left.setdefault(id(link.process), []).append(link)
+    for links in left.values():
+        chains += [chain for chain in _chain(joined, None, links) if any(link.call.hangs for link in chain.links)]
+    return chains
+
+
+def _is_waited_for(state: RankState, link: ChainLink, states: list[RankState]) -> bool:
+    """Return whether the step of ``state`` waits for ``link``: it is its own, or of a process below it."""
+    own, process = state.ring.lifetime, link.process
+    if link.call.kind == Kind.REQUEST:
+        # A server, also one that it has started, answers others, too.
+        return False
+    if process.lifetime == own:
+        return True
+    of_states = {one.ring.lifetime for one in states}
+    if process.lifetime in of_states:
+        return False
+    is_here = (own.boot_id, own.pid_namespace) == (process.lifetime.boot_id, process.lifetime.pid_namespace)
+    pids = {lifetime.pid for lifetime in of_states}
+    return is_here and next((pid for pid in process.ancestors if pid in pids), None) == own.pid
+
+
+def _chain(joined: _Joined, state: RankState | None, firsts: Iterable[ChainLink]) -> list[WaitChain]:
+    paths = [joined.path(link) for link in firsts]
+    if not paths:
+        return []
+    # One that is beyond its limit explains more than one that is only long.
+    worst = min(paths, key=lambda path: (not any(link.call.hangs for link in path), path[-1].call.began))
+    end = worst[-1].call
+    listener = None
+    if end.kind in (Kind.MODEL, Kind.SERVICE) and end.port:
+        listener = listeners.find_listener(end.address, end.port)
+    return [WaitChain(state, worst, len(paths) - 1, listener)]

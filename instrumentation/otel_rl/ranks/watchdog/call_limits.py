@@ -1,0 +1,67 @@
+"""How long a call may be open: compared with the calls of its name that have ended; for the first, a stated limit.
+
+Only what the watchdog's thread has taken in counts: calls of this process since it runs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.semconv.attributes import RlCallKindValues as Kind
+
+if TYPE_CHECKING:
+    from otel_rl.telemetry.progress import EndedCall
+
+#: Durations that are remembered of a name, and of all calls of a kind: the last ones.
+REMEMBERED = 64
+#: A hang takes longer than so many usual calls, and than so many times the longest one.
+USUAL, LONGEST = 10, 2
+#: A first answer of a model may take so many times the minimum: with 60 s the limit of OpenAI's client, 10 minutes.
+FIRST_ANSWER = 10
+#: Names of one process that are told apart; the one that was used longest ago is forgotten.
+_NAMES = 512
+
+
+class CallLimit(NamedTuple):
+    """Seconds that a call may be open, and the median of those of its name; None for the first one."""
+
+    seconds: float
+    usual: float | None
+
+
+class CallLimits:
+    """Of one process; ``minimum`` is the shortest limit, in s."""
+
+    def __init__(self, minimum: float) -> None:
+        self._minimum = minimum
+        self._by_name: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._by_kind: dict[str, deque[float]] = {}
+
+    def learn(self, call: EndedCall) -> None:
+        """Take in a call that has ended. What failed may have hung, and says nothing of how long one takes."""
+        if call.failed:
+            return
+        key = call.kind, call.name
+        seconds = self._by_name.get(key)
+        if seconds is None:
+            seconds = self._by_name[key] = deque(maxlen=REMEMBERED)
+            if len(self._by_name) > _NAMES:
+                self._by_name.popitem(last=False)
+        self._by_name.move_to_end(key)
+        seconds.append(call.seconds)
+        self._by_kind.setdefault(call.kind, deque(maxlen=REMEMBERED)).append(call.seconds)
+
+    def of(self, kind: str, name: str) -> CallLimit | None:
+        """Return the limit of a call; None where none can be stated."""
+        known = self._by_name.get((kind, name))
+        if known:
+            usual = median(known)
+            return CallLimit(max(self._minimum, USUAL * usual, LONGEST * max(known)), usual)
+        if kind == Kind.ENGINE:
+            # A batch in this process takes as long as it likes.
+            return None
+        others = self._by_kind.get(kind)
+        minimum = self._minimum * (FIRST_ANSWER if kind == Kind.MODEL else 1)
+        return CallLimit(max(minimum, USUAL * median(others)) if others else minimum, None)

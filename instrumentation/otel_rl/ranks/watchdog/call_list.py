@@ -1,0 +1,84 @@
+"""The list of calls that have been open for long, which outlives this process and which readers join with others."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.core import settings
+from otel_rl.flight_recorder import copies, files, waiting
+from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
+from otel_rl.process import lifetime, process_identity
+from otel_rl.ranks.watchdog import call_places, call_reports, monotonic
+from otel_rl.semconv import attributes
+from otel_rl.training import steps
+
+if TYPE_CHECKING:
+    from otel_rl.ranks.watchdog.calls import LongCall
+
+_NANOSECONDS = 1_000_000_000
+
+
+class CallList:
+    """Of this process; the file is there from the first such call on, so that it is newer than its copy."""
+
+    def __init__(self) -> None:
+        #: Of the calls that are listed: which, which of them hang, and since when.
+        self._listed: tuple[Any, ...] = ()
+        self._path: Path | None = None
+        self._ancestors: tuple[int, ...] = ()
+
+    def write(self, long: list[LongCall], hanging: set[int]) -> None:
+        """List the calls, where they are others than before; ``hanging`` are the ids of those beyond their limits."""
+        shown = sorted(long, key=lambda one: id(one.call) not in hanging)[: waiting.MOST]
+        listed = (len(long), *((id(one.call), one.begin.moment, id(one.call) in hanging) for one in shown))
+        if listed == self._listed or (not long and self._path is None) or settings.current().ring != "on":
+            return
+        self._listed = listed
+        # A full or read-only file system has no list; the next change tries again.
+        with suppress(OSError):
+            self._replace(shown, len(long) - len(shown), hanging)
+
+    def _replace(self, shown: list[LongCall], more: int, hanging: set[int]) -> None:
+        who, own = process_identity.current(), lifetime.own()
+        if self._path is None:
+            folder = Path(settings.current().ring_directory).expanduser()
+            self._path = folder / f"{files.name(who.id, socket.gethostname(), who.rank)}{files.LISTS_SUFFIX}"
+            self._ancestors = lifetime.ancestors()
+        calls = tuple(_entry(one, hangs=id(one.call) in hanging) for one in shown)
+        content = WaitingCalls(
+            own, who.id or "", socket.gethostname(), who.rank, self._ancestors, time.time_ns(), more, calls
+        )
+        waiting.write(self._path, content)
+        copies.waiting_list = os.getpid(), self._path
+
+
+def _entry(one: LongCall, *, hangs: bool) -> WaitingCall:
+    state, place = one.state, call_places.find_place(one.begin)
+    trace, span = call_reports.span_ids(state.span)
+    step = steps.where().step
+    tool = one.begin.tool.state() if one.begin.tool is not None else None
+    wall = time.time_ns() - round((monotonic() - one.begin.moment) * _NANOSECONDS)
+    port = state.values.get(attributes.SERVER_PORT)
+    return WaitingCall(
+        kind=state.kind,
+        name=state.name,
+        tool=tool.name if tool is not None else "",
+        rollout=call_reports.rollout_of(state.trajectory) or "",
+        iteration=step.iteration if step is not None else 0,
+        trace=f"{trace:032x}" if trace else "",
+        span=f"{span:016x}" if span else "",
+        parent=f"{state.parent:016x}" if state.parent else "",
+        address=str(state.values.get(attributes.SERVER_ADDRESS) or ""),
+        port=port if isinstance(port, int) else 0,
+        began=wall,
+        since=time.time_ns() - round(one.seconds * _NANOSECONDS),
+        function=place.function if place is not None else "",
+        file=place.file if place is not None else "",
+        line=place.line if place is not None else 0,
+        hangs=hangs,
+    )

@@ -1,0 +1,72 @@
+"""In which function of the program a call waits: in the thread, or the task of asyncio, that has begun it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.core import code_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from otel_rl.core.code_places import RunningFunction
+    from otel_rl.telemetry.progress import CallBegin
+
+#: Most frames of a stack that are looked at.
+_DEPTH = 2000
+#: Most tasks that wait for each other, as those in which LangChain runs tools.
+_TASKS = 16
+#: Frame and next one of coroutines, generators, asynchronous generators.
+_KINDS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
+
+
+def find_place(begin: CallBegin) -> RunningFunction | None:
+    """Return the innermost function of the program there; None where none is seen."""
+    task = begin.task() if begin.task is not None else None
+    if begin.task is not None and (task is None or task.done()):
+        return None
+    frames = _of_thread(begin.thread) if task is None or _runs(task) else iter(_of_task(task))
+    frame = code_places.innermost_of_program(frames)
+    if frame is None or code_places.rank_of(frame.f_code.co_filename) != code_places.PROGRAM:
+        return None
+    return code_places.place(frame)
+
+
+def _runs(task: Any) -> bool:
+    coroutine = task.get_coro()
+    return bool(getattr(coroutine, "cr_running", False) or getattr(coroutine, "gi_running", False))
+
+
+def _of_thread(thread: int) -> Iterator[FrameType]:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - as faulthandler sees them
+    for _ in range(_DEPTH):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _of_task(task: Any) -> list[FrameType]:
+    """Return the frames of a task that waits, the innermost first; of the task that it waits for, too."""
+    frames: list[FrameType] = []
+    followed = 0
+    while task is not None and followed < _TASKS:
+        frames += _of_coroutine(task.get_coro())
+        waits_for = getattr(task, "_fut_waiter", None)
+        task, followed = waits_for if hasattr(waits_for, "get_coro") else None, followed + 1
+    return frames[::-1]
+
+
+def _of_coroutine(waiting: Any) -> Iterator[FrameType]:
+    """Yield the frames of a coroutine, the outermost first."""
+    for _ in range(_DEPTH):
+        kind = next((kind for kind in _KINDS if hasattr(waiting, kind[0])), None)
+        if kind is None:
+            # A future, or what code in C waits for.
+            return
+        frame = getattr(waiting, kind[0])
+        if frame is not None:
+            yield frame
+        waiting = getattr(waiting, kind[1])

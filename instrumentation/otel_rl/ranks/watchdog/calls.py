@@ -1,0 +1,169 @@
+"""Calls that do not return: of tools, models and services, in rollouts or while a step is open.
+
+A call is told while it hangs, the first of its name too. All calls of one kind and name are one finding, about the one
+that is open for the longest; it is over once none of them is longer than its limit any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.ranks.watchdog import call_places, call_reports, stacks
+from otel_rl.ranks.watchdog.call_limits import CallLimits
+from otel_rl.ranks.watchdog.call_list import CallList
+from otel_rl.semconv.attributes import RlCallEndingValues as Ending
+from otel_rl.semconv.attributes import RlCallKindValues as Kind
+from otel_rl.telemetry import progress
+
+if TYPE_CHECKING:
+    from otel_rl.ranks.watchdog.call_limits import CallLimit
+    from otel_rl.telemetry.progress import CallBegin, CallState, EndedCall, OpenCall
+
+#: Seconds from which on an open call is listed for a postmortem, where the minimum is not shorter.
+LISTED = 10.0
+#: Most findings at once, and pauses of the process that are remembered.
+_MOST, _PAUSES = 64, 64
+
+
+class LongCall(NamedTuple):
+    """A call that has been open for long: ``seconds`` since its begin, or its last sign."""
+
+    call: OpenCall
+    begin: CallBegin
+    state: CallState
+    seconds: float
+
+
+@dataclass
+class HangingCall:
+    """What was reported of the calls of one kind and name."""
+
+    identity: int
+    begin: CallBegin
+    state: CallState
+    #: Moment of its last sign.
+    since: float
+    #: Its end, once that is seen.
+    ended: EndedCall | None = None
+
+
+class CallWatch:
+    """Of one process; for the watchdog's thread. ``minimum`` is the shortest limit, in s."""
+
+    def __init__(self, minimum: float) -> None:
+        self._minimum = minimum
+        self._listed = min(LISTED, minimum / 4)
+        self._limits = CallLimits(minimum)
+        self._hanging: dict[tuple[str, str], HangingCall] = {}
+        #: Moments until which the process was stopped, and the seconds of that.
+        self._pauses: deque[tuple[float, float]] = deque(maxlen=_PAUSES)
+        self._list = CallList()
+
+    def look(self, now: float, paused: float, *, in_step: bool) -> None:
+        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since."""
+        if paused > 0:
+            self._pauses.append((now, paused))
+        for ended in progress.ended_calls():
+            self._limits.learn(ended)
+            told = self._hanging.get((ended.kind, ended.name))
+            if told is not None and told.identity == ended.identity:
+                told.ended = ended
+        long = self._long(now)
+        over = self._over(long, in_step=in_step)
+        for key in [key for key in self._hanging if key not in over]:
+            self._end(self._hanging.pop(key), now)
+        new = [key for key in over if key not in self._hanging][: _MOST - len(self._hanging)]
+        # Where somebody debugs, compiles or loads, calls wait for that.
+        if new and not stacks.capture().are_in_long_work:
+            for key in new:
+                self._report(over[key])
+        self._list.write(long, {id(one.call) for key in self._hanging for one in over[key]})
+
+    def hanging(self) -> str | None:
+        """Return the call that was told first of those that hang, for a sentence."""
+        told = next(iter(self._hanging.values()), None)
+        if told is None:
+            return None
+        rollout = call_reports.rollout_of(told.state.trajectory)
+        return f"{call_reports.words_of(told.state)}{f' of rollout {rollout}' if rollout else ''}"
+
+    # -- which ---------------------------------------------------------------------------------------------------------
+
+    def _long(self, now: float) -> list[LongCall]:
+        """Return the calls that are to be listed, the longest first."""
+        found = []
+        for call in progress.open_calls(now - self._listed):
+            begin, state = call.begin, call.state()
+            if begin is None or state is None:
+                continue
+            since = _last_sign(call, begin, state)
+            seconds = now - since - sum(paused for moment, paused in self._pauses if moment > since)
+            if seconds >= self._listed:
+                found.append(LongCall(call, begin, state, seconds))
+        return sorted(found, key=lambda long: -long.seconds)
+
+    def _over(self, long: list[LongCall], *, in_step: bool) -> dict[tuple[str, str], list[LongCall]]:
+        """Return what is longer than its limit, by kind and name; a call around another one only waits for that."""
+        candidates = [
+            one
+            for one in long
+            if one.seconds >= self._minimum
+            and one.state.kind != Kind.REQUEST
+            and (in_step or one.state.trajectory is not None)
+        ]
+        over: dict[tuple[str, str], list[LongCall]] = {}
+        around = _around(long) if candidates else set()
+        for one in candidates:
+            limit = self._limits.of(one.state.kind, one.state.name)
+            if limit is not None and one.seconds >= limit.seconds and id(one.call) not in around:
+                over.setdefault((one.state.kind, one.state.name), []).append(one)
+        return over
+
+    # -- what is said --------------------------------------------------------------------------------------------------
+
+    def _report(self, over: list[LongCall]) -> None:
+        longest = over[0]
+        state = longest.state
+        limit: CallLimit | None = self._limits.of(state.kind, state.name)
+        if limit is None:
+            return
+        self._hanging[state.kind, state.name] = HangingCall(
+            id(longest.call), longest.begin, state, _last_sign(longest.call, longest.begin, state)
+        )
+        tool = longest.begin.tool.state() if longest.begin.tool is not None else None
+        place = call_places.find_place(longest.begin)
+        call_reports.hang(
+            call_reports.CallHang(state, longest.seconds, limit, len(over), place, tool.name if tool else None)
+        )
+
+    def _end(self, told: HangingCall, now: float) -> None:
+        ended = told.ended
+        if ended is not None:
+            call_reports.over(told.state, ended.seconds, Ending.FAILED if ended.failed else Ending.RETURNED)
+            return
+        call = next((one for one in progress.open_calls() if one.begin is told.begin), None)
+        state = call.state() if call is not None else None
+        if call is None or state is None:
+            how = Ending.DROPPED
+        else:
+            how = Ending.WENT_ON if _last_sign(call, told.begin, state) > told.since else Ending.USUAL
+        call_reports.over(told.state, now - told.begin.moment, how)
+
+
+def _last_sign(call: OpenCall, begin: CallBegin, state: CallState) -> float:
+    return max(begin.moment, state.last_sign, call.last_inside)
+
+
+def _around(long: list[LongCall]) -> set[int]:
+    """Return ids of calls that have another one open inside of them."""
+    around: set[int] = set()
+    for call in progress.open_calls():
+        tool = call.begin.tool if call.begin is not None else None
+        while tool is not None and id(tool) not in around:
+            around.add(id(tool))
+            tool = tool.begin.tool if tool.begin is not None else None
+    parents = {one.state.parent for one in long} - {0}
+    around |= {id(one.call) for one in long if call_reports.span_ids(one.state.span)[1] in parents}
+    return around

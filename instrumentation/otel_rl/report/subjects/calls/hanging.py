@@ -1,0 +1,141 @@
+"""Calls of tools, models and services that hung, as the watchdogs of their processes have told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
+from otel_rl.semconv.attributes import RlCallEndingValues as Ending
+from otel_rl.semconv.attributes import RlCallKindValues as Kind
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.store.reader import Log
+
+CODE = "hanging_call"
+#: Kinds and names that are told apart, and hangs that are open, in all processes.
+_NAMES, _OPEN = 200, 1000
+_CALLS = {Kind.TOOL: "Tool", Kind.MODEL: "Model call", Kind.ENGINE: "Engine call", Kind.SERVICE: "Service"}
+#: Endings after which nothing was wrong: others of its name are as long, or it is the first of its name.
+_USUAL = frozenset({Ending.USUAL, Ending.WENT_ON})
+
+
+@dataclass(slots=True)
+class HangsOfName:
+    """Hangs of one kind and name; the first one says where."""
+
+    kind: str
+    name: str
+    number: int = 0
+    #: Of these, how many had no end up to now, and seconds of the longest.
+    open: int = 0
+    longest: float = 0.0
+    rollout: str = ""
+    function: str = ""
+    #: When it began, in ns since the epoch; 0: not known.
+    since: int = 0
+    iteration: int | None = None
+    who: set[str] = field(default_factory=set)
+    ranks: set[int] = field(default_factory=set)
+
+
+class HangingCalls:
+    """Aggregates the events of calls that hang, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[str, str], HangsOfName] = {}
+        self._open: dict[tuple[str, str, str], Log] = {}
+        #: Time of the last record, in ns since the epoch.
+        self._now = 0
+
+    def add_log(self, log: Log) -> None:
+        """Take in a hang, or its end."""
+        self._now = max(self._now, log.time)
+        if log.event not in (events.RL_CALL_HANG.name, events.RL_CALL_HANG_END.name):
+            return
+        kind, name = (str(log.attributes.get(key) or "") for key in (names.RL_CALL_KIND, names.RL_CALL_NAME))
+        key = log.process.key, kind, name
+        if log.event == events.RL_CALL_HANG.name:
+            if len(self._open) < _OPEN:
+                self._open[key] = log
+            return
+        told, ending = self._open.pop(key, None), log.attributes.get(names.RL_CALL_ENDING)
+        if told is None or ending in _USUAL:
+            return
+        # The first call of a name that returns after all was no hang, as far as anybody knows.
+        if ending != Ending.RETURNED or _number(told.attributes.get(names.RL_CALL_USUAL_DURATION)):
+            self._count(self._by_name, told, _number(log.attributes.get(names.RL_HANG_DURATION)))
+
+    def _count(self, by_name: dict[tuple[str, str], HangsOfName], told: Log, seconds: float) -> HangsOfName | None:
+        get = told.attributes.get
+        kind, name = str(get(names.RL_CALL_KIND) or ""), str(get(names.RL_CALL_NAME) or "")
+        if (kind, name) not in by_name and len(by_name) >= _NAMES:
+            return None
+        hangs = by_name.setdefault((kind, name), HangsOfName(kind, name))
+        since = told.time - round(_number(get(names.RL_HANG_DURATION)) * 1e9)
+        if not hangs.number or since < hangs.since:
+            hangs.since, hangs.rollout = since, str(get(names.RL_ROLLOUT_ID) or "")
+            hangs.function = _place(get)
+            iteration = get(names.RL_LOOP_ITERATION)
+            hangs.iteration = iteration if isinstance(iteration, int) else None
+        hangs.number += 1
+        hangs.longest = max(hangs.longest, seconds)
+        hangs.who.add(told.process.label)
+        if told.process.rank is not None:
+            hangs.ranks.add(told.process.rank)
+        return hangs
+
+    def hangs(self) -> list[HangsOfName]:
+        """Return what hung, and hangs now, the longest first."""
+        by_name = {key: replace(one, who={*one.who}, ranks={*one.ranks}) for key, one in self._by_name.items()}
+        for told in self._open.values():
+            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (self._now - told.time) / 1e9
+            counted = self._count(by_name, told, seconds)
+            if counted is not None:
+                counted.open += 1
+        return sorted(by_name.values(), key=lambda one: -one.longest)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _place(get: Any) -> str:
+    function, file = get(names.CODE_FUNCTION_NAME), str(get(names.CODE_FILE_PATH) or "").rpartition("/")[2]
+    return f"{function} ({file}:{get(names.CODE_LINE_NUMBER)})" if function and file else str(function or "")
+
+
+def findings(collected: Collected) -> list[Finding]:
+    """Return a finding for each kind and name."""
+    return [_finding(one) for one in collected[HangingCalls].hangs()]
+
+
+def _finding(one: HangsOfName) -> Finding:
+    where = f" in rollout {one.rollout}" if one.rollout else ""
+    inside = f", in {one.function}" if one.function else ""
+    more = f"; {human.amount(one.number, 'hang')}, of {human.listed(sorted(one.who))}"
+    how = "had not returned up to the last record" if one.open else "came to its end late"
+    text = (
+        f"{_CALLS.get(one.kind, 'Call')} {one.name} hung for {human.duration(one.longest)} since"
+        f" {human.moment(one.since)}{where}{inside}, and {how}{more}."
+    )
+    return Finding(
+        CODE,
+        Severity.CRITICAL if one.open else Severity.WARNING,
+        text,
+        "models" if one.kind in (Kind.MODEL, Kind.ENGINE) else "tools",
+        subject=one.name,
+        onset=one.iteration,
+        ranks=sorted(one.ranks),
+        look_at=["`otel-rl postmortem`, which says who waits for it and for whom it waits."],
+    )
+
+
+def check(number: float) -> Check:
+    """Return whether there were calls, of which ``number`` is known."""
+    what, codes = "calls that hang", (CODE,)
+    return Check.of(what, number, 1, "call", codes) if number else Check.not_applicable(what, "no calls", codes)

@@ -1,0 +1,367 @@
+"""Which calls the watchdog takes for hanging, with a clock of the test and real tools, rollouts and steps."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+
+import pytest
+
+import otel_rl
+from otel_rl.core import settings
+from otel_rl.flight_recorder import copies, waiting
+from otel_rl.inference.calls import InferenceCall
+from otel_rl.inference.engine_calls import EngineCall
+from otel_rl.inference.http.calls import Url
+from otel_rl.inference.http.service_calls import ServiceCall
+from otel_rl.inference.requests import ModelRequest, endpoint_of
+from otel_rl.inference.servers import server
+from otel_rl.ranks.watchdog import call_list, calls, reports
+from otel_rl.telemetry import progress
+from otel_rl.telemetry.scope import Scope
+from otel_rl.tools.calls import ToolCall
+
+SCOPE = Scope("test")
+MINIMUM = 60.0
+
+
+class Process:
+    """A process whose watchdog looks at its calls once a second."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        for module in (progress, call_list):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        self.lines, self.held = [], []
+        monkeypatch.setattr(reports, "write_line", self.lines.append)
+        self.watch = calls.CallWatch(MINIMUM)
+
+    def passes(self, seconds, *, paused=0.0, in_step=False):
+        for _ in range(seconds):
+            self.now += 1
+            self.watch.look(self.now, paused, in_step=in_step)
+
+    def tool(self, name="search", seconds=0.0, *, is_around=False):
+        """Begin a tool; with ``seconds`` it ends after them. Further calls are inside of it where it ``is_around``."""
+        call = ToolCall(SCOPE, name).start()
+        self.held.append(call)
+        if not is_around:
+            call.leave()
+        if seconds:
+            self.now += seconds
+            call.end()
+        return call
+
+
+@pytest.fixture
+def process(recorded, monkeypatch, tmp_path):
+    monkeypatch.setattr(copies, "waiting_list", None)
+    monkeypatch.setattr(call_list.settings, "current", lambda: settings.load({"OTEL_RL_RING_DIR": str(tmp_path)})[0])
+    progress.watch_calls(lambda _: None)
+    yield Process(monkeypatch)
+    progress.watch_calls(None)
+    progress._open_calls.clear()
+    progress.ended_calls()
+
+
+def hangs(recorded):
+    return recorded.events("rl.call.hang")
+
+
+def ends(recorded):
+    return [event.attributes["rl.call.ending"] for event in recorded.events("rl.call.hang.end")]
+
+
+def test_the_first_call_of_a_tool_is_told_at_the_shortest_limit_and_its_end_too(process, recorded):
+    with otel_rl.rollout("r-1"):
+        call = process.tool("run_sandbox")
+        process.passes(59)
+        assert hangs(recorded) == []
+        process.passes(30)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.call.kind"] == "tool"
+        assert event.attributes["rl.call.name"] == event.attributes["gen_ai.tool.name"] == "run_sandbox"
+        assert event.attributes["rl.rollout.id"] == "r-1"
+        assert (event.attributes["rl.hang.duration"], event.attributes["rl.hang.limit"]) == (60.0, 60.0)
+        assert event.attributes["rl.call.hanging"] == 1
+        assert "rl.call.usual_duration" not in event.attributes
+        assert event.trace_id == call.span.get_span_context().trace_id
+        call.end()
+        process.passes(1)
+    (over,) = recorded.events("rl.call.hang.end")
+    assert (over.attributes["rl.hang.duration"], over.attributes["rl.call.ending"]) == (89.0, "returned")
+    assert [line.partition(": ")[2].partition(": ")[2] for line in process.lines] == [
+        f"tool run_sandbox has not returned for 60 s (the first call of it), in rollout r-1{_here(event)}, it may hang",
+        "tool run_sandbox returned after 89 s",
+    ]
+
+
+def _here(event):
+    """The function in which the call waits, as the event has it: this test's own."""
+    values = event.attributes
+    return f", in {values['code.function.name']}, line {values['code.line.number']} of {values['code.file.path']}"
+
+
+def test_the_function_is_that_of_the_task_that_has_begun_the_call(process, recorded):
+    async def run_sandbox(over):
+        with otel_rl.rollout("r-1"), ToolCall(SCOPE, "run_sandbox"):
+            await over.wait()
+
+    async def main():
+        over = asyncio.Event()
+        others = [asyncio.create_task(asyncio.sleep(0)), asyncio.create_task(run_sandbox(over))]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        process.passes(60)
+        over.set()
+        await asyncio.gather(*others)
+
+    asyncio.run(main())
+    (event,) = hangs(recorded)
+    assert event.attributes["code.function.name"].endswith("run_sandbox")
+    assert event.attributes["code.file.path"] == __file__
+
+
+def test_a_tool_that_is_meant_to_be_long_is_compared_with_its_own_calls(process, recorded):
+    with otel_rl.rollout():
+        process.tool("build", seconds=50)
+        process.tool("build")
+        process.passes(499)
+        assert hangs(recorded) == []
+        process.passes(2)
+    (event,) = hangs(recorded)
+    assert (event.attributes["rl.hang.limit"], event.attributes["rl.call.usual_duration"]) == (500.0, 50.0)
+
+
+def test_the_longest_call_of_a_tool_that_is_mostly_short_is_no_hang(process, recorded):
+    with otel_rl.rollout():
+        for seconds in (1, 1, 1, 200):
+            process.tool(seconds=seconds)
+        process.tool()
+        process.passes(399)
+        assert hangs(recorded) == []
+
+
+def test_a_call_that_failed_late_says_nothing_of_how_long_one_takes(process, recorded):
+    with otel_rl.rollout():
+        call = process.tool()
+        process.passes(300)
+        call.end(TimeoutError())
+        process.tool()
+        process.passes(61)
+    assert len(hangs(recorded)) == 2
+    assert ends(recorded) == ["failed"]
+
+
+def test_a_first_call_is_compared_with_ten_usual_calls_of_other_tools(process, recorded):
+    with otel_rl.rollout():
+        for _ in range(3):
+            process.tool("compile", seconds=30)
+        process.tool("link")
+        process.passes(299)
+        assert hangs(recorded) == []
+        process.passes(2)
+    assert len(hangs(recorded)) == 1
+
+
+def test_first_calls_that_turn_out_to_be_long_are_taken_back(process, recorded):
+    with otel_rl.rollout():
+        first, second = process.tool("build"), process.tool("build")
+        process.passes(100)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.call.hanging"] == 2
+        second.end()
+        process.passes(1)
+        assert ends(recorded) == ["usual"]
+        first.end()
+
+
+def test_calls_of_one_name_are_one_finding_until_none_of_them_hangs(process, recorded):
+    with otel_rl.rollout():
+        open_ones = [process.tool() for _ in range(3)]
+        process.passes(61)
+        for call in open_ones:
+            assert ends(recorded) == []
+            process.tool()
+            call.end(ValueError())
+            process.passes(1)
+    assert len(hangs(recorded)) == len(ends(recorded)) == 1
+
+
+def test_a_call_outside_of_rollouts_counts_only_while_a_step_is_open(process, recorded):
+    process.tool()
+    process.passes(200)
+    assert hangs(recorded) == []
+    process.passes(1, in_step=True)
+    assert len(hangs(recorded)) == 1
+
+
+def test_of_nested_calls_the_innermost_is_told(process, recorded):
+    with otel_rl.rollout():
+        process.tool("agent", is_around=True)
+        process.tool("search")
+        process.passes(100)
+    (event,) = hangs(recorded)
+    assert event.attributes["rl.call.name"] == "search"
+
+
+def test_a_tool_whose_calls_inside_go_on_does_not_hang(process, recorded):
+    with otel_rl.rollout():
+        process.tool("agent", is_around=True)
+        for _ in range(10):
+            process.tool("search", seconds=20)
+            process.passes(20)
+        assert hangs(recorded) == []
+        process.passes(200)
+    (event,) = hangs(recorded)
+    assert event.attributes["rl.call.name"] == "agent"
+
+
+def test_a_model_call_is_told_with_its_server_and_a_first_answer_may_take_ten_minutes(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        process.passes(599)
+        assert hangs(recorded) == []
+        process.passes(2)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.call.name"] == "chat m"
+        assert (event.attributes["server.address"], event.attributes["server.port"]) == ("10.0.0.7", 8000)
+        assert event.attributes["gen_ai.request.model"] == "m"
+        call.finish()
+
+
+def test_a_service_is_told_with_the_tool_around_it(process, recorded):
+    with otel_rl.rollout("r-1"):
+        tool = process.tool("run_sandbox", is_around=True)
+        call = ServiceCall(SCOPE, "sandbox", "POST", Url("http", "10.0.0.7", 9000, "/run"))
+        process.passes(61)
+        call.failed(TimeoutError())
+        tool.end()
+        process.passes(1)
+    (event,) = hangs(recorded)
+    values = event.attributes
+    told = values["rl.call.kind"], values["rl.service"], values["gen_ai.tool.name"]
+    assert told == ("service", "sandbox", "run_sandbox")
+    assert (values["server.address"], values["server.port"]) == ("10.0.0.7", 9000)
+    assert ends(recorded) == ["failed"]
+
+
+def test_chunks_of_an_answer_are_signs(process, recorded, monkeypatch):
+    with otel_rl.rollout():
+        call = _model_call()
+        for _ in range(3):
+            process.passes(500)
+            call._last_chunk = process.now
+        assert hangs(recorded) == []
+        process.passes(601)
+        assert len(hangs(recorded)) == 1
+        call.finish()
+
+
+def _model_call():
+    endpoint = endpoint_of("/v1/chat/completions")
+    return InferenceCall(SCOPE, ModelRequest(endpoint, server("10.0.0.7", 8000), {"model": "m"}))
+
+
+def test_a_first_batch_of_an_engine_in_the_process_may_take_as_long_as_it_likes(process, recorded):
+    call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+    process.passes(4000, in_step=True)
+    assert hangs(recorded) == []
+    call.finish()
+
+
+def test_a_call_that_the_program_drops_is_over(process, recorded):
+    with otel_rl.rollout():
+        process.tool()
+        process.passes(61)
+        process.held.clear()
+        gc.collect()
+        process.passes(1)
+    assert ends(recorded) == ["dropped"]
+
+
+def test_time_in_which_the_process_was_stopped_does_not_count(process, recorded):
+    with otel_rl.rollout():
+        process.tool()
+        process.passes(30)
+        process.now += 1000
+        process.passes(1, paused=1000.0)
+        process.passes(28)
+        assert hangs(recorded) == []
+        process.passes(2)
+    assert len(hangs(recorded)) == 1
+
+
+def test_calls_are_unknown_without_a_watch(process):
+    progress.watch_calls(None)
+    call = process.tool()
+    assert progress.open_calls() == []
+    call.end()
+    assert progress.ended_calls() == []
+
+
+def test_a_list_of_many_calls_has_those_that_hang_first(process, recorded, tmp_path):
+    with otel_rl.rollout():
+        waiting_ones = [_model_call() for _ in range(waiting.MOST)]
+        process.passes(100)
+        process.tool("run_sandbox")
+        process.passes(61)
+        (listed,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        for call in waiting_ones:
+            call.finish()
+    assert (listed.calls[0].name, listed.calls[0].hangs) == ("run_sandbox", True)
+    assert (len(listed.calls), listed.more) == (waiting.MOST, 1)
+
+
+def test_the_list_is_empty_and_newer_than_its_copy_once_all_calls_have_returned(process, tmp_path):
+    with otel_rl.rollout("r-1"):
+        call = process.tool("run_sandbox")
+        process.passes(10)
+        (before,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        call.end()
+        process.passes(1)
+    (after,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+    (listed,) = before.calls
+    assert (listed.kind, listed.name, listed.rollout, listed.hangs) == ("tool", "run_sandbox", "r-1", False)
+    assert after.calls == ()
+    assert after.written > before.written
+
+
+def test_no_list_is_written_where_the_ring_is_off(process, monkeypatch, tmp_path):
+    monkeypatch.setattr(call_list.settings, "current", lambda: settings.load({"OTEL_RL_RING": "off"})[0])
+    with otel_rl.rollout():
+        process.tool()
+        process.passes(70)
+    assert list(tmp_path.glob("*.waits")) == []
+
+
+def test_a_forked_child_leaves_the_list_of_its_parent(process, monkeypatch, tmp_path):
+    path = tmp_path / "otel-rl-run-host-1.waits"
+    path.touch()
+    monkeypatch.setattr(copies, "waiting_list", (os.getpid() + 1, path))
+    copies.Copies().finish(tmp_path, None)
+    assert path.exists()
+    monkeypatch.setattr(copies, "waiting_list", (os.getpid(), path))
+    copies.Copies().finish(tmp_path, None)
+    assert not path.exists()
+
+
+def test_ended_calls_are_not_kept(process):
+    process.tool(seconds=1)
+    assert progress.open_calls() == []
+    assert len(progress._open_calls) == 0
+
+
+def test_of_too_many_calls_those_that_the_program_has_dropped_are_forgotten_first(process, monkeypatch):
+    monkeypatch.setattr(progress, "_MOST_CALLS", 8)
+    for _ in range(7):
+        process.tool()
+    del process.held[:6]
+    gc.collect()
+    for _ in range(7):
+        process.tool()
+    assert len(progress.open_calls()) == 8
+    process.tool()
+    # All are held: the older half is forgotten.
+    assert len(progress.open_calls()) == 5

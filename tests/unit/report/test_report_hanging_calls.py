@@ -1,0 +1,77 @@
+"""Calls that hung: a finding by kind and name, with where, since when and for how long; what was no hang is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.made_up_jobs import STARTED, examined
+from unit.report.synthetic_run import process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unit.report.synthetic_run import ProcessWriter
+
+    from otel_rl.report.core.finding import Finding
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> ProcessWriter:
+    return process(tmp_path / "run", 0, started=STARTED)
+
+
+def _hang(writer: ProcessWriter, at: float, name: str = "run_sandbox", **more: Any) -> None:
+    values = {
+        "rl.call.kind": "tool",
+        "rl.call.name": name,
+        "rl.hang.duration": 60.0,
+        "rl.hang.limit": 60.0,
+        "rl.call.hanging": 1,
+        "rl.rollout.id": "r-7",
+        "code.function.name": "sandbox.run",
+        "code.file.path": "/home/user/agent/sandbox.py",
+        "code.line.number": 12,
+        "rl.loop.iteration": 3,
+    }
+    writer.event("rl.call.hang", at, attributes=values | more)
+
+
+def _end(writer: ProcessWriter, at: float, ending: str, seconds: float, name: str = "run_sandbox") -> None:
+    values = {"rl.call.kind": "tool", "rl.call.name": name, "rl.hang.duration": seconds, "rl.call.ending": ending}
+    writer.event("rl.call.hang.end", at, attributes=values)
+
+
+def _findings(writer: ProcessWriter) -> list[Finding]:
+    writer.write()
+    return [one for one in examined(writer.folder.parent).findings if one.code == "hanging_call"]
+
+
+def test_a_call_that_has_not_returned_is_critical_and_says_where_and_for_how_long(writer: ProcessWriter) -> None:
+    _hang(writer, 70)
+    writer.event("rl.run.end", 130)
+    [one] = _findings(writer)
+    assert (one.severity, one.subject, one.onset, one.ranks) == ("critical", "run_sandbox", 3, [0])
+    assert one.text.startswith("Tool run_sandbox hung for 2 min 00 s since ")
+    assert one.text.endswith(
+        " in rollout r-7, in sandbox.run (sandbox.py:12), and had not returned up to the last record;"
+        " 1 hang, of rank 0."
+    )
+
+
+def test_calls_that_failed_or_came_late_are_a_warning_with_the_longest(writer: ProcessWriter) -> None:
+    _hang(writer, 70)
+    _end(writer, 310, "failed", 300.0)
+    _hang(writer, 400, **{"rl.call.usual_duration": 1.0})
+    _end(writer, 440, "returned", 100.0)
+    [one] = _findings(writer)
+    assert one.severity == "warning"
+    assert one.text.startswith("Tool run_sandbox hung for 5 min 00 s since ")
+    assert one.text.endswith(", and came to its end late; 2 hangs, of rank 0.")
+
+
+@pytest.mark.parametrize("ending", ["returned", "usual", "went_on"])
+def test_a_first_call_that_was_meant_to_be_long_is_no_finding(writer: ProcessWriter, ending: str) -> None:
+    _hang(writer, 70, "build")
+    _end(writer, 310, ending, 300.0, "build")
+    assert _findings(writer) == []
