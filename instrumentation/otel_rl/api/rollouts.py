@@ -22,7 +22,7 @@ from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import rollout_spans, steps, trajectories
+from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 from otel_rl.training.trajectory_shares import TrajectoryName
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ class Rollout:
         # With a guard of its own: the span is still to be ended.
         ended = None
         with guard("producer.trajectory"):
-            ended = trajectories.Ended(self._open, self._ids, self._span, elapsed, error)
-            totals = trajectories.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
-            status = trajectories.status_of(error, self._open.discard_reason)
+            ended = trajectory_rows.Ended(self._open, self._ids, self._span, elapsed, error)
+            totals = trajectory_rows.add(_scope, RlTrajectoriesSourceValues.ROLLOUT, ended)
+            status = trajectory_rows.status_of(error, self._open.discard_reason)
             open_spans.add(self._span, {**totals, attributes.RL_ROLLOUT_STATUS: status})
         self._result.finish()
         sampling.keep_if_slow(self._span, elapsed, spans.RL_ROLLOUT.type)

@@ -2,6 +2,7 @@
 
 ========================  ====================================================
 ``calls``                 one span and one set of metrics per call
+``captured_content``      what was said in a call, where the user wants it
 ``call_roles``            whose a call is: the policy's, a judge's, a tool's
 ``counted_calls``         how a call counts in its trajectory
 ``dropped_answers``       calls whose answers the program has dropped

@@ -6,6 +6,7 @@ left out.
 
 from __future__ import annotations
 
+import json
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,6 +78,8 @@ class Answer:
     output_tokens: int | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
+    #: Input and output tokens of the calls inside of this one, as far as they are known.
+    _inside: tuple[int | None, int | None] = (None, None)
 
     def __init__(self, captures: bool = False) -> None:
         if captures:
@@ -107,6 +110,14 @@ class Answer:
         if self._content is not None:
             self._messages = messages.output_messages(fields) or self._messages
 
+    def observe_body(self, body: bytes) -> None:
+        """Take the facts of an answer that the program did not read through its client; none of anything but JSON."""
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError):
+            answer = None
+        self.observe(answer)
+
     def observe_chunk(self, chunk: Any) -> None:
         """Take the facts of one chunk of a stream: of a chat or text completion, or an event of a response."""
         fields = fields_of(chunk)
@@ -133,6 +144,19 @@ class Answer:
                     self._add_tool_calls(tool_round_trips.calls_in(delta))
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
+
+    def add_inside(self, input_tokens: int | None, output_tokens: int | None) -> None:
+        """Add the tokens of a call inside of this one."""
+        given, made = self._inside
+        self._inside = _sum(given, input_tokens), _sum(made, output_tokens)
+
+    def adopt_inside(self) -> None:
+        """Take the tokens of the calls inside for its own, where the server said none."""
+        given, made = self._inside
+        if given is not None and self.input_tokens is None:
+            self.input_tokens = given
+        if made is not None and self.exact_output_tokens() is None:
+            self.output_tokens = made
 
     def end(self) -> None:
         """Nothing more comes; called once, however the call ends."""
@@ -255,6 +279,11 @@ class Answer:
         """Output tokens as the server counted them, or the number of token ids it sent."""
         return self.token_ids or None if self.output_tokens is None else self.output_tokens
 
+    @property
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Input and output tokens, where the server said them."""
+        return self.input_tokens, self.exact_output_tokens()
+
     def server_attributes(self) -> dict[str, Any]:
         """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
         values: dict[str, Any] = {**self.server_times}
@@ -306,6 +335,10 @@ class Answer:
             # That of a response is known from its status.
             answer = [messages.answered(answer[0]["parts"], reasons.get(0) or next(iter(reasons.values())))]
         return shortening.messages_as_json(answer)
+
+
+def _sum(before: int | None, further: int | None) -> int | None:
+    return before if further is None else (before or 0) + further
 
 
 def _index(choice: dict[str, Any], position: int) -> int:

@@ -11,7 +11,6 @@ twice. A client's instrumentor describes the request, makes the call current whi
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from contextvars import ContextVar
@@ -29,18 +28,17 @@ from otel_rl.inference import (
     counted_calls,
     dropped_answers,
     measurements,
-    messages,
     ownership,
     tool_round_trips,
 )
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
-from otel_rl.semconv import attributes, events
+from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlCallKindValues, RlInferenceStreamEndedValues
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.telemetry import conversations, judging, lifecycle, open_spans, open_trajectory, progress, side_calls
-from otel_rl.telemetry.attribute_values import clean, error_type
-from otel_rl.telemetry.content_capture import Capture, capture
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.content_capture import capture
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.tools import open_tools
 
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
+    from otel_rl.inference.captured_content import CapturedContent
     from otel_rl.inference.requests import ModelRequest
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
@@ -60,9 +59,7 @@ current: ContextVar[InferenceCall | None] = ContextVar("otel_rl_inference_call",
 _process = object()
 #: Longest body of an answer that is parsed for its usage where the program does not parse it with its client, in bytes.
 LONGEST_BODY = 262_144
-_CONTENT, _LEAVE, _CHUNK, _FINISH, _TOOLS = (
-    guard(f"inference.{site}") for site in ("content", "leave", "chunk", "finish", "tools")
-)
+_LEAVE, _CHUNK, _FINISH, _TOOLS = (guard(f"inference.{site}") for site in ("leave", "chunk", "finish", "tools"))
 
 
 class InferenceCall:
@@ -76,16 +73,14 @@ class InferenceCall:
     _attached: Token[Context] | None = None
     _current: Token[InferenceCall | None] | None = None
     _context: Context | None = None
-    _capture: Capture | None = None
+    #: What was said, where the user wants it.
+    _content: CapturedContent | None = None
     _ended = False
     _first_chunk: float | None = None
     _read: tuple[float, int] | None = None
     _watch: weakref.finalize[..., Any] | None = None
-    _input: dict[str, str | None] | None = None
     _emits_metrics = True
     _counts = True
-    #: Input and output tokens of the calls inside of this one, as far as they are known.
-    _child_tokens: tuple[int | None, int | None] = (None, None)
     owned = True
     #: Whose call it is, see ``call_roles``.
     role: str | None = None
@@ -137,7 +132,7 @@ class InferenceCall:
             self._begin(scope, request, context)
         else:
             self._join(owner)
-        self.answer = answers(self._capture is not None)
+        self.answer = answers(self._content is not None)
         if "prompt" in request.body:
             self.answer.requests = number_of_prompts(request.body)
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
@@ -156,10 +151,9 @@ class InferenceCall:
         self._context = trace_api.set_span_in_context(span, context)
         wanted = capture()
         if wanted.event or (wanted.span and span.is_recording()):
-            self._capture = wanted
-            # Now: the program may change its list of messages before the answer is there.
-            with _CONTENT:
-                self._input = messages.of_request(request.body)
+            from otel_rl.inference import captured_content  # noqa: PLC0415 - few programs record content
+
+            self._content = captured_content.CapturedContent(wanted, request)
 
     def _join(self, owner: ownership.Owned) -> None:
         """Add to the span of another instrumentor."""
@@ -239,7 +233,7 @@ class InferenceCall:
     def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
         """Note that the answer is a stream by its head, where the request was not known to ask for one."""
         self._request.stream = True
-        self.answer = answers(self._capture is not None)
+        self.answer = answers(self._content is not None)
 
     def child_began(self) -> None:
         """Let a call inside of this one count in the trajectory, whenever it ends."""
@@ -249,8 +243,7 @@ class InferenceCall:
 
     def child_ended(self, input_tokens: int | None, output_tokens: int | None) -> None:
         """Add the tokens of a call inside: their sum is ours where the server sends none."""
-        before = self._child_tokens
-        self._child_tokens = _sum(before[0], input_tokens), _sum(before[1], output_tokens)
+        self.answer.add_inside(input_tokens, output_tokens)
 
     def counts_in(self, trajectory: OpenTrajectory | None) -> bool:
         """Return whether it counts in ``trajectory``."""
@@ -310,9 +303,7 @@ class InferenceCall:
     @property
     def engine(self) -> tuple[str, int | None, str]:
         """Address and port of the server, and the model: what its versions of the weights belong to."""
-        values = {**self._request.labels, **self._request.values}
-        server = str(values.get(attributes.SERVER_ADDRESS) or ""), values.get(attributes.SERVER_PORT)
-        return *server, str(values.get(attributes.GEN_AI_REQUEST_MODEL) or "")
+        return self._request.engine
 
     def finish(
         self,
@@ -347,12 +338,12 @@ class InferenceCall:
             # LengthFinishReasonError of openai's `parse` carries the answer, with its usage.
             answer.observe(getattr(error, "completion", None))
         elif self.body is not None:
-            answer.observe(_parsed(self.body))
+            answer.observe_body(self.body)
             self.body = None
         kind = answer.failure if error is None else error_type(error)
-        self._adopt_child_tokens()
+        answer.adopt_inside()
         if self._parent_call is not None:
-            self._parent_call.child_ended(answer.input_tokens, answer.exact_output_tokens())
+            self._parent_call.child_ended(*answer.tokens)
         if self._counts:
             self._count(error, ended, failed=kind is not None)
         values = self._span_values(error, ended)
@@ -362,8 +353,8 @@ class InferenceCall:
             values[attributes.RL_ROLLOUT_TURN] = turn
         if self.owned:
             try:
-                if self._capture is not None:
-                    self._add_content(values, kind, self._capture)
+                if self._content is not None:
+                    values |= self._content.ended(self._scope, self._request, self.answer, values, kind, self._context)
                 open_spans.add(self.span, values)
             finally:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
@@ -393,13 +384,6 @@ class InferenceCall:
         """When the program got the last of the answer, ``time.perf_counter()`` in s; now, where nobody knows."""
         return (self._dropped or self._read or (self._last_chunk or time.perf_counter(),))[0]
 
-    def _adopt_child_tokens(self) -> None:
-        answer, (given, made) = self.answer, self._child_tokens
-        if given is not None and answer.input_tokens is None:
-            answer.input_tokens = given
-        if made is not None and answer.exact_output_tokens() is None:
-            answer.output_tokens = made
-
     def _span_values(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
         values = self.answer.server_attributes()
@@ -417,48 +401,12 @@ class InferenceCall:
                 values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
         return values
 
-    def _add_content(self, values: dict[str, Any], kind: str | None, wanted: Capture) -> None:
-        """Add what was said to the attributes of the span, or give it an event, as the user wants it."""
-        with _CONTENT:
-            said: dict[str, Any] = {**(self._input or {})}
-            said[attributes.GEN_AI_OUTPUT_MESSAGES] = self.answer.output_messages()
-            if wanted.event:
-                request = self._request
-                self._scope.event(
-                    events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
-                    attributes={**request.labels, **request.values, **values, **said, attributes.ERROR_TYPE: kind},
-                    context=self._context,
-                )
-            if wanted.span:
-                values.update(clean(said))
-
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)
-        answer = self.answer
-        measurements.add(
-            measurements.CallMeasurements(
-                self._scope,
-                self._request.labels,
-                duration,
-                answer.input_tokens,
-                answer.exact_output_tokens(),
-                self._first_chunk,
-                kind,
-                context,
-            )
+        measured = measurements.CallMeasurements(
+            self._scope, self._request.labels, duration, *self.answer.tokens, self._first_chunk, kind, context
         )
-
-
-def _sum(before: int | None, further: int | None) -> int | None:
-    return before if further is None else (before or 0) + further
-
-
-def _parsed(body: bytes) -> Any:
-    """Parse a body that the program did not read through its client; return None for anything but JSON."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+        measurements.add(measured)
 
 
 def _after_fork_in_child() -> None:

@@ -62,8 +62,7 @@ def count(call: CountedCall, trajectory: OpenTrajectory, *, is_turn: bool, faile
 def count_judge(call: CountedCall, reward: Judging, *, is_turn: bool, failed: bool) -> None:
     """Count a judge's ``call``, which has ended, for a reward outside of all trajectories, as :func:`count` does."""
     if is_turn or failed:
-        tokens = call.answer.input_tokens, call.answer.exact_output_tokens()
-        reward.call_ended(tokens, failed=failed or was_aborted(call.answer.finish_reasons))
+        reward.call_ended(call.answer.tokens, failed=failed or was_aborted(call.answer.finish_reasons))
 
 
 def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:
@@ -72,11 +71,10 @@ def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:
 
 
 def _add(call: CountedCall, trajectory: OpenTrajectory, answer: Answer, *, failed: bool) -> None:
-    tokens = answer.input_tokens, answer.exact_output_tokens()
     if call.role in side_calls.COLUMNS:
-        trajectory.side_call_ended(call.role, tokens, failed=failed)
+        trajectory.side_call_ended(call.role, answer.tokens, failed=failed)
         return
-    trajectory.model_call_ended(tokens, answer.finish_reasons, failed=failed, turn=call.turn)
+    trajectory.model_call_ended(answer.tokens, answer.finish_reasons, failed=failed, turn=call.turn)
     if answer.weight_version is not None:
         from otel_rl.training import engine_versions  # noqa: PLC0415 - few servers say versions
 

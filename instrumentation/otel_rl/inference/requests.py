@@ -86,6 +86,13 @@ class ModelRequest:
             self.values[attributes.OPENAI_API_TYPE] = OpenaiApiTypeValues.RESPONSES
         add_generation_parameters(self.values, body)
 
+    @property
+    def engine(self) -> tuple[str, int | None, str]:
+        """Address and port of the server, and the model."""
+        values = {**self.labels, **self.values}
+        server = str(values.get(attributes.SERVER_ADDRESS) or ""), values.get(attributes.SERVER_PORT)
+        return *server, str(values.get(attributes.GEN_AI_REQUEST_MODEL) or "")
+
 
 def number_of_prompts(body: Mapping[str, Any]) -> int:
     """Prompts of a text completion, each of which is a request to the engine; a list of numbers is one prompt."""

@@ -17,15 +17,13 @@ import os
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
 from opentelemetry.trace import get_current_span
 
-from otel_rl.semconv import attributes
-from otel_rl.telemetry import lifecycle, progress, side_calls
+from otel_rl.telemetry import lifecycle, progress
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.side_calls import SideCalls
@@ -293,12 +291,6 @@ class OpenTrajectory:
             self.metrics[name] = self.metrics.get(name, 0.0) + value
         return True
 
-    def rewards_of_turns(self) -> tuple[list[float | None], list[float]]:
-        """Return the reward of each turn up to the last that has one, and the sums up to each; empty for none."""
-        last = max(self.turn_rewards, default=0)
-        rewards = [self.turn_rewards.get(turn) for turn in range(1, last + 1)]
-        return rewards, list(accumulate(reward or 0.0 for reward in rewards))
-
     @property
     def has_counted(self) -> bool:
         """True where a call, a reward or something that the program says has counted, or will at the end."""
@@ -313,34 +305,6 @@ class OpenTrajectory:
         """True where something in it failed."""
         errors = self.tool_errors or self.model_errors or self.span_errors
         return bool(errors) or any(side.errors for side in self.side_calls.values())
-
-    def totals(self) -> dict[str, Any]:
-        """Return the totals as attributes; counters that nothing was seen of are left out."""
-        values: dict[str, Any] = {}
-        if self.model_calls:
-            values[attributes.RL_ROLLOUT_TURNS] = self.turns.number
-            values[attributes.RL_ROLLOUT_MODEL_CALLS] = self.model_calls
-            values[attributes.RL_ROLLOUT_MODEL_ERRORS] = self.model_errors
-        if self.model_calls or self.tool_calls:
-            values[attributes.RL_ROLLOUT_TOOL_CALLS] = self.tool_calls
-            values[attributes.RL_ROLLOUT_TOOL_ERRORS] = self.tool_errors
-        known = {
-            attributes.RL_ROLLOUT_INPUT_TOKENS: self.input_tokens,
-            attributes.RL_ROLLOUT_OUTPUT_TOKENS: self.output_tokens,
-            attributes.RL_ROLLOUT_STOP_REASON: self.stop_reason and text(self.stop_reason, MAXIMUM_LENGTH),
-        }
-        values |= {key: value for key, value in known.items() if value is not None}
-        values |= side_calls.totals(self.side_calls)
-        if self.tool_retries:
-            values[attributes.RL_ROLLOUT_TOOL_RETRIES] = self.tool_retries
-        if self.span_errors:
-            values[attributes.RL_ROLLOUT_SPAN_ERRORS] = self.span_errors
-        if self.service_calls:
-            values[attributes.RL_ROLLOUT_SERVICE_CALLS] = self.service_calls
-            values[attributes.RL_ROLLOUT_SERVICE_SECONDS] = round(self.service_seconds, 6)
-        if self.success is not None:
-            values[attributes.RL_ROLLOUT_SUCCESS] = self.success
-        return values
 
 
 #: Shields a context from the trajectory of the contexts around it.

@@ -40,6 +40,7 @@
 ``trajectory_changes`` records of what is said of trajectories later or elsewhere
 ``trajectory_columns`` lists of values per column
 ``trajectory_counts``  counters of trajectories, by what became of them
+``trajectory_rows``    the row of a trajectory that ends by itself
 ``trajectory_shares``  what this process has to say of trajectories whose rows other records have
 ====================== =================================================================
 """

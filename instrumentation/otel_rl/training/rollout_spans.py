@@ -11,14 +11,14 @@ from opentelemetry.trace import get_current_span
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops, held_traces, sampling
-from otel_rl.training import steps, trajectories
+from otel_rl.training import steps, trajectory_rows
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
     from otel_rl.telemetry.held_traces import HeldTrace
-    from otel_rl.training.trajectories import Ended
+    from otel_rl.training.trajectory_rows import Ended
 
 
 def began(span: Span, iteration: object) -> HeldTrace | None:
@@ -36,13 +36,13 @@ def ended(held: HeldTrace, trajectory: Ended | None, *, is_forced: bool) -> None
         held_traces.end(held, 0.0, is_kept=True, is_suspect=None)  # it has no row
         return
     counters, has_error = trajectory.trajectory, trajectory.error is not None
-    status = trajectories.status_of(trajectory.error, None)
+    status = trajectory_rows.status_of(trajectory.error, None)
     may_be_suspect = has_error or counters.has_failures
     held_traces.end(
         held,
         trajectory.seconds,
         is_kept=is_forced or status == RlRolloutStatusValues.FAILED,
-        is_suspect=partial(trajectories.is_suspect, counters, failed=has_error) if may_be_suspect else None,
+        is_suspect=partial(trajectory_rows.is_suspect, counters, failed=has_error) if may_be_suspect else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Numbers of every trajectory: one record ``rl.trajectories`` per iteration, a list per column.
 
-Trajectories that end one by one (:func:`add`) wait for the end of the open step, so that a step has one record,
-whatever is exported meanwhile; those outside of all steps for the next export. What a trainer makes in a batch
+Trajectories that end one by one (:mod:`.trajectory_rows`) wait for the end of the open step, so that a step has one
+record, whatever is exported meanwhile; those outside of all steps for the next export. What a trainer makes in a batch
 (:func:`add_batch`) is columns already. Everything but the call itself happens on an I/O thread, where there is one.
 
 For a process that is killed in a step, ``otel_rl.flush`` and :data:`COPY_SECONDS` make a copy of rows that wait, not of
@@ -18,38 +18,25 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.core.guard import guard
-from otel_rl.semconv import attributes, events, metrics, spans
-from otel_rl.semconv.attributes import RlRolloutStatusValues
+from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, drops, lifecycle, open_trajectory, side_calls
+from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody
-from otel_rl.training import (
-    lowest_rewards,
-    phases,
-    steps,
-    trajectory_bodies,
-    trajectory_changes,
-    trajectory_columns,
-    trajectory_counts,
-)
+from otel_rl.training import steps, trajectory_bodies, trajectory_changes, trajectory_columns, trajectory_counts
 from otel_rl.training.step_subscribers import StepSubscribers
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from opentelemetry.trace import Span
-
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 
@@ -65,22 +52,6 @@ COPY_SECONDS = 30.0
 LIMIT = "trajectory_limit"
 #: Of a record that belongs to no step. Not an empty one, which stands for the current one in the SDK.
 NO_CONTEXT = trace_api.set_span_in_context(INVALID_SPAN, Context())
-
-#: Columns that name a trajectory.
-_IDS = (
-    attributes.RL_ROLLOUT_ID,
-    attributes.RL_SAMPLE_ID,
-    attributes.RL_GROUP_ID,
-    attributes.RL_ROLLOUT_ATTEMPT,
-    attributes.RL_POLICY_VERSION,
-    attributes.GEN_AI_CONVERSATION_ID,
-)
-#: Exceptions by which a program, or its user, gives a trajectory up; those of tools.
-_CANCELLED = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
-
-#: How a trajectory ends that something has ended.
-_NOT_FINISHED = (RlRolloutStatusValues.FAILED, RlRolloutStatusValues.CANCELLED)
-_EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 _SITE = guard("trajectories.record")
 _LISTENER = guard("trajectories.listener")
 
@@ -128,24 +99,6 @@ class _WaitingRows:
         return None if self.step is None or self.step.loop.logs_rewards else self.step
 
 
-class Ended(NamedTuple):
-    """A trajectory that ended by itself.
-
-    Attributes:
-        trajectory: its counters.
-        ids: attributes that name it, its sample and so on; others are not read.
-        span: the span that stands for it, where it has one.
-        seconds: its duration.
-        error: what ended it, an exception or an ``error.type``.
-    """
-
-    trajectory: OpenTrajectory
-    ids: Mapping[str, Any]
-    span: Span | None
-    seconds: float
-    error: BaseException | str | None
-
-
 _waiting: deque[_WaitingRows] = deque()
 #: Trajectories that began and are in no record yet: scope, source and how many. Appending takes no lock.
 _began: deque[tuple[Scope, str, int]] = deque(maxlen=4 * MAXIMUM_ROWS)
@@ -167,104 +120,16 @@ def began(scope: Scope, source: str, count: int = 1) -> None:
     _began.append((scope, source, count))
 
 
-def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
-    """Add a trajectory that has ended; return what its span says of it."""
-    trajectory = ended.trajectory
-    trajectory.finish_unparsed()
-    trajectory.count_open_calls()
-    trajectory.has_ended = True
-    own = None if ended.span is None else ended.span.get_span_context()
-    trace = trace_api.format_trace_id(own.trace_id) if own is not None and own.is_valid else None
-    identifier = ended.ids.get(attributes.RL_ROLLOUT_ID)
-    trajectory.names = identifier, trace
-    if isinstance(identifier, str):
-        open_trajectory.known_as(identifier, trajectory)
-    iteration = ended.ids.get(attributes.RL_LOOP_ITERATION)
-    totals = trajectory.totals()
-    if trajectory.reward is not None:
-        totals[attributes.RL_ROLLOUT_REWARD] = trajectory.reward
-        # Always: the lowest reward is known from all of them.
-        lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
-        if is_suspect(trajectory, failed=ended.error is not None):
-            totals[attributes.RL_ROLLOUT_SUSPECT] = True
-    of_engines = _add_versions(scope, trajectory, totals, ended.ids.get(attributes.RL_POLICY_VERSION))
-    row = {key: ended.ids[key] for key in _IDS if ended.ids.get(key) is not None} | totals | of_engines
-    if trace is not None:
-        row[attributes.RL_ROLLOUT_TRACE_ID] = trace
-    row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
-    row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
-    phase = phases.innermost()
-    if phase is not None and phase.name == _EVALUATE:
-        row[attributes.RL_ROLLOUT_EVALUATION] = True
+def add_row(
+    scope: Scope, source: str, iteration: int | None, make: Callable[[], Columns], copy: Callable[[], Columns]
+) -> None:
+    """Add the row of one trajectory of an iteration, which has ended.
+
+    ``make`` is called once, where the record is made; ``copy`` at any time before, any number of times.
+    """
     step = steps.where().step
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    make, copy = partial(_of_one, row, trajectory), partial(_with_late, row, trajectory)
     _keep(_WaitingRows(scope, source, iteration, step, context, 1, make, copy))
-    return totals
-
-
-def _of_one(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
-    """Return the row for good."""
-    with open_trajectory.adding:
-        trajectory.is_recorded = True
-        if trajectory.reward != row.get(attributes.RL_ROLLOUT_REWARD):
-            lowest_rewards.known.add(trajectory.rewards, (trajectory.reward,))
-        return _with_late(row, trajectory)
-
-
-def is_suspect(trajectory: OpenTrajectory, *, failed: bool) -> bool:
-    """Return whether something failed and the reward is the lowest: it may be the failure's, not the policy's."""
-    has_failed = failed or trajectory.has_failures
-    return has_failed and trajectory.reward == lowest_rewards.known.lowest(trajectory.rewards)
-
-
-def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
-    """Return the row, with what the program has said since its end."""
-    with open_trajectory.adding:
-        of_turns, sums = trajectory.rewards_of_turns()
-        may_not_count = is_suspect(trajectory, failed=row[attributes.RL_ROLLOUT_STATUS] in _NOT_FINISHED)
-        late = {
-            attributes.RL_ROLLOUT_REWARD: trajectory.reward,
-            attributes.RL_ROLLOUT_TURN_REWARDS: of_turns or None,
-            attributes.RL_ROLLOUT_CUMULATIVE_REWARDS: sums or None,
-            attributes.RL_ROLLOUT_SUSPECT: may_not_count or None,
-            attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
-            attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
-            attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
-            attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
-            **side_calls.totals(trajectory.side_calls),
-        }
-        scores = {name: (value,) for name, value in trajectory.rewards.items()}
-        metrics = {name: (value,) for name, value in trajectory.metrics.items()}
-        weights, estimator = dict(trajectory.weights), trajectory.estimator
-    row = {key: value for key, value in (row | late).items() if value is not None}
-    is_discarded = attributes.RL_ROLLOUT_DISCARD_REASON in row
-    if is_discarded and row[attributes.RL_ROLLOUT_STATUS] == RlRolloutStatusValues.FINISHED:
-        row[attributes.RL_ROLLOUT_STATUS] = RlRolloutStatusValues.DISCARDED
-    values = {key: (value,) for key, value in row.items()}
-    return Columns(values, scores, weights, estimator, metrics=metrics)
-
-
-def _add_versions(
-    scope: Scope, trajectory: OpenTrajectory, totals: dict[str, Any], policy_version: object
-) -> dict[str, Any]:
-    """Add what the engines said of their weights, where they did; return the columns of the row with each of them."""
-    if not trajectory.versions:
-        return {}
-    from otel_rl.training import engine_versions  # noqa: PLC0415 - few engines say versions
-
-    of_policy, of_engines = engine_versions.of_trajectory(trajectory, policy_version)
-    totals |= of_policy
-    scope.record(metrics.RL_ROLLOUT_STALENESS, of_policy[attributes.RL_ROLLOUT_VERSIONS_BEHIND])
-    return of_engines
-
-
-def status_of(error: BaseException | str | None, discard_reason: str | None) -> str:
-    """Return the outcome of a trajectory, as it is known at its end."""
-    if error is None:
-        return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
-    cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED
-    return RlRolloutStatusValues.CANCELLED if cancelled else RlRolloutStatusValues.FAILED
 
 
 def add_batch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import islice
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,13 @@ class Columns(NamedTuple):
     estimator: str | None = None
     group_size: int | None = None
     metrics: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
+
+def rewards_of_turns(by_turn: Mapping[int, float]) -> tuple[list[float | None], list[float]]:
+    """Return the reward of each turn up to the last that has one, and the sums up to each; empty for none."""
+    last = max(by_turn, default=0)
+    rewards = [by_turn.get(turn) for turn in range(1, last + 1)]
+    return rewards, list(accumulate(reward or 0.0 for reward in rewards))
 
 
 def joined(

@@ -23,6 +23,7 @@ from otel_rl.telemetry import drops, judging, lifecycle, open_trajectory, side_c
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH, OpenTrajectory
+from otel_rl.training.trajectory_columns import rewards_of_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +136,7 @@ class TrajectoryShare(OpenTrajectory):
         if self.reward is not None:
             columns[attributes.RL_ROLLOUT_REWARD] = self.reward
         if self.turn_rewards:
-            columns[attributes.RL_ROLLOUT_TURN_REWARDS], _ = self.rewards_of_turns()
+            columns[attributes.RL_ROLLOUT_TURN_REWARDS], _ = rewards_of_turns(self.turn_rewards)
         scores, weights, metrics = self.rewards, self.weights, self.metrics
         self.reward, self.turn_rewards, self.rewards, self.weights, self.metrics = None, {}, {}, {}, {}
         if not (columns or scores or metrics):

@@ -22,7 +22,7 @@ from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import drops, open_trajectory, propagation
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import trajectories, trajectory_changes, trajectory_shares
+from otel_rl.training import trajectories, trajectory_changes, trajectory_rows, trajectory_shares
 from otel_rl.training.trajectory_shares import TrajectoryName
 
 
@@ -225,8 +225,8 @@ def test_rollouts_of_one_trace_have_each_its_own_changes(logs):
         trace = trace_api.format_trace_id(span.get_span_context().trace_id)
         for name in "abc":
             trajectory = open_trajectory.OpenTrajectory(name)
-            ended = trajectories.Ended(trajectory, {"rl.rollout.id": name}, span, 1.0, None)
-            trajectories.add(Scope("langchain"), "agent", ended)
+            ended = trajectory_rows.Ended(trajectory, {"rl.rollout.id": name}, span, 1.0, None)
+            trajectory_rows.add(Scope("langchain"), "agent", ended)
     logs()
     for reward, name in enumerate("abc"):
         trajectory_shares.tell_by_name(

@@ -25,7 +25,7 @@ from otel_rl.pipeline.processors import QueueLogRecordProcessor
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope, deferral, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.open_trajectory import MAXIMUM_REWARDS, OpenTrajectory
-from otel_rl.training import steps, trajectories
+from otel_rl.training import steps, trajectories, trajectory_rows
 from otel_rl.training.trajectory_columns import CHARACTERS_PER_RECORD, ROWS_PER_RECORD, Columns
 
 scope = Scope("test")
@@ -290,7 +290,7 @@ def test_rows_of_8192_rollouts_wait_while_those_of_the_next_step_come(recorded, 
     for iteration in (1, 2):
         with otel_rl.step(iteration):
             for _ in range(8192):
-                trajectories.add(scope, "rollout", trajectories.Ended(OpenTrajectory(), {}, None, 1.0, None))
+                trajectory_rows.add(scope, "rollout", trajectory_rows.Ended(OpenTrajectory(), {}, None, 1.0, None))
                 trajectories.began(scope, "rollout")
     while posted:
         posted.pop(0)()

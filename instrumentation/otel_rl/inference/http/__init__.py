@@ -8,6 +8,8 @@
 ``streamed_answers`` what a streamed answer says, of which little is parsed
 ``chunks``           the chunks of an answer on their way to the program
 ``calls``            one request, from its headers to the end of its answer
+``base_call``        what all requests have in common that are followed
+``control_calls``    one request that changes an engine
 ``services``         which requests go to a service that the user has named
 ``service_calls``    one request to such a service
 ``senders``          wrappers around the method of a client that sends a request

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from otel_rl.core.guard import guard
@@ -20,28 +20,25 @@ from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.http import paths
+from otel_rl.inference.http.base_call import FAILED, HttpCall, Url, default_port
 from otel_rl.inference.http.bodies import has_events, object_of
 from otel_rl.inference.http.event_streams import EventStream
 from otel_rl.inference.http.paths import target_of
 from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
 from otel_rl.inference.requests import Endpoint, ModelRequest
-from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
-from otel_rl.telemetry import lifecycle, open_trajectory, propagation
+from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import engine_versions, steps
-from otel_rl.training.sync_operations import SyncOperation, is_phase
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
+    from otel_rl.inference.http.control_calls import ControlCall
     from otel_rl.inference.http.paths import Target
 
 #: Servers that are remembered as engines.
 _MOST_ENGINES = 1024
-_FAILED = 400
-_TRACEPARENT = "traceparent"
 _COMPLETION = GenAiOperationNameValues.TEXT_COMPLETION
 _ENDPOINTS = {
     **{endpoint.path: endpoint for endpoint in requests.ENDPOINTS},
@@ -50,54 +47,7 @@ _ENDPOINTS = {
     paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
 }
 _scope = lru_cache(maxsize=None)(Scope)
-_CHUNK, _EXHAUSTED, _BROKE_OFF, _VERSION = (
-    guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off", "version")
-)
-
-
-class Url(NamedTuple):
-    """Where a request goes, in the words of whatever client."""
-
-    scheme: str
-    host: str
-    port: int | None
-    path: str
-
-
-class HttpCall:
-    """A request to an engine."""
-
-    #: The answer comes in chunks, which nobody parses as a whole.
-    is_stream = False
-    #: ``traceparent`` that we have written into the request.
-    trace_context: str | None = None
-
-    def inject(self, headers: MutableMapping[str, str] | None, host: str) -> None:
-        """Write the trace context into ``headers``, unless one is there; what is raised meanwhile ends the call."""
-        try:
-            if headers is not None and _TRACEPARENT not in headers:
-                propagation.inject(headers, host)
-                self.trace_context = headers.get(_TRACEPARENT)
-        except BaseException as error:
-            # Of a signal handler of the program, too.
-            self.failed(error)
-            raise
-
-    def leave(self) -> None:
-        """Leave the call: the request has been answered, and what runs from here on is no part of it."""
-
-    def failed(self, error: BaseException | None) -> None:
-        """No answer came, or one of which nothing is known."""
-
-    def answered(self, response: object, status: int, content: bytes | None) -> None:
-        """Note that the head of the answer is there, and all of it where ``content`` is."""
-
-    def was_sent(self, times: int) -> None:
-        """Note how often the client has sent the request."""
-
-    def is_followed_by(self, _reader: object, _response: object) -> bool:
-        """Chunks of the answer are of interest."""
-        return False
+_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
 
 
 class HttpModelCall(HttpCall):
@@ -112,7 +62,7 @@ class HttpModelCall(HttpCall):
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
         samples = body.get("n")
-        server = servers.server(url.host, url.port or _default_port(url))
+        server = servers.server(url.host, url.port or default_port(url))
         self.is_stream = bool(body.get("stream"))
         #: What the program asked for is not known: its body is long, or a stream itself.
         self._is_unread = not body
@@ -140,7 +90,7 @@ class HttpModelCall(HttpCall):
     def answered(self, response: object, status: int, content: bytes | None) -> None:
         """Note that the head of the answer is there, and all of it where ``content`` is."""
         call = self._call
-        if status >= _FAILED:
+        if status >= FAILED:
             call.answer.failure = str(status)
             call.finish()
             return
@@ -220,66 +170,6 @@ class HttpModelCall(HttpCall):
         return ended if self.is_stream else None
 
 
-class ControlCall(HttpCall):
-    """A request that changes an engine.
-
-    Of several that run at once the first is the phase ``rl.sync``: they are one stretch of time.
-    """
-
-    #: The one that is the phase now.
-    timed: ControlCall | None = None
-
-    def __init__(self, scope: Scope, target: Target, url: Url, body: dict[str, Any]) -> None:
-        self._name = target.operation
-        # vLLM and SGLang name it alike in all that take one, but for `update_weight_version`.
-        version = body.get("weight_version", body.get("new_version"))
-        values = {
-            attributes.SERVER_ADDRESS: servers.ascii_host(url.host),
-            attributes.SERVER_PORT: url.port,
-            attributes.RL_POLICY_VERSION: str(version) if isinstance(version, str | int) else None,
-        }
-        is_timed = _is_timed(target)
-        self._operation = SyncOperation(scope, self._name, values, is_phase=is_timed)
-        #: What the engine has when it is done; None where the request does not say.
-        self._brings = None if version is None else (url.host, url.port or _default_port(url), version)
-        self.has_ended = False
-        if is_timed:
-            ControlCall.timed = self
-        _operation.set(self)
-
-    def failed(self, error: BaseException | None) -> None:
-        """No answer came, or one of which nothing is known."""
-        self._end(error)
-
-    def answered(self, _response: object, status: int, _content: bytes | None) -> None:
-        """End the operation: the engine answers when it is done."""
-        if self._brings is not None and status < _FAILED:
-            with _VERSION:
-                host, port, version = self._brings
-                engine_versions.given(servers.ascii_host(host), port, version)
-        # SGLang refuses to empty its cache while requests run, and programs ask again until it does.
-        self._end(str(status) if status >= _FAILED and self._name != "flush_cache" else None)
-
-    def _end(self, error: BaseException | str | None) -> None:
-        if self.has_ended:
-            return
-        self.has_ended = True
-        if ControlCall.timed is self:
-            ControlCall.timed = None
-        self._operation.end(error)
-
-
-def _default_port(url: Url) -> int:
-    return 443 if url.scheme == "https" else 80
-
-
-def _is_timed(target: Target) -> bool:
-    # Threads of a pool know nothing of the step: whoever waits for them may be in a phase. A rollout has no phase sync.
-    if ControlCall.timed is not None or steps.where().step_of_context is None or open_trajectory.current() is not None:
-        return False
-    return is_phase(brings_weights=target.brings_weights)
-
-
 #: Identity of a response, or of what it is read from -> the call, while the program has not read all of it.
 #: Responses may be of a class of the program that cannot be hashed.
 _open: dict[int, HttpModelCall] = {}
@@ -312,7 +202,10 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
     known = object_of(body)
     call: HttpCall
     if target.operation:
-        call = ControlCall(scope, target, url, known)
+        from otel_rl.inference.http import control_calls  # noqa: PLC0415 - few clients control an engine
+
+        call = control_calls.ControlCall(scope, target, url, known)
+        _operation.set(call)
     else:
         call = HttpModelCall(scope, _ENDPOINTS[target.path], url, known)
     call.inject(headers, url.host)
@@ -402,10 +295,5 @@ def closed(response: object, *, complete: bool, content: bytes | None, error: Ba
     call.closed(complete=complete)
 
 
-def _after_fork_in_child() -> None:
-    """Forget the answers and operations of the parent."""
-    _open.clear()
-    ControlCall.timed = None
-
-
-lifecycle.after_fork_in_child(_after_fork_in_child)
+# In a forked child: the parent has the answers.
+lifecycle.after_fork_in_child(_open.clear)

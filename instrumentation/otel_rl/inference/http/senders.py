@@ -19,7 +19,8 @@ from otel_rl.inference.http.paths import target_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.inference.http.calls import HttpCall, HttpModelCall, Url
+    from otel_rl.inference.http.base_call import HttpCall, Url
+    from otel_rl.inference.http.calls import HttpModelCall
 
 #: Objects that requests were built of, until they are sent.
 _bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()

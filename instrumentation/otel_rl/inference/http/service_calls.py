@@ -14,7 +14,7 @@ from opentelemetry import trace as trace_api
 from otel_rl.core import addresses
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import current
-from otel_rl.inference.http.calls import HttpCall, Url
+from otel_rl.inference.http.base_call import HttpCall, Url
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.attributes import RlCallKindValues
 from otel_rl.telemetry import deferral, open_trajectory, progress

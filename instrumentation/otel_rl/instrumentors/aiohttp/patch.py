@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import HttpCall
+    from otel_rl.inference.http.base_call import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 _BEGIN, _ANSWERED, _FAILED = (guard(f"aiohttp.{site}") for site in ("begin", "answered", "failed"))

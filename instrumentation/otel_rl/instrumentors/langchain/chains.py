@@ -14,7 +14,7 @@ from otel_rl.telemetry import Scope, conversations, guard, lifecycle, open_traje
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.correlation import correlation_attributes
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
-from otel_rl.training import rollout_spans, steps, trajectories
+from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -134,7 +134,9 @@ def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description
     return trajectory
 
 
-def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_open: bool) -> trajectories.Ended | None:
+def _end_trajectory(
+    run: runs.TracedRun, error: BaseException | None, *, left_open: bool
+) -> trajectory_rows.Ended | None:
     """End what the run at the top of a tree is; return it where that is a trajectory."""
     trajectory = run.trajectory
     if trajectory is None or run.above is not None:
@@ -147,8 +149,8 @@ def _end_trajectory(run: runs.TracedRun, error: BaseException | None, *, left_op
             return None
         reason = RlRolloutStatusValues.CANCELLED if left_open else error
         seconds = time.perf_counter() - run.started
-        ended = trajectories.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
-        totals = trajectories.add(scope, RlTrajectoriesSourceValues.AGENT, ended)
+        ended = trajectory_rows.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
+        totals = trajectory_rows.add(scope, RlTrajectoriesSourceValues.AGENT, ended)
         if run.span is not None:
             run.span.set_attributes(totals)
         return ended

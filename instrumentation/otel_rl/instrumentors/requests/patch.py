@@ -13,7 +13,7 @@ from otel_rl.telemetry import propagation
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from otel_rl.inference.http.calls import HttpCall
+    from otel_rl.inference.http.base_call import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 
