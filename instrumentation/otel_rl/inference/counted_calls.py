@@ -63,7 +63,8 @@ def count_judge(call: CountedCall, reward: Judging, *, is_turn: bool, failed: bo
     """Count a judge's ``call``, which has ended, for a reward outside of all trajectories, as :func:`count` does."""
     if is_turn or failed:
         tokens = call.answer.input_tokens, call.answer.exact_output_tokens()
-        reward.call_ended(tokens, failed=failed or was_aborted(call.answer.finish_reasons))
+        seconds = call.last_read - call.started
+        reward.call_ended(tokens, seconds, failed=failed or was_aborted(call.answer.finish_reasons))
 
 
 def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:
