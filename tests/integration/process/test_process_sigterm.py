@@ -86,6 +86,28 @@ def test_main_thread_may_be_anywhere(programs: Programs, work: str) -> None:
     assert "execute_tool last" in programs.store.span_names()
 
 
+def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Programs) -> None:
+    text = LAST_WORK + "print('ready', flush=True)\nsignal.pause()\nprint('went on', flush=True)\nos._exit(3)\n"
+    process = started(programs, text)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (-signal.SIGTERM, "")
+    assert "execute_tool last" in programs.store.span_names()
+
+
+def test_another_signal_ends_a_pause_as_without_us(programs: Programs) -> None:
+    text = (
+        LAST_WORK + "signal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05)\nprint(signal.pause())\n"
+    )
+    done = programs.instrumented(text)
+
+    assert (done.code, done.out) == (0, "woken\nNone\n")
+
+
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 def test_collector_that_does_not_answer_delays_it_for_two_seconds(programs: Programs, protocol: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
