@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from loopback_ports import free_ports
@@ -40,6 +41,12 @@ def stop(process: subprocess.Popen[str]) -> tuple[int, float, str]:
     begin = time.monotonic()
     _, err = process.communicate(timeout=60)
     return process.returncode, time.monotonic() - begin, err
+
+
+def wait_for_sleep(process: subprocess.Popen[str]) -> None:
+    """Wait until the main thread waits in the kernel."""
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        time.sleep(0.01)
 
 
 def ends(programs: Programs) -> list[dict[str, object]]:
@@ -91,6 +98,7 @@ def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Pr
     process = started(programs, text)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
+    wait_for_sleep(process)
     process.terminate()
     out, _ = process.communicate(timeout=60)
 
