@@ -10,6 +10,7 @@ from dashboards.lib.queries import PromQuery
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
+    from dashboards.lib.promql import Match
     from otel_rl.semconv.definitions import MetricDefinition
 
 
@@ -21,8 +22,10 @@ def quantiles(histogram: MetricDefinition, empty_when: str | None = None) -> lis
     ]
 
 
-def failures(histogram: MetricDefinition, *keys: str) -> PromQuery:
+def failures(
+    histogram: MetricDefinition, *keys: str, where: tuple[Match, ...] = (), empty_when: str | None = None
+) -> PromQuery:
     """Failures per second by ``keys`` and ``error.type``; a line at 0 when there are none."""
-    failed = rate(histogram, *keys, attributes.ERROR_TYPE, where=(FAILED,), part="count")
+    failed = rate(histogram, *keys, attributes.ERROR_TYPE, where=(FAILED, *where), part="count")
     legend = shown(*keys, attributes.ERROR_TYPE)
-    return PromQuery(zero_if_none(failed, histogram, attributes.ERROR_TYPE), legend=legend)
+    return PromQuery(zero_if_none(failed, histogram, attributes.ERROR_TYPE), legend=legend, empty_when=empty_when)

@@ -1,4 +1,4 @@
-"""Rows of the rollouts board: model calls and tools."""
+"""Rows of the rollouts board: model calls, tools and services."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from dashboards.boards.lines import failures, quantiles
 from dashboards.lib import links, panels, search
 from dashboards.lib.layout import Cell, Row
 from dashboards.lib.names import shown
-from dashboards.lib.promql import buckets, quantile, rate
+from dashboards.lib.promql import Match, buckets, quantile, rate
 from dashboards.lib.queries import LokiQuery, PromQuery, TempoQuery
 from otel_rl.semconv import attributes, events, metrics
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
 
 _CALL = metrics.GEN_AI_CLIENT_OPERATION_DURATION
 _TOOL = metrics.GEN_AI_EXECUTE_TOOL_DURATION
+_SERVICE = metrics.RL_SERVICE_DURATION
+_NO_SERVICE = "OTEL_RL_SERVICES names none"
+#: The official instrumentor's word for a stream that the program has left (opentelemetry-util-genai 1.3b0, `stream`).
+_UNNAMED = ErrorTypeValues.OTHER
 _TOOL_NAME = shown(attributes.GEN_AI_TOOL_NAME)
 
 _CALL_TRACES = links.traces(
@@ -92,8 +96,17 @@ MODEL_CALLS = Row(
             panels.timeseries(
                 "Failed calls",
                 "Calls that failed per second, by kind of error. Timeouts: engine overloaded or dead; rate limits: "
-                "too many clients; a burst after a weight update: the engine was paused.",
-                [failures(_CALL)],
+                "too many clients; a burst after a weight update: the engine was paused. Streams that the program left "
+                "have a line of their own beside the official OpenAI instrumentor, which calls them _OTHER, as kinds "
+                "of error beyond the limit are.",
+                [
+                    failures(_CALL, where=(Match(attributes.ERROR_TYPE, _UNNAMED, "!="),)),
+                    PromQuery(
+                        rate(_CALL, where=(Match(attributes.ERROR_TYPE, _UNNAMED),), part="count"),
+                        legend="left streams, or kinds beyond the limit",
+                        empty_when="no stream was left beside the official instrumentor",
+                    ),
+                ],
                 unit="cps",
                 minimum=0,
             )
@@ -194,6 +207,55 @@ TOOLS = Row(
                 ),
             ),
             width=24,
+        ),
+    ),
+)
+
+SERVICES = Row(
+    "Services",
+    (
+        Cell(
+            panels.timeseries(
+                "Requests per second, by service",
+                "Requests to the services that OTEL_RL_SERVICES names, such as a reward server. Falls while rollouts "
+                "run: they wait for a service that answers slowly.",
+                [
+                    PromQuery(
+                        rate(_SERVICE, attributes.RL_SERVICE, part="count"),
+                        legend=shown(attributes.RL_SERVICE),
+                        empty_when=_NO_SERVICE,
+                    )
+                ],
+                unit="cps",
+                minimum=0,
+            )
+        ),
+        Cell(
+            panels.timeseries(
+                "Duration p95, by service",
+                "19 of 20 requests took less. A reward server or sandbox that gets slower with the load needs more "
+                "workers: every rollout waits for it.",
+                [
+                    PromQuery(
+                        quantile(0.95, _SERVICE, attributes.RL_SERVICE),
+                        shown(attributes.RL_SERVICE),
+                        exemplar=True,
+                        empty_when=_NO_SERVICE,
+                    )
+                ],
+                unit="s",
+                minimum=0,
+            )
+        ),
+        Cell(
+            panels.timeseries(
+                "Failed requests, by service and error",
+                "Requests without an answer, or with status 400 or more, per second. Their samples score the lowest "
+                "reward without having earned it.",
+                [failures(_SERVICE, attributes.RL_SERVICE, empty_when=_NO_SERVICE)],
+                unit="cps",
+                minimum=0,
+            )
         ),
     ),
 )

@@ -6,7 +6,7 @@ from dashboards.boards.annotations import FIRING_ALERTS
 from dashboards.boards.engine_row import ENGINES
 from dashboards.boards.event_loop_row import EVENT_LOOPS
 from dashboards.boards.lines import failures, quantiles
-from dashboards.boards.rollout_rows import MODEL_CALLS, TOOLS
+from dashboards.boards.rollout_rows import MODEL_CALLS, SERVICES, TOOLS
 from dashboards.boards.run_selector import RUN
 from dashboards.boards.trajectory_row import TRAJECTORIES
 from dashboards.boards.weight_sync_row import WEIGHT_SYNC
@@ -171,6 +171,6 @@ BOARD = Board(
     title="otel-rl / Rollouts, tools and rewards",
     description="What the agents do, what their calls and tools cost, where they fail, and what it earns.",
     variables=(RUN, WINDOW, SLOWER_THAN, REWARD),
-    rows=(MODEL_CALLS, TOOLS, _AGENTS, TRAJECTORIES, EVENT_LOOPS, _REWARDS, ENGINES, WEIGHT_SYNC),
+    rows=(MODEL_CALLS, TOOLS, SERVICES, _AGENTS, TRAJECTORIES, EVENT_LOOPS, _REWARDS, ENGINES, WEIGHT_SYNC),
     annotations=(FIRING_ALERTS,),
 )

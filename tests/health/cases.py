@@ -105,8 +105,9 @@ SICK = [
             "accuracy",
             "judge",
             "brevity",
-            arguments={"learning_rate": 3e-3, "adam_beta1": 0.5, "per_device_train_batch_size": 32},
-            change={"reward_weights": [0.2, 3.0, 1.0]},
+            # Before, the policy must hardly move: chance alone may have it please the judge.
+            arguments={"learning_rate": 3.3e-4, "adam_beta1": 0.5, "per_device_train_batch_size": 32},
+            change={"reward_weights": [0.2, 3.0, 1.0], "learning_rate": 3e-3},
         ),
         (Expected(Rule.P5_REWARD_HACKING, subject="rewards/accuracy/mean"),),
     ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -165,6 +167,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
+        if self.server.compresses:
+            data, headers = gzip.compress(data, mtime=0), {"content-encoding": "gzip"}
         self.send_response(status)
         for key, value in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(key, value)
@@ -176,28 +180,40 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
+        if self.server.compresses:
+            self.send_header("content-encoding", "gzip")
         self.end_headers()
         self.close_connection = True
+        compressor = zlib.compressobj(wbits=31) if self.server.compresses else None
         named = self.path.endswith("/responses")
-        chunks = RESPONSE_EVENTS if named else chat_chunks(body)
-        if self.path == "/v1/completions":
-            chunks = [{**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": None}]}, COMPLETION]
-        if self.server.chunks is not None:
-            chunks = self.server.chunks
+
+        def send(data: bytes) -> None:
+            if compressor is not None:
+                data = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
+            self.wfile.write(data)
+            self.wfile.flush()
+
         try:
-            for number, chunk in enumerate(chunks):
+            for number, chunk in enumerate(self._chunks(body)):
                 if body.get("model") == "stalling" and number == 2:
                     self.server.release.wait(10)
                 if body.get("model") == "breaking" and number == 2:
                     chunk = {"error": {"message": "engine died"}}  # noqa: PLW2901
-                self.wfile.write((f"event: {chunk['type']}\n" if named else "").encode())
                 data = chunk if isinstance(chunk, str) else json.dumps(chunk)
-                self.wfile.write(f"data: {data}\n\n".encode())
-                self.wfile.flush()
+                send(((f"event: {chunk['type']}\n" if named else "") + f"data: {data}\n\n").encode())
             if not named:
-                self.wfile.write(b"data: [DONE]\n\n")
+                send(b"data: [DONE]\n\n")
+            if compressor is not None:
+                self.wfile.write(compressor.flush())
         except (BrokenPipeError, ConnectionResetError):
             pass
+
+    def _chunks(self, body: dict[str, Any]) -> list[Any]:
+        if self.server.chunks is not None:
+            return self.server.chunks
+        if self.path == "/v1/completions":
+            return [{**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": None}]}, COMPLETION]
+        return RESPONSE_EVENTS if self.path.endswith("/responses") else chat_chunks(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing on stderr."""
@@ -218,6 +234,8 @@ class FakeOpenAI(ThreadingHTTPServer):
         self.failures = 0
         #: Merged into every answer.
         self.extra: dict[str, Any] = {}
+        #: Every answer is compressed, whether the client accepts it or not.
+        self.compresses = False
         #: In place of every answer.
         self.body: dict[str, Any] | None = None
         #: What a stream sends in place of the usual chunks; a text is sent as it is.

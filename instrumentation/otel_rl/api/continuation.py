@@ -8,7 +8,8 @@ away. Each does nothing unless a rollout is open in its caller's context. Tasks,
 ``threading.Thread``                its code runs in the context of :meth:`~threading.Thread.start`
 ``concurrent.futures`` (threads)    a call runs in the context of its ``submit``, the worker's own otherwise
 ``multiprocessing``                 a forked child has the context; a spawned one gets it with its process object
-pools of processes                  a call runs in the context in which it was submitted, in a worker of any
+pools of processes                  a call runs in the context in which it was submitted, in a worker of any; loky's too
+``joblib.Parallel``                 its calls, which other threads submit, have the context in which it was called
 ``subprocess``                      ``TRACEPARENT`` and ``BAGGAGE`` in the child's environment, if the child records
 ==================================  =============================================================================
 """
@@ -20,6 +21,7 @@ import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
@@ -46,12 +48,17 @@ if TYPE_CHECKING:
 #: Attribute of threads, calls and processes on their way into another context.
 _CARRIED = "_otel_rl_context"
 _BOOTSTRAP = os.path.join("otel_rl", "distro", "bootstrap")  # noqa: PTH118 - the end of an entry of PYTHONPATH
+#: Of executors that run calls in processes: those of ``concurrent.futures``, loky's, and joblib's copy of that.
+_EXECUTORS = ("concurrent.futures.process", "loky.process_executor", "joblib.externals.loky.process_executor")
+_WORKERS = (("concurrent.futures.thread", "_worker"), *((name, "_process_worker") for name in _EXECUTORS))
 _installed = False
 _hooked = False
 #: A rollout has gone on in another process: the worker of a pool may be in one.
 _is_in_processes = False
 #: Owner, name, what was there, what we put there.
 _replaced: list[tuple[Any, str, Any, Any]] = []
+#: The context in which each ``joblib.Parallel`` was called last.
+_called_in: WeakKeyDictionary[Any, Context] = WeakKeyDictionary()
 
 
 def install() -> None:
@@ -137,11 +144,10 @@ def _starts_thread(original: Any) -> Any:
 
 
 def _is_pool_worker(started: Any) -> bool:
-    """Return whether a thread or process is a worker of ``concurrent.futures``."""
+    """Return whether a thread or process is a worker of an executor."""
     target = getattr(started, "_target", None)
-    workers = (("concurrent.futures.thread", "_worker"), ("concurrent.futures.process", "_process_worker"))
     return target is not None and any(
-        target is getattr(sys.modules.get(name), worker, None) for name, worker in workers
+        target is getattr(sys.modules.get(name), worker, None) for name, worker in _WORKERS
     )
 
 
@@ -235,6 +241,38 @@ def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
         return None
     environment = {} if context is None else _variables(context)
     return lambda arguments: CarriedArguments(arguments, environment)
+
+
+def _patch_joblib(module: ModuleType) -> None:
+    # Private, as all of it: most calls are submitted by the thread that takes the results of others.
+    if hasattr(module.Parallel, "_reset_run_tracking"):
+        _replace(module.Parallel, "_reset_run_tracking", _begins_calls)
+        _replace(module.Parallel, "_dispatch", _submits_calls)
+
+
+def _begins_calls(original: Any) -> Any:
+    def _reset_run_tracking(self: Any) -> Any:
+        with guard("continuation.joblib"):
+            _called_in[self] = get_current()
+        return original(self)
+
+    return _reset_run_tracking
+
+
+def _submits_calls(original: Any) -> Any:
+    def _dispatch(self: Any, batch: Any) -> Any:
+        token = None
+        with guard("continuation.dispatch"):
+            context = _called_in.get(self)
+            if context is not None and context is not get_current():
+                token = attach(context)
+        try:
+            return original(self, batch)
+        finally:
+            if token is not None:
+                detach(token)
+
+    return _dispatch
 
 
 def _patch_pools(module: ModuleType) -> None:
@@ -335,7 +373,8 @@ def _environment(given: Mapping[Any, Any] | None, context: Context) -> dict[str,
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "threading": _patch_threads,
     "concurrent.futures.thread": _patch_thread_pools,
-    "concurrent.futures.process": _patch_process_pools,
+    **dict.fromkeys(_EXECUTORS, _patch_process_pools),
+    "joblib.parallel": _patch_joblib,
     "multiprocessing.pool": _patch_pools,
     "multiprocessing.process": _patch_multiprocessing,
     "subprocess": _patch_subprocess,

@@ -5,18 +5,22 @@ in C that writes to a descriptor, here to a pipe. It touches neither what ``sign
 nor ``signal.set_wakeup_fd``, which belongs to event loops (trio warns of a second user). A handler that the program
 sets replaces it, and ``faulthandler.unregister`` works in any thread, unlike ``signal.signal``.
 
+``signal.pause`` returns where a handler in C has run, and the program would go on until the watch has stopped it: a
+wrapper stops it there.
+
 A process that does not give the interpreter's lock back ends when it does.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import functools
 import os
 import signal
 import time
 from _thread import interrupt_main
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.threads import Wakeup, allocate_lock, prepare_thread, start_new_thread
 from otel_rl.telemetry import deferral
@@ -31,7 +35,6 @@ _INTERVAL = 0.02
 #: Seconds beyond ``LIMIT`` after which the main thread ends the process itself.
 _MARGIN = 0.5
 _NAME = "otel-rl-sigterm"
-_READ = 1 << 16
 
 
 class TerminationWatch:
@@ -59,6 +62,7 @@ class TerminationWatch:
         self._never = Wakeup()
         self._running = allocate_lock()
         self._noticed = False
+        self._original_pause: Any = None
         self._main_waits = False
         #: Both ends of the pipe; None where the program has closed them, or the process is ending.
         self._pipe: tuple[int, int] | None = None
@@ -81,6 +85,28 @@ class TerminationWatch:
             raise
         os.register_at_fork(before=self._before_fork, after_in_parent=self._listen)
         self._listen()
+        self._original_pause, signal.pause = signal.pause, self._wrap(signal.pause)
+
+    def _wrap(self, original: Callable[[], None]) -> Callable[[], None]:
+        @functools.wraps(original)
+        def pause() -> None:
+            original()
+            if self._is_waiting_to_be_read():
+                self.handle(is_exiting=False)
+
+        return pause
+
+    def _is_waiting_to_be_read(self) -> bool:
+        """Return whether faulthandler has written: it writes lines, of which the watch reads one byte."""
+        pipe = self._pipe
+        if pipe is not None and signal.getsignal(signal.SIGTERM) is self._handler:
+            with suppress(OSError):
+                import select  # noqa: PLC0415 - few programs pause
+
+                poll = select.poll()
+                poll.register(pipe[0], select.POLLIN)
+                return bool(poll.poll(0))
+        return False
 
     def _listen(self) -> None:
         if self._pipe is not None:
@@ -126,7 +152,7 @@ class TerminationWatch:
     @staticmethod
     def _is_signalled(reading: int) -> bool:
         with suppress(OSError):
-            return bool(os.read(reading, _READ))
+            return bool(os.read(reading, 1))
         return False
 
     def _end_after_delivery(self) -> None:
@@ -152,6 +178,7 @@ class TerminationWatch:
 
     def end(self) -> None:
         """Stop watching: the process has delivered and ends. Where the signal came meanwhile, it ends by that."""
+        self._restore_pause()
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             self._end_at_once()
@@ -164,7 +191,12 @@ class TerminationWatch:
 
     def close_in_child(self) -> None:
         """Close the pipe of the parent."""
+        self._restore_pause()
         self._close()
+
+    def _restore_pause(self) -> None:
+        if getattr(signal.pause, "__wrapped__", None) is self._original_pause is not None:
+            signal.pause = self._original_pause
 
     def _close(self) -> None:
         pipe, self._pipe = self._pipe, None

@@ -233,7 +233,9 @@ class InferenceCall:
     def is_streamed(self, answers: Callable[[bool], Answer]) -> None:
         """Note that the answer is a stream by its head, where the request was not known to ask for one."""
         self._request.stream = True
+        requests = self.answer.requests
         self.answer = answers(self._content is not None)
+        self.answer.requests = requests
 
     def child_began(self) -> None:
         """Let a call inside of this one count in the trajectory, whenever it ends."""

@@ -62,7 +62,9 @@ def count(call: CountedCall, trajectory: OpenTrajectory, *, is_turn: bool, faile
 def count_judge(call: CountedCall, reward: Judging, *, is_turn: bool, failed: bool) -> None:
     """Count a judge's ``call``, which has ended, for a reward outside of all trajectories, as :func:`count` does."""
     if is_turn or failed:
-        reward.call_ended(call.answer.tokens, failed=failed or was_aborted(call.answer.finish_reasons))
+        seconds = call.last_read - call.started
+        failed = failed or was_aborted(call.answer.finish_reasons)
+        reward.call_ended(call.answer.tokens, seconds, failed=failed)
 
 
 def count_so_far(call: CountedCall, trajectory: OpenTrajectory) -> None:

@@ -162,7 +162,8 @@ class EngineCall:
                     self._trajectory.model_call_ended(tokens, reasons, failed=failed, turn=self.turn)
                     self._add_version(self._trajectory)
             elif self._judging is not None:
-                self._judging.call_ended(tokens, failed=error is not None or was_aborted(self.requests.reasons))
+                failed = error is not None or was_aborted(self.requests.reasons)
+                self._judging.call_ended(tokens, ended.counter - self.started, failed=failed)
             if self.span.is_recording():
                 of_trajectory = {attributes.RL_ROLLOUT_TURN: self.turn, attributes.RL_INFERENCE_ROLE: self._role}
                 totals = {**self.requests.attributes(), **of_trajectory, **(values or {})}

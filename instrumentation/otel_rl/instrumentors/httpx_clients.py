@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from types import ModuleType
 
-    from otel_rl.inference.http.base_call import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
 
 def patch_client(library: str, module: ModuleType, patches: Patches) -> None:
     """Patch ``_client``."""
-    client = Client(library, _head, _url, _follow)
+    client = Client(library, _head, _url, follow_chunks)
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
     patches.observe(module, "BaseClient._build_redirect_request", after=_redirected)
     patches.replace(module, "Client.send", partial(senders.sends, client), required=True)
@@ -67,7 +66,7 @@ def _closing(response: Any) -> None:
 # -- chunks --------------------------------------------------------------------------------------------------------
 
 
-def _follow(response: Any, call: HttpCall) -> None:
+def follow_chunks(response: Any, call: Any) -> None:
     """See the chunks below ``response.stream``, which stays the object that it is (``BoundSyncStream``, httpx 0.28)."""
     stream = response.stream
     inside = getattr(stream, "_stream", None)
@@ -76,20 +75,27 @@ def _follow(response: Any, call: HttpCall) -> None:
         stream._stream = _Stream(call, inside.stream if isinstance(inside, _Stream) else inside)  # noqa: SLF001
 
 
+def leave_chunks(response: Any, call: Any) -> None:
+    """Put the stream back that ``call`` sees the chunks of, unless they are being read."""
+    inside = getattr(response.stream, "_stream", None)
+    if isinstance(inside, _Stream) and inside.call is call:
+        response.stream._stream = inside.stream  # noqa: SLF001
+
+
 class _Stream:
     """Stands for the stream of a transport."""
 
-    __slots__ = ("_call", "aclose", "close", "stream")
+    __slots__ = ("aclose", "call", "close", "stream")
 
     def __init__(self, call: Any, stream: Any) -> None:
-        self._call = call
+        self.call = call
         self.stream = stream
         for name in ("close", "aclose"):
             if hasattr(stream, name):
                 setattr(self, name, getattr(stream, name))
 
     def __iter__(self) -> Iterator[bytes]:
-        return Chunks(self._call, iter(self.stream))
+        return Chunks(self.call, iter(self.stream))
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return AsyncChunks(self._call, self.stream.__aiter__())
+        return AsyncChunks(self.call, self.stream.__aiter__())

@@ -543,6 +543,21 @@ RL_RANK: Final = "rl.rank"
 RL_REWARD_INPUT: Final = "rl.reward.input"
 """Arguments of the reward function; content, captured on request only."""
 
+RL_REWARD_JUDGE_CALLS: Final = "rl.reward.judge_calls"
+"""Calls of judges that ended in the reward and are in no row of a trajectory, failed ones too."""
+
+RL_REWARD_JUDGE_ERRORS: Final = "rl.reward.judge_errors"
+"""Those of them that failed."""
+
+RL_REWARD_JUDGE_INPUT_TOKENS: Final = "rl.reward.judge_input_tokens"
+"""Input tokens of these calls, as far as servers said them."""
+
+RL_REWARD_JUDGE_OUTPUT_TOKENS: Final = "rl.reward.judge_output_tokens"
+"""Output tokens of these calls, as far as servers said them."""
+
+RL_REWARD_JUDGE_SECONDS: Final = "rl.reward.judge_seconds"
+"""Sum of the durations of these calls in seconds, also of several at once."""
+
 RL_REWARD_NAME: Final = "rl.reward.name"
 """Name of the reward function."""
 

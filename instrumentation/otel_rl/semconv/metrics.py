@@ -1109,6 +1109,17 @@ RL_SAMPLE_ZERO_VARIANCE_RATIO: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_SERVICE_DURATION: Final = definitions.MetricDefinition(
+    name="rl.service.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a request to a named service, as its client span has it",
+    boundaries=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0),
+    attributes=(
+        attributes.RL_SERVICE,
+        attributes.ERROR_TYPE,
+    ),
+)
 RL_STRAGGLER_LOST_SHARE: Final = definitions.MetricDefinition(
     name="rl.straggler.lost_share",
     instrument="gauge",

@@ -429,6 +429,11 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.RL_ENGINE_DECODE_TIME,
         attributes.RL_POLICY_AGE,
         attributes.RL_ENGINE_TRANSFER_TIME,
+        attributes.RL_REWARD_JUDGE_CALLS,
+        attributes.RL_REWARD_JUDGE_ERRORS,
+        attributes.RL_REWARD_JUDGE_INPUT_TOKENS,
+        attributes.RL_REWARD_JUDGE_OUTPUT_TOKENS,
+        attributes.RL_REWARD_JUDGE_SECONDS,
         attributes.RL_SAMPLING_REASON,
         attributes.ERROR_TYPE,
     ),
@@ -446,6 +451,11 @@ RL_REWARD: Final = definitions.SpanDefinition(
         attributes.RL_REWARD_NAME,
         attributes.RL_REWARD_INPUT,
         attributes.RL_REWARD_OUTPUT,
+        attributes.RL_REWARD_JUDGE_CALLS,
+        attributes.RL_REWARD_JUDGE_ERRORS,
+        attributes.RL_REWARD_JUDGE_INPUT_TOKENS,
+        attributes.RL_REWARD_JUDGE_OUTPUT_TOKENS,
+        attributes.RL_REWARD_JUDGE_SECONDS,
     ),
 )
 RL_ROLLOUT: Final = definitions.SpanDefinition(

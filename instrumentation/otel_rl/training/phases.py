@@ -234,6 +234,7 @@ class Phase(PhaseHandle):
             kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
             if kind is not None:
                 steps.note_failure(error, self.step, self.name)
+            values = self._judge_totals()
             stretches = self._active
             span = self._end_stretch(now, failed=kind is not None)
             self._suspended = False
@@ -241,12 +242,22 @@ class Phase(PhaseHandle):
             metric = self._metric_to_record(whole)
             if span is not INVALID_SPAN or metric is not None:
                 # What the I/O thread needs, and nothing that holds memory of the program.
-                total = whole if stretches else None
-                deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, total, kind, now.wall))
+                if stretches:
+                    values[names.RL_ACTIVE_DURATION] = whole
+                deferral.post(Signal.TRACES, lambda: self._record(span, metric, whole, values, kind, now.wall))
             if self._interrupted:
                 self._resume_interrupted(now, in_place=in_place)
         except Exception as ours:  # noqa: BLE001 - counted
             _END.handle(ours)
+
+    def _judge_totals(self) -> dict[str, Any]:
+        """Return what the judges of a reward were asked that no row has; its step adds it up."""
+        values = {} if self.judging is None else self.judging.totals()
+        if values and self.judging is not None and self.judging.around is None and self.step is not None:
+            from otel_rl.training import step_judges  # noqa: PLC0415 - few rewards ask a judge
+
+            step_judges.add(self.step, values)
+        return values
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
         """Return the histogram for this phase; None where there is none, or where the step records it when it ends."""
@@ -267,7 +278,7 @@ class Phase(PhaseHandle):
         span: Span,
         metric: MetricDefinition | None,
         seconds: float,
-        total: float | None,
+        values: Mapping[str, Any],
         error: str | None,
         end_time: int,
     ) -> None:
@@ -275,8 +286,8 @@ class Phase(PhaseHandle):
             labels = {names.RL_PHASE: self.name} if metric is metrics.RL_PHASE_DURATION else None
             self.scope.record(metric, seconds, labels, self.context)
         if span is not INVALID_SPAN:
-            if total is not None:
-                span.set_attribute(names.RL_ACTIVE_DURATION, total)
+            if values:
+                span.set_attributes(values)
             self.scope.end_span(span, error, end_time)
 
     def leave(self) -> bool:

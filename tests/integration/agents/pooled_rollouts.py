@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import joblib
 import openai
 
 import otel_rl
@@ -62,6 +63,11 @@ def rollouts():
                 workers.starmap(work, [(100,)])
                 workers.close()
                 workers.join()
+        for number in (1, 2):
+            with otel_rl.rollout(f"joblib, {number}"):
+                # More than are submitted before the first is done; the workers stay for the next.
+                joblib.Parallel(n_jobs=2, batch_size=1)(joblib.delayed(work)(1) for _ in range(6 * number))
+        joblib.Parallel(n_jobs=2, batch_size=1)(joblib.delayed(work)(100) for _ in range(6))
         with otel_rl.rollout("subprocess"):
             subprocess.run([sys.executable, __file__, "work"], check=True)
         with otel_rl.rollout("os.fork"):

@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from support.fake_openai import FakeOpenAI
 
+from otel_rl.report import write_report
+from otel_rl.store.reader import Reader, Span
+from otel_rl.store.reader.locate import find_run
+
 pytest.importorskip("openai")
 MODULE = """
 import os, openai
@@ -49,8 +53,10 @@ for name in ("1", "2", "3"):
     judged.judge(judged.rollout({"sample_id": name}))
 otel_rl.flush()
 judged.judge(late)
-judged.judge_all([judged.rollout({"sample_id": name}) for name in ("4", "5")])
+with otel_rl.step(7):
+    judged.judge_all([judged.rollout({"sample_id": name}) for name in ("4", "5")])
 """
+SUMS = ("calls", "errors", "input_tokens", "output_tokens")
 COLUMNS = ("model_calls", "judge_calls", "judge_errors", "judge_input_tokens", "judge_output_tokens")
 
 
@@ -89,3 +95,15 @@ def test_what_a_judge_was_asked_is_in_the_row_that_it_scores(tmp_path):
     }
     assert rows["4"]["scores"] == rows["5"]["scores"] == {"judge_all": 0.5}
     assert rows["3"]["rl.rollout.suspect"] is True
+    # What no row has is on the span of the reward, and of its step.
+    records = Reader(find_run(tmp_path / "store", None)).records()
+    spans = [one for one in records if isinstance(one, Span) and "rl.reward.judge_calls" in one.attributes]
+    assert sorted(span.name for span in spans) == ["rl.rank.step", "rl.reward"]
+    for span in spans:
+        sums = {key: span.attributes.get(f"rl.reward.judge_{key}") for key in SUMS}
+        assert sums == {"calls": 2, "errors": 0, "input_tokens": 14, "output_tokens": 6}
+        assert span.attributes["rl.reward.judge_seconds"] > 0
+    write_report(tmp_path / "store", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Judges were asked 2 times, 14 input and 6 output tokens: " in page
+    assert "in all, for whole batches, and in no row." in page

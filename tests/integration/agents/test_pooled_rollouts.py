@@ -52,6 +52,7 @@ TRUTH = {
     **{f"map, {method}": (0, 2, {"child": 3}) for method in ("fork", "spawn")},
     **{f"apply, {method}": (0, 2, {"child": 7}) for method in ("fork", "spawn")},
     **{f"imap, {method}": (0, 2, {"child": 11}) for method in ("fork", "spawn")},
+    **{f"joblib, {number}": (0, 6 * number, {"child": float(6 * number)}) for number in (1, 2)},
     "subprocess": (0, 1, {"child": 16}),
     "os.fork": (1, 1, {"child": 8, "found": 2, "progress": 1}),
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from loopback_ports import free_ports
@@ -40,6 +41,12 @@ def stop(process: subprocess.Popen[str]) -> tuple[int, float, str]:
     begin = time.monotonic()
     _, err = process.communicate(timeout=60)
     return process.returncode, time.monotonic() - begin, err
+
+
+def wait_for_sleep(process: subprocess.Popen[str]) -> None:
+    """Wait until the main thread waits in the kernel."""
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+        time.sleep(0.01)
 
 
 def ends(programs: Programs) -> list[dict[str, object]]:
@@ -84,6 +91,29 @@ def test_main_thread_may_be_anywhere(programs: Programs, work: str) -> None:
     assert code == -signal.SIGTERM
     assert seconds < SECONDS
     assert "execute_tool last" in programs.store.span_names()
+
+
+def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Programs) -> None:
+    text = LAST_WORK + "print('ready', flush=True)\nsignal.pause()\nprint('went on', flush=True)\nos._exit(3)\n"
+    process = started(programs, text)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    wait_for_sleep(process)
+    process.terminate()
+    out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (-signal.SIGTERM, "")
+    assert "execute_tool last" in programs.store.span_names()
+
+
+def test_another_signal_ends_a_pause_as_without_us(programs: Programs) -> None:
+    text = (
+        LAST_WORK + "signal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05)\nprint(signal.pause())\n"
+    )
+    done = programs.instrumented(text)
+
+    assert (done.code, done.out) == (0, "woken\nNone\n")
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])

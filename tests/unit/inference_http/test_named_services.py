@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import socket
+import types
 
 import pytest
 from opentelemetry.trace import StatusCode
@@ -14,7 +15,8 @@ from unit.inference_http.http_posts import post
 
 import otel_rl
 from otel_rl.core import settings
-from otel_rl.inference.http import services
+from otel_rl.inference.http import service_calls, services
+from otel_rl.telemetry import drops
 
 PUBLIC = "public.example"
 
@@ -168,6 +170,45 @@ def test_outside_of_rollouts_a_request_has_a_span(client, instrumented, server, 
     name_services(f"reward={server.url}")
     post(client, f"{server.url}/score", json={})
     assert len(of_services(instrumented)) == 1
+
+
+def test_every_request_counts_in_the_histogram_of_its_service(client, instrumented, server, name_services):
+    name_services(f"reward={server.url}")
+    with otel_rl.rollout("r1"):
+        post(client, f"{server.url}/score", json={})
+    server.status = 503
+    post(client, f"{server.url}/score", read="status", json={})
+
+    points = {point.attributes.get("error.type"): point for point in instrumented.metrics()["rl.service.duration"]}
+    assert set(points) == {None, "503"}
+    for point in points.values():
+        assert (point.count, point.attributes["rl.service"]) == (1, "reward")
+        assert point.sum > 0
+
+
+@pytest.mark.parametrize("in_step", [True, False], ids=["of a step", "of a minute"])
+def test_beyond_a_number_outside_of_rollouts_only_failed_requests_have_spans(
+    in_step, instrumented, server, name_services, monkeypatch
+):
+    monkeypatch.setenv("OTEL_RL_ROLLOUT_SPANS", "2")
+    monkeypatch.setattr(service_calls._Minute, "number", -1)
+    monkeypatch.setattr(service_calls, "time", types.SimpleNamespace(monotonic=lambda: 600.0))
+    name_services(f"reward={server.url}")
+    before = drops.snapshot().get(("traces", "rollout_spans"), 0)
+    with otel_rl.step(1) if in_step else contextlib.nullcontext():
+        for _ in range(3):
+            post("httpx.sync", f"{server.url}/score", json={})
+        server.status = 503
+        post("httpx.sync", f"{server.url}/score", read="status", json={})
+        with otel_rl.rollout("r1"):
+            post("httpx.sync", f"{server.url}/score", read="status", json={})
+
+    found = [
+        span.attributes.get("rl.rollout.id", span.attributes.get("error.type")) for span in of_services(instrumented)
+    ]
+    assert sorted(found, key=str) == ["503", None, None, "r1"]
+    assert sum(point.count for point in instrumented.metrics()["rl.service.duration"]) == 5
+    assert drops.snapshot()["traces", "rollout_spans"] - before == 2
 
 
 @pytest.mark.parametrize(

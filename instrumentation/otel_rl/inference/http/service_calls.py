@@ -1,33 +1,39 @@
 """One request to a service that the user has named: a span, trace context, and a place in its rollout.
 
-Only the head of an answer is looked at. No header, body or query is recorded.
+Only the head of an answer is looked at. No header, body or query is recorded. Requests outside of all rollouts
+have spans as rollouts have: the first ones of a step, or of a minute outside of steps, and beyond these failed ones.
 """
 
 from __future__ import annotations
 
+import time
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
+from opentelemetry.context import get_current
 
-from otel_rl.core import addresses
+from otel_rl.core import addresses, settings
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import current
 from otel_rl.inference.http.base_call import HttpCall, Url
-from otel_rl.semconv import attributes, spans
+from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlCallKindValues
-from otel_rl.telemetry import deferral, open_trajectory, progress
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import deferral, drops, open_trajectory, progress, sampling
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools import open_tools
+from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from contextvars import Token
 
     from opentelemetry.context import Context
+    from opentelemetry.trace import Span
 
 _FAILED = 400
 _PORTS = {"http": 80, "https": 443}
@@ -52,17 +58,27 @@ class ServiceCall(HttpCall):
         host, port = servers.ascii_host(url.host), url.port or _PORTS.get(url.scheme)
         place = f"[{host}]" if ":" in host else host
         at_port = "" if url.port is None or url.port == _PORTS.get(url.scheme) else f":{url.port}"
-        values = {
+        self._title = f"{method} {name}"
+        self._labels: dict[str, str | None] = {attributes.RL_SERVICE: name}
+        self._values: dict[str, Any] = {
             attributes.RL_SERVICE: name,
             attributes.HTTP_REQUEST_METHOD: method,
             attributes.URL_FULL: addresses.without_secrets(f"{url.scheme}://{place}{at_port}{url.path}"),
             attributes.SERVER_ADDRESS: host,
             attributes.SERVER_PORT: port,
         }
-        self._values, self._name = values, name
-        self._span = scope.start_span(spans.RL_SERVICE_CLIENT, f"{method} {name}", attributes=values)
+        self._name = name
+        self._span: Span = trace_api.INVALID_SPAN
+        self._context = get_current()
+        self._token: Token[Context] | None = None
+        reason = None if self._trajectory is not None else _left_out()
+        if reason is None:
+            self._span = self._start_span()
+            self._context = trace_api.set_span_in_context(self._span)
+            self._token = attach(self._context)
+        else:
+            drops.count(Signal.TRACES, reason)
         self.has_ended = False
-        self._token: Token[Context] | None = attach(trace_api.set_span_in_context(self._span))
         _open.set(self)
         progress.call_began(self, open_tools.here())
 
@@ -70,14 +86,24 @@ class ServiceCall(HttpCall):
         """See :class:`otel_rl.telemetry.progress.OpenCall`."""
         if self.has_ended:
             return None
-        span, parent = self._span, progress.parent_of(self._span)
+        span, parent = None if self._span is trace_api.INVALID_SPAN else self._span, progress.parent_of(self._span)
         return progress.CallState(RlCallKindValues.SERVICE, self._name, self._values, span, self._trajectory, parent)
+
+    def _start_span(self) -> Span:
+        return self._scope.start_span(
+            spans.RL_SERVICE_CLIENT,
+            self._title,
+            attributes=self._values,
+            context=self._context,
+            start_time=self._began.wall,
+        )
 
     def leave(self) -> None:
         """Make current again what was current before; a second call does nothing."""
         token, self._token = self._token, None
         if token is not None:
             detach(token)
+        if _open.get() is self:
             _open.set(None)
 
     def failed(self, error: BaseException | None) -> None:
@@ -86,6 +112,7 @@ class ServiceCall(HttpCall):
 
     def answered(self, _response: object, status: int, _content: bytes | None) -> None:
         """End it: the head of the answer is there."""
+        self._values[attributes.HTTP_RESPONSE_STATUS_CODE] = status
         if self._span.is_recording():
             self._span.set_attribute(attributes.HTTP_RESPONSE_STATUS_CODE, status)
         self._end(str(status) if status >= _FAILED else None)
@@ -96,10 +123,35 @@ class ServiceCall(HttpCall):
             return
         self.has_ended = True
         progress.call_is_over(self, RlCallKindValues.SERVICE, self._name, failed=error is not None)
+        seconds = deferral.now().counter - self._began.counter
         if self._trajectory is not None and not self._trajectory.has_ended:
-            seconds = deferral.now().counter - self._began.counter
             self._trajectory.service_call_ended(seconds, failed=error is not None)
+        if error is not None and self._span is trace_api.INVALID_SPAN:
+            self._span = self._start_span()
         self._scope.end_span(self._span, error)
+        scope, context = self._scope, self._context
+        labels = {**self._labels, attributes.ERROR_TYPE: error}
+        deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_SERVICE_DURATION, seconds, labels, context))
+
+
+class _Minute:
+    """Requests outside of rollouts and steps that began in the current minute."""
+
+    number = begun = 0
+
+
+def _left_out() -> str | None:
+    """Return why a request outside of all rollouts has no span unless it fails; None where it has one."""
+    step, most = steps.where().step, settings.current().rollout_spans
+    if step is not None and step.is_open:
+        if step.thinned:
+            return step.thinned
+        return None if step.take_span(spans.RL_SERVICE_CLIENT.type, most) else sampling.ROLLOUT_SPANS
+    minute = int(time.monotonic() // 60)
+    if minute != _Minute.number:
+        _Minute.number, _Minute.begun = minute, 0
+    _Minute.begun += 1
+    return None if _Minute.begun <= most else sampling.ROLLOUT_SPANS
 
 
 #: The call whose request this context sends: a client may send it through another one.

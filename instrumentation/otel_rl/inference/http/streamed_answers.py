@@ -21,6 +21,9 @@ DONE = b"[DONE]"
 _META = b'"meta_info":'
 _REASON, _NO_REASON, _NO_REASON_SPACED = b'"finish_reason":', b'"finish_reason":null', b'"finish_reason": null'
 _TOKENS, _NO_TOKENS = b'"token_ids":', b'"token_ids":null'
+_ERROR_KEY = b'"error":'
+#: The first piece of a call of a tool has an id beside that of the answer.
+_TOOL_CALLS, _ID = b'"tool_calls":', b'"id":'
 _LOGPROBS, _TOKEN_LOGPROBS = b'"logprobs":', b'"token_logprobs":'
 #: Each token of a chat has the first key, and so has each of its alternatives. The second holds these, if it is there.
 _TOKEN, _TOP_LOGPROBS = b'"token":', b'"top_logprobs":'
@@ -53,7 +56,7 @@ class StreamedEngineAnswer(EngineAnswer):
             self._has_gap = True
             self._forget_tokens()
             return
-        if self._has_begun and self._content is None and not _ends_a_sample(chunk) and not _has_tokens(chunk):
+        if self._has_begun and self._content is None and not _has_facts(chunk):
             if chunk == DONE:
                 self.is_complete = True
                 return
@@ -145,6 +148,14 @@ def _ends_a_sample(chunk: bytes) -> bool:
     """Return whether a sample of the event is finished; each has the key, with ``null`` until it is."""
     keys = chunk.count(_REASON)
     return keys > 0 and keys != chunk.count(_NO_REASON) and keys != chunk.count(_NO_REASON_SPACED)
+
+
+def _has_facts(chunk: bytes) -> bool:
+    return _ends_a_sample(chunk) or _has_tokens(chunk) or _asks_for_tools(chunk) or _ERROR_KEY in chunk
+
+
+def _asks_for_tools(chunk: bytes) -> bool:
+    return _TOOL_CALLS in chunk and chunk.count(_ID) > 1
 
 
 def _number_of_logprobs(chunk: bytes) -> int:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Where a stream or raw response keeps the call it belongs to. Not on the call's side: a cycle would delay its release.
 CALL = "_otel_rl_call"
+#: Where a raw response keeps what sees its body on the way to the program.
+_CHUNKS = "_otel_rl_chunks"
 _ANSWER = guard("openai.answer")
 #: What JSON may be in place of an object.
 _NO_ANSWERS = (list, bool, int, float)
@@ -31,12 +33,23 @@ def follow_stream(call: InferenceCall, stream: Any) -> None:
 
 
 def follow_raw(call: InferenceCall, response: Any) -> None:
-    """Watch a raw response: its call ends when it is parsed, closed or dropped, at the time its body was complete."""
+    """Watch a raw response: its call ends when it is parsed, closed or dropped, at the time its body was complete.
+
+    A stream that the program reads itself ends it, too.
+    """
     http_response = response.http_response
     if getattr(http_response, "is_closed", False):
         call.record_body_read(_body(http_response))
     setattr(response, CALL, call)
     call.watch_for_garbage(response)
+    if not call.has_ended:
+        from otel_rl.instrumentors.openai import raw_chunks  # noqa: PLC0415 - few programs read an answer themselves
+
+        chunks = raw_chunks.follow(call, http_response)
+        if chunks is not None:
+            setattr(response, _CHUNKS, chunks)
+            # The program may keep what is inside alone.
+            call.watch_for_garbage(http_response)
 
 
 def closes(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,11 +80,24 @@ def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return close
 
 
+def _leave_chunks(response: Any) -> None:
+    """Let the client read the body, from which it is about to parse a model or a stream."""
+    with guard("openai.leave_chunks"):
+        chunks = vars(response).pop(_CHUNKS, None)
+        if chunks is not None:
+            chunks.leave(response.http_response)
+
+
 def _ended(answer: Any) -> str:
     """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
     # The program's transport made the response, and may have made a class of its own for it.
     with guard("openai.before_close"):
-        if getattr(vars(answer).get("http_response"), "is_closed", False):
+        if _CHUNKS in vars(answer):
+            # httpx2 closes the response with an iterator that the program leaves.
+            is_complete = vars(answer)[CALL].has_ended
+        else:
+            is_complete = getattr(vars(answer).get("http_response"), "is_closed", False)
+        if is_complete:
             return RlInferenceStreamEndedValues.COMPLETED
     return RlInferenceStreamEndedValues.CLOSED
 
@@ -81,7 +107,7 @@ def _finish(answer: Any, ended: str) -> None:
         # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
         call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
         if call is not None:
-            _take_body(call, answer)
+            _take_body(call, answer, is_whole=ended == RlInferenceStreamEndedValues.COMPLETED)
             call.finish(ended=ended)
 
 
@@ -93,6 +119,7 @@ def parses(original: Callable[..., Any]) -> Callable[..., Any]:
         call = vars(self).get(CALL)
         if call is None:
             return original(self, *args, **kwargs)
+        _leave_chunks(self)
         try:
             parsed = original(self, *args, **kwargs)
         except BaseException as error:
@@ -113,6 +140,7 @@ def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
         call = vars(self).get(CALL)
         if call is None:
             return await original(self, *args, **kwargs)
+        _leave_chunks(self)
         try:
             parsed = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -157,11 +185,12 @@ def _body(http_response: Any) -> bytes | None:
     return body if isinstance(body, bytes) else None
 
 
-def _take_body(call: InferenceCall, answer: Any) -> None:
+def _take_body(call: InferenceCall, answer: Any, *, is_whole: bool) -> None:
     """Keep what the program read of a raw response by other means than ``parse``, its usage for one."""
     http_response = vars(answer).get("http_response")
-    if http_response is not None:
-        call.record_body_read(_body(http_response))
+    body = None if http_response is None else _body(http_response)
+    if body is not None or (http_response is not None and is_whole):
+        call.record_body_read(body)
 
 
 _stream_types: tuple[type, ...] = ()

@@ -34,6 +34,7 @@ METRICS = (
     metrics.GEN_AI_EXECUTE_TOOL_DURATION,
     metrics.GEN_AI_INVOKE_AGENT_DURATION,
     metrics.RL_ROLLOUT_DURATION,
+    metrics.RL_SERVICE_DURATION,
 )
 
 
@@ -179,10 +180,9 @@ class Calls:
         served = [statistics for name, statistics in self._spans[_SERVED].items() if name not in known]
         return sorted([*called, *served], key=_by_time)
 
-    @property
-    def services(self) -> list[CallStatistics]:
-        """Requests per named service, most time first."""
-        return sorted(self._spans[_SERVICE].values(), key=_by_time)
+    def services(self, totals: MetricTotals) -> list[CallStatistics]:
+        """Return requests per named service, likewise."""
+        return self._merged(_SERVICE, totals, metrics.RL_SERVICE_DURATION, (names.RL_SERVICE,))
 
     def agents(self, totals: MetricTotals) -> list[CallStatistics]:
         """Return calls per agent."""

@@ -43,8 +43,9 @@ def build(collected: Collected, charts: Charts) -> Section:
         title = f"What was said in {human.amount(len(drawn), 'call')} of the slowest rollouts"
         texts = [text.conversation(f"drawn-{text.span_id}") for text in drawn]
         section.blocks.append(PageBlock(title, folded=True, conversations=texts))
-    if calls.services:
-        table = call_tables.calls(calls.services, "Service")
+    services = calls.services(collected.totals)
+    if services:
+        table = call_tables.calls(services, "Service")
         section.blocks.append(PageBlock("Time in services", table=table))
     agents = calls.agents(collected.totals)
     if agents:

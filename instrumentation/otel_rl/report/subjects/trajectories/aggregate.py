@@ -15,9 +15,9 @@ from otel_rl.report.core.statistics import EveryNth, Largest, Spread
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.report.subjects.trajectories.groups import Groups
 from otel_rl.report.subjects.trajectories.pass_at_k import PassAtK
-from otel_rl.report.subjects.trajectories.side_calls import JUDGE, TOOL_MODEL, SideTotals
+from otel_rl.report.subjects.trajectories.side_calls import JUDGE, OF_BATCHES, TOOL_MODEL, SideTotals
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events
+from otel_rl.semconv import events, spans
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.timeline import Timeline
     from otel_rl.report.core.trajectory_rows import Row
-    from otel_rl.store.reader import Log
+    from otel_rl.store.reader import Log, Span
 
 #: Rows kept of each kind, and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 40, 80
@@ -61,6 +61,9 @@ class Trajectories:
     suspect_rewarded: int = 0
     judge: SideTotals = field(default_factory=SideTotals)
     tool_model: SideTotals = field(default_factory=SideTotals)
+    #: Of rewards that score several trajectories at once, in steps with spans; and the sum of their seconds.
+    judges_of_batches: SideTotals = field(default_factory=SideTotals)
+    seconds_of_batches: float = 0.0
     groups: Groups = field(default_factory=Groups)
     trained_problems: PassAtK = field(default_factory=PassAtK)
     evaluated_problems: PassAtK = field(default_factory=PassAtK)
@@ -84,6 +87,15 @@ class Trajectories:
         self.ended += left_out
         for row in rows(log):
             self._add(row, log.process.attempt)
+
+    def add_span(self, span: Span) -> None:
+        """Take in what a step says of the judges of its batches."""
+        if span.name != spans.RL_RANK_STEP.type or names.RL_REWARD_JUDGE_CALLS not in span.attributes:
+            return
+        numbers = [_count(span.attributes.get(name)) for name in OF_BATCHES]
+        self.judges_of_batches.add_numbers(numbers)
+        seconds = span.attributes.get(names.RL_REWARD_JUDGE_SECONDS)
+        self.seconds_of_batches += seconds if isinstance(seconds, (int, float)) else 0.0
 
     def _add(self, row: Row, attempt: tuple[int, ...]) -> None:
         self.ended += 1

@@ -108,6 +108,8 @@ def sentences(trajectories: Trajectories) -> list[str]:
         said.append(_success(trajectories))
         said += _solved(trajectories)
     said += trajectories.judge.sentence("Judges were asked")
+    in_batches = f"{human.duration(trajectories.seconds_of_batches)} in all, for whole batches, and in no row"
+    said += trajectories.judges_of_batches.sentence("Judges were asked", in_batches)
     said += trajectories.tool_model.sentence("Tools asked models")
     said += _survivors(trajectories)
     groups = trajectories.groups

@@ -9,6 +9,8 @@ from otel_rl.report.core import human
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from otel_rl.report.core.trajectory_rows import Row
 
 #: Columns of the calls of each, in the order of the fields of :class:`SideTotals`.
@@ -24,6 +26,13 @@ TOOL_MODEL = (
     names.RL_ROLLOUT_TOOL_MODEL_INPUT_TOKENS,
     names.RL_ROLLOUT_TOOL_MODEL_OUTPUT_TOKENS,
 )
+#: The same on the span of a step, of judges that rewards of whole batches asked: no row has them.
+OF_BATCHES = (
+    names.RL_REWARD_JUDGE_CALLS,
+    names.RL_REWARD_JUDGE_ERRORS,
+    names.RL_REWARD_JUDGE_INPUT_TOKENS,
+    names.RL_REWARD_JUDGE_OUTPUT_TOKENS,
+)
 
 
 @dataclass(slots=True)
@@ -37,17 +46,21 @@ class SideTotals:
 
     def add(self, row: Row, columns: tuple[str, ...]) -> None:
         """Add those of a trajectory."""
-        for field, column in zip(self.__slots__, columns, strict=True):
-            setattr(self, field, getattr(self, field) + int(row.number(column) or 0))
+        self.add_numbers(row.number(column) for column in columns)
+
+    def add_numbers(self, numbers: Iterable[float | None]) -> None:
+        """Add numbers in the order of the fields."""
+        for field, number in zip(self.__slots__, numbers, strict=True):
+            setattr(self, field, getattr(self, field) + int(number or 0))
 
     def as_json(self) -> dict[str, Any] | None:
         """Return the sums; None without a call."""
         return asdict(self) if self.calls else None
 
-    def sentence(self, whose: str) -> list[str]:
-        """Return what the calls took; ``whose`` begins it."""
+    def sentence(self, whose: str, where: str = "no turns, and in no other count") -> list[str]:
+        """Return what the calls took; ``whose`` begins it, ``where`` says what they are in."""
         if not self.calls:
             return []
         failed = f" ({human.number(self.errors)} failed)" if self.errors else ""
         tokens = f"{human.number(self.input_tokens)} input and {human.number(self.output_tokens)} output tokens"
-        return [f"{whose} {human.amount(self.calls, 'time')}{failed}, {tokens}: no turns, and in no other count."]
+        return [f"{whose} {human.amount(self.calls, 'time')}{failed}, {tokens}: {where}."]
