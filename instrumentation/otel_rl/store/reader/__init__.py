@@ -21,6 +21,7 @@ Modules, each importing only those below it:
     locate: the runs and files that a folder holds.
     copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
+    compressed: files that the store has compressed, read like those before.
     former_names: requests of older versions, brought to today's names.
     end_states: how a process ended, or that it runs.
     uncaught_exceptions: what a process died of, in words.
