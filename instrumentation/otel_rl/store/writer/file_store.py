@@ -1,7 +1,8 @@
 """Bounded, rotated files of one process: whole lines or nothing, never more than allowed, never the program's problem.
 
-The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.refresh` and
-:meth:`FileStore.close`; there is no lock. Other threads may set a flag with :meth:`FileStore.mark_stale`.
+The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.compress`,
+:meth:`FileStore.refresh` and :meth:`FileStore.close`; there is no lock. Other threads may set a flag with
+:meth:`FileStore.mark_stale`.
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
 stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 #: Stream -> its part of ``OTEL_RL_DATA_MAX_BYTES``. A stream's files begin with its name.
-SHARES = {"traces": 0.40, "traces-errors": 0.10, "metrics": 0.25, "logs": 0.20, "logs-errors": 0.05}
+SHARES = {"traces": 0.27, "traces-errors": 0.03, "metrics": 0.20, "logs": 0.45, "logs-errors": 0.05}
 #: A stream has at least this many files, so that making room removes a small part of it.
 _FILES_PER_STREAM = 8
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -177,6 +178,13 @@ class FileStore:
                 " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
             )
 
+    def compress(self) -> bool:
+        """Compress a slice of a file that is full; False where there is none."""
+        if not any(file.compress() for file in self._files.values()):
+            return False
+        self.progressed = time.monotonic()
+        return True
+
     def mark_stale(self) -> None:
         """Note that the manifest's content has changed; any thread may call this."""
         self._stale = True
@@ -193,9 +201,10 @@ class FileStore:
             self._drop("metrics", "store_unwritable", 0, error)
 
     def close(self) -> None:
-        """Close the files; a later write opens the next one."""
+        """Close the files; a later write opens the next one. What is not compressed yet stays as it is."""
         for file in self._files.values():
             file.close()
+            file.cancel_compression()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
