@@ -81,7 +81,7 @@ class _GrowingFile:
             if not self.is_compressed:
                 length = size(self.file.path)
                 self.is_compressed, self.size = True, max(length, self.offset)
-                if length == self.offset:
+                if length == self.offset > 0:
                     self.end()
             return
         if status.st_size != self.size:
@@ -104,7 +104,7 @@ class _GrowingFile:
             OSError: the file cannot be read.
         """
         lines: list[tuple[int, bytes]] = []
-        if self.is_compressed and self.skip_to >= self.size and self.offset >= self._beginning:
+        if self.is_compressed and 0 < self.size <= self.skip_to and self.offset >= self._beginning:
             self.end()
         if self._has_ended if self.is_compressed else self.offset >= self.size:
             return lines

@@ -19,9 +19,8 @@ from otel_rl.store.reader.processes import MANIFEST, Process, bring_up_to_date, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SIGNAL_FILE = re.compile(r"(traces|metrics|logs)(([-_.].*)?\.jsonl?|(-errors)?-\d+\.jsonl\.gz)")
-STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-(?P<number>\d+)\.jsonl(\.gz)?")
-_ERRORS = "-errors-"
+SIGNAL_FILE = re.compile(r"(traces|metrics|logs)(([-_.].*)?\.jsonl?|(-[a-z]+)?-\d+\.jsonl\.gz)")
+STORE_FILE = re.compile(r"(?P<stream>(traces|metrics|logs)(-[a-z]+)?)-(?P<number>\d+)\.jsonl(\.gz)?")
 _NAMES_SHOWN = 5
 FOR_REPLAY = "collector-replay"
 """The folder that `otel-rl collector run --with replay` reads: what that has sent may be in other files as well."""
@@ -137,17 +136,18 @@ def _signal_files(path: Path) -> list[SignalFile]:
 
 
 def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
-    """Return the streams of each process and signal, or of each signal of collectors: files in order, errors apart."""
+    """Return the streams of each process and signal, or of each signal of collectors: files in order."""
     for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
-        streams: dict[tuple[Path, bool], list[SignalFile]] = {}
+        streams: dict[tuple[Path, str], list[SignalFile]] = {}
         for file in group:
             streams.setdefault(stream_of(file), []).append(file)
         yield list(streams.values())
 
 
-def stream_of(file: SignalFile) -> tuple[Path, bool]:
-    """Return what the files of one stream share: their folder, and whether they hold what failed."""
-    return file.path.parent, _ERRORS in file.path.name
+def stream_of(file: SignalFile) -> tuple[Path, str]:
+    """Return what the files of one stream share: their folder, and their name where the file store has several."""
+    match = STORE_FILE.fullmatch(file.path.name)
+    return file.path.parent, match["stream"] if match is not None else ""
 
 
 def look_again(source: RunSource) -> None:
@@ -205,7 +205,7 @@ def _add_files(source: RunSource, process: Process, files: list[SignalFile]) -> 
 def rotation_order(path: Path) -> tuple[bool, str, int, bool]:
     """Return what sorts files into the order in which they were written, a compressed one behind the file itself."""
     if match := STORE_FILE.fullmatch(path.name):
-        return False, path.name[: match.start("number")], int(match["number"]), is_compressed(path)
+        return False, match["stream"], int(match["number"]), is_compressed(path)
     # A rotating writer moves the old file to a longer name and goes on in the short one: that is the newest.
     return ("-" not in path.name and "_" not in path.name, path.name, 0, False)
 

@@ -5,8 +5,9 @@ The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:
 :meth:`FileStore.mark_stale`.
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
-stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
-``disk_full``, ``store_unwritable``, and ``store_removed`` where somebody else removed it) and reported once on stderr.
+stream of their own, so they stay too, and copies are one, so that they take no room from others. What is removed or
+cannot be written is counted by reason (``store_full``, ``disk_full``, ``store_unwritable``, and ``store_removed`` where
+somebody else removed it) and reported once on stderr.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 #: Stream -> its part of ``OTEL_RL_DATA_MAX_BYTES``. A stream's files begin with its name.
-SHARES = {"traces": 0.27, "traces-errors": 0.03, "metrics": 0.20, "logs": 0.45, "logs-errors": 0.05}
+SHARES = {
+    "traces": 0.27,
+    "traces-errors": 0.03,
+    "metrics": 0.15,
+    "logs": 0.45,
+    "logs-errors": 0.05,
+    "logs-pending": 0.05,
+}
+#: Copies of rows that wait for the end of their step. Many times as many have room as can wait, so that the oldest are
+#: of no use, and their removal is no loss.
+_COPIES = "logs-pending"
 #: A stream has at least this many files, so that making room removes a small part of it.
 _FILES_PER_STREAM = 8
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -159,7 +170,7 @@ class FileStore:
             )
 
     def _count_removed(self, stream: str, items: int) -> None:
-        if items:
+        if items and stream != _COPIES:
             self._drop(stream, "store_full", items, None)
 
     def _drop(self, stream: str, reason: str, items: int, error: OSError | None) -> None:
