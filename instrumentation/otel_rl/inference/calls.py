@@ -29,11 +29,11 @@ from otel_rl.inference import (
     counted_calls,
     dropped_answers,
     measurements,
-    messages,
     ownership,
     tool_round_trips,
 )
 from otel_rl.inference.answers import Answer
+from otel_rl.inference.histories import RequestMessages
 from otel_rl.inference.requests import EMBEDDINGS, number_of_prompts
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
@@ -80,7 +80,7 @@ class InferenceCall:
     _first_chunk: float | None = None
     _read: tuple[float, int] | None = None
     _watch: weakref.finalize[..., Any] | None = None
-    _input: dict[str, str | None] | None = None
+    _input: RequestMessages | None = None
     _emits_metrics = True
     _counts = True
     #: Input and output tokens of the calls inside of this one, as far as they are known.
@@ -154,7 +154,7 @@ class InferenceCall:
             self._capture = wanted
             # Now: the program may change its list of messages before the answer is there.
             with _CONTENT:
-                self._input = messages.of_request(request.body)
+                self._input = RequestMessages(request.body, None if wanted.event else self._trajectory)
 
     def _join(self, owner: ownership.Owned) -> None:
         """Add to the span of another instrumentor."""
@@ -399,7 +399,7 @@ class InferenceCall:
     def _add_content(self, values: dict[str, Any], kind: str | None, wanted: Capture) -> None:
         """Add what was said to the attributes of the span, or give it an event, as the user wants it."""
         with _CONTENT:
-            said: dict[str, Any] = {**(self._input or {})}
+            said: dict[str, Any] = {**(self._input.values if self._input is not None else {})}
             said[attributes.GEN_AI_OUTPUT_MESSAGES] = self.answer.output_messages()
             if wanted.event:
                 request = self._request
@@ -410,6 +410,8 @@ class InferenceCall:
                 )
             if wanted.span:
                 values.update(clean(said))
+                if self._input is not None:
+                    self._input.were_recorded(self.span)
 
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)
