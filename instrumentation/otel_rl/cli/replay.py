@@ -142,6 +142,7 @@ def _open(
     from otel_rl.replay.destinations import open_destination  # noqa: PLC0415 - as above
     from otel_rl.replay.ledger import Ledger  # noqa: PLC0415
     from otel_rl.replay.sending import RunReplay, folder_of  # noqa: PLC0415
+    from otel_rl.store.reader.lines import size  # noqa: PLC0415
 
     signals = arguments.signal or exporter_selection.SIGNALS
     plan = exporter_selection.choose(environ)
@@ -154,7 +155,7 @@ def _open(
     except OSError as error:
         raise UnusableInput(f"{error.filename} cannot be read ({error.strerror}); correct the variable") from None
     addresses = {signal: _address(environ, signal) for signal in destinations}
-    progress = _Progress(sum(file.path.stat().st_size for file in source.files if file.signal in destinations))
+    progress = _Progress(sum(size(file.path) for file in source.files if file.signal in destinations))
     of_address = {address: Ledger(folder_of(source), address) for address in dict.fromkeys(addresses.values())}
     ledgers = {signal: of_address[address] for signal, address in addresses.items()}
     replay = RunReplay(source, ledgers, destinations, arguments.wait, progress.advance)

@@ -272,17 +272,17 @@ class Settings:
         accepted=", ".join(CHILDREN),
     )
     file_max_bytes: int = _setting(
-        64 << 20,
+        16 << 20,
         "OTEL_RL_FILE_MAX_BYTES",
-        "size of a store file before the next one begins",
+        "size of a store file before it is compressed and the next one begins",
         scope=PROCESS,
-        shown="64MiB",
+        shown="16MiB",
         **_BYTES,
     )
     data_max_bytes: int = _setting(
         1 << 30,
         "OTEL_RL_DATA_MAX_BYTES",
-        "store size per process; the oldest files are removed, see delivery.md",
+        "store size per process, as compressed; the oldest files are removed, see delivery.md",
         scope=PROCESS,
         shown="1GiB",
         **_BYTES,

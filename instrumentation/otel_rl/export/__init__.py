@@ -29,7 +29,6 @@ Modules, each importing only those below it:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from otel_rl.export.table_rows import TableRows
 from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
 from otel_rl.report.core import human, sentences
 from otel_rl.store.reader import Reader, UnusableInput, find_run
+from otel_rl.store.reader.locate import SIGNAL_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 TRACE_NAME = "perfetto.json.gz"
 _FOLDER_NAME = "csv"
-_READ_AS_TELEMETRY = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
 
 
 @dataclass(slots=True)
@@ -164,7 +163,7 @@ def target_of(output: Path | None, name: str, source: RunSource) -> Path:
     target = output / name if output.is_dir() else output
     if not target.parent.is_dir():
         raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
-    if _READ_AS_TELEMETRY.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
+    if SIGNAL_FILE.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
         raise UnusableInput(
             f"cannot write {target}: by its name it would be read as telemetry of the run; choose another"
         )

@@ -19,6 +19,7 @@
 ``ownership``             spans of other instrumentors for the same call
 ``messages``              content in the shape of the conventions
 ``message_parts``         the parts of messages
+``histories``             messages that an earlier call of the trajectory has recorded
 ``streamed_messages``     messages collected from chunks
 ``shortening``            content as JSON that fits into one attribute
 ``engine_answers``        what the engines of a step took, from their answers

@@ -153,7 +153,7 @@ class InferenceCall:
         if wanted.event or (wanted.span and span.is_recording()):
             from otel_rl.inference import captured_content  # noqa: PLC0415 - few programs record content
 
-            self._content = captured_content.CapturedContent(wanted, request)
+            self._content = captured_content.CapturedContent(wanted, request, self._trajectory)
 
     def _join(self, owner: ownership.Owned) -> None:
         """Add to the span of another instrumentor."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace as trace_api
+
 from otel_rl.core.guard import guard
-from otel_rl.inference import messages
+from otel_rl.inference.histories import RequestMessages
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry.attribute_values import clean
 
@@ -15,19 +17,23 @@ if TYPE_CHECKING:
     from otel_rl.inference.answers import Answer
     from otel_rl.inference.requests import ModelRequest
     from otel_rl.telemetry.content_capture import Capture
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
     from otel_rl.telemetry.scope import Scope
 
 _SITE = guard("inference.content")
 
 
 class CapturedContent:
-    """The content of one call: of its request from the start, as the program may change its list of messages later."""
+    """The content of one call: of its request from the start, as the program may change its list of messages later.
 
-    def __init__(self, wanted: Capture, request: ModelRequest) -> None:
+    An event has all messages, and a span those that no earlier call of the ``trajectory`` has recorded.
+    """
+
+    def __init__(self, wanted: Capture, request: ModelRequest, trajectory: OpenTrajectory | None) -> None:
         self._wanted = wanted
-        self._input: dict[str, str | None] = {}
+        self._input: RequestMessages | None = None
         with _SITE:
-            self._input = messages.of_request(request.body)
+            self._input = RequestMessages(request.body, None if wanted.event else trajectory)
 
     def ended(
         self,
@@ -43,12 +49,16 @@ class CapturedContent:
         ``kind`` is the ``error.type`` of a call that failed.
         """
         with _SITE:
-            said = {**self._input, attributes.GEN_AI_OUTPUT_MESSAGES: answer.output_messages()}
+            said: dict[str, Any] = {**(self._input.values if self._input is not None else {})}
+            said[attributes.GEN_AI_OUTPUT_MESSAGES] = answer.output_messages()
             if self._wanted.event:
                 scope.event(
                     events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS,
                     attributes={**request.labels, **request.values, **values, **said, attributes.ERROR_TYPE: kind},
                     context=context,
                 )
-            return clean(said) if self._wanted.span else {}
+            if self._wanted.span:
+                if self._input is not None:
+                    self._input.were_recorded(trace_api.get_current_span(context))
+                return clean(said)
         return {}

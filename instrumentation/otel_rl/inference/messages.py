@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import message_parts as parts_of
 from otel_rl.inference import shortening
 from otel_rl.inference.fields import all_fields_of, fields_of, items_of, text_of
 from otel_rl.semconv import attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Message = dict[str, Any]
 
@@ -15,10 +18,12 @@ Message = dict[str, Any]
 _FINISH_REASONS = {"tool_calls": "tool_call", "function_call": "tool_call"}
 
 
-def of_request(body: dict[str, Any]) -> dict[str, str | None]:
-    """Attributes with input messages, system instructions and tool definitions of a request body."""
+def of_request(
+    body: dict[str, Any], left: Callable[[list[Message]], list[Message]] = lambda messages: messages
+) -> dict[str, str | None]:
+    """Attributes with system instructions, tool definitions and, of the input messages, what ``left`` leaves."""
     values: dict[str, str | None] = {}
-    messages = input_messages(body)
+    messages = left(input_messages(body))
     if messages:
         values[attributes.GEN_AI_INPUT_MESSAGES] = shortening.messages_as_json(messages)
     instructions = _instructions(body.get("instructions"))

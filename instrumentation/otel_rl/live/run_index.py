@@ -85,7 +85,7 @@ class RunIndex:
             return listed
         source = find_run(self.directory)
         if source.processes:
-            last = max((file.path.stat().st_mtime for file in source.files), default=time.time())
+            last = max((_written(file.path) for file in source.files), default=time.time())
             folders = [str(source.path / process.key) for process in source.processes]
             return [ListedRun(source.path.name or "run", source.path, None, last, _is_live(folders, last))]
         return self._of_collectors([source.run_id or source.path.name, *source.others])
@@ -129,7 +129,7 @@ class RunIndex:
         last, is_process = 0.0, False
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                is_process = is_process or entry.name == MANIFEST or entry.name.endswith(".jsonl")
+                is_process = is_process or entry.name == MANIFEST or entry.name.endswith((".jsonl", ".jsonl.gz"))
                 last = max(last, entry.stat().st_mtime)
         if not is_process:
             return 0.0
@@ -137,6 +137,14 @@ class RunIndex:
         if quiet > _QUIET and not _runs(from_folder(Path(folder)), quiet, _GIVEN_UP):
             self._closed[folder] = last
         return last
+
+
+def _written(path: Path) -> float:
+    """Return when a file was written last; 0 where it is gone, or has another name since it was compressed."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_live(folders: Iterable[str], last: float) -> bool:

@@ -114,6 +114,9 @@ class IoThread:
         self.tasks: list[Task] = []
         #: Run after every turn; each is cheap when there is nothing to do.
         self.chores: list[Callable[[], None]] = []
+        #: Work for the time between two turns, for which no flush and no exit waits: each call does some 10 ms of it,
+        #: and returns whether there was any.
+        self.spare_time: list[Callable[[], bool]] = []
         self._turns = own_cpu.Turns()
         self._reset()
 
@@ -121,6 +124,7 @@ class IoThread:
         self._identifier: int | None = None
         self._ending = False
         self._retired = False
+        self._goes_on = False
         self._running = allocate_lock()
         self._requests: deque[IoRequest] = deque()
         self._wakeup = Wakeup()
@@ -224,7 +228,7 @@ class IoThread:
     def _turn(self) -> None:
         now = time.monotonic()
         due = min((task.next_run() for task in self.tasks), default=now + _LONGEST_SLEEP)
-        self._wakeup.wait(min(due - now, _LONGEST_SLEEP))
+        self._wakeup.wait(0.0 if self._goes_on else min(due - now, _LONGEST_SLEEP))
         with self._turns:
             self._work()
 
@@ -240,6 +244,10 @@ class IoThread:
                 with guard(f"io_thread.{self.name}.export"):
                     task.run()
         self._do_chores()
+        self._goes_on = False
+        if not (self._requests or self._retired or self._ending):
+            with guard(f"io_thread.{self.name}.spare_time"):
+                self._goes_on = any(work() for work in self.spare_time)
 
     def _posts_are_due(self) -> bool:
         """Return whether there are many, or an export is due; logs alone leave too often for that."""

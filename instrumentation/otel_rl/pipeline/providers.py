@@ -89,6 +89,7 @@ class Telemetry:
 
     def __post_init__(self) -> None:
         self.files.chores.append(self.store.files.refresh)
+        self.files.spare_time.append(self.store.files.compress)
         self.files.chores.append(lambda: self.ring_copies.copy_when_due(self.store.files.directory))
         for thread in self.threads:
             thread.chores.append(self.ring_copies.beat)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from google.protobuf.json_format import (  # type: ignore[import-untyped]
     ParseDict,
@@ -18,6 +18,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from otel_rl.store.reader.compressed import opened
 from otel_rl.store.reader.lines import MAX_LINE_BYTES, parse
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def batches(
         problems: counts the lines that cannot be read.
 
     Raises:
-        OSError: the file cannot be opened or read.
+        OSError: the file cannot be opened, or read to its end; what is before that has been yielded.
     """
     request, begin, items = REQUESTS[signal](), 0, 0
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         while True:
             place = stream.tell()
             end = acknowledged.get(place)
@@ -78,7 +79,7 @@ def batches(
             if end is not None:
                 stream.seek(end)
                 continue
-            line = stream.readline(MAX_LINE_BYTES)
+            line, failure = _next_line(stream)
             if not line.endswith(b"\n"):
                 problems.cut_off += bool(line)
                 break
@@ -94,6 +95,16 @@ def batches(
             items += count(part, signal)
     if items:
         yield Batch(file, signal, begin, place, request, items)
+    if failure is not None:
+        raise failure
+
+
+def _next_line(stream: BinaryIO) -> tuple[bytes, OSError | None]:
+    """Return the next line, or why there is none."""
+    try:
+        return stream.readline(MAX_LINE_BYTES), None
+    except OSError as error:
+        return b"", error
 
 
 def _request(line: bytes, signal: str, problems: Unreadable) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from otel_rl.pipeline.otlp_answer import Outcome
 from otel_rl.replay.batches import batches
 from otel_rl.replay.ledger import ACKNOWLEDGED, AMBIGUOUS, REFUSED, SENT
+from otel_rl.store.reader.compressed import former
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ class RunReplay:
                 self._send_file(file)
 
     def _send_file(self, file: SignalFile) -> None:
-        name = file.path.relative_to(folder_of(self._source)).as_posix()
+        # A file that has been compressed since is the same to the ledger, and so are the places in it.
+        name = former(file.path).relative_to(folder_of(self._source)).as_posix()
         known = self._ledgers[file.signal].acknowledged.get(name, {})
         self._advance(sum(end - begin for begin, end in known.items()))
         unsent = batches(file.path, name, file.signal, known.copy(), self.problems)

@@ -453,6 +453,12 @@ RL_HEALTH_VALUE: Final = "rl.health.value"
 RL_HEALTH_WARNING: Final = "rl.health.warning"
 """Codes of the rules that warn."""
 
+RL_INFERENCE_EARLIER_MESSAGES: Final = "rl.inference.earlier_messages"
+"""Input messages before those of this span, which an earlier call of the trajectory has recorded."""
+
+RL_INFERENCE_EARLIER_SPAN_ID: Final = "rl.inference.earlier_span_id"
+"""Span of the model call whose first input messages the left out ones are."""
+
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
 
@@ -1741,6 +1747,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_EVENT_LOOP_TASK,
     RL_EXCEPTION_PROGRAM_LOCATION,
     RL_GROUP_ID,
+    RL_INFERENCE_EARLIER_SPAN_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,
     RL_LOOP_ITERATION,

@@ -43,6 +43,8 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
         attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
         attributes.GEN_AI_AGENT_NAME,
         attributes.GEN_AI_INPUT_MESSAGES,
+        attributes.RL_INFERENCE_EARLIER_MESSAGES,
+        attributes.RL_INFERENCE_EARLIER_SPAN_ID,
         attributes.GEN_AI_OUTPUT_MESSAGES,
         attributes.GEN_AI_SYSTEM_INSTRUCTIONS,
         attributes.GEN_AI_TOOL_DEFINITIONS,

@@ -98,6 +98,8 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
         attributes.GEN_AI_AGENT_NAME,
         attributes.GEN_AI_INPUT_MESSAGES,
+        attributes.RL_INFERENCE_EARLIER_MESSAGES,
+        attributes.RL_INFERENCE_EARLIER_SPAN_ID,
         attributes.GEN_AI_OUTPUT_MESSAGES,
         attributes.GEN_AI_SYSTEM_INSTRUCTIONS,
         attributes.GEN_AI_TOOL_DEFINITIONS,

@@ -82,6 +82,7 @@ class OpenTrajectory:
         "forked_from",
         "forks",
         "has_ended",
+        "histories",
         "identifier",
         "input_tokens",
         "is_recorded",
@@ -120,6 +121,8 @@ class OpenTrajectory:
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
         self.tool_matches = ToolMatches()
+        #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
+        self.histories: dict[bytes, Any] | None = None
         self.turns = ModelTurns()
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None

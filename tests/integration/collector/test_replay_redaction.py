@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -58,6 +59,14 @@ def test_what_a_run_recorded_by_itself_is_redacted_when_it_is_replayed(otelcol_r
         wait_for(lambda: spans_and_records(collector), "the replayed spans and records")
     written = collector.text("traces") + collector.text("logs") + collector.text("metrics")
     assert [text for text in (PROMPT, *SECRETS) if text in written] == []
+
+
+def test_files_that_the_run_has_compressed_are_replayed_too(otelcol_rl: Path, tmp_path: Path):
+    for file in record(tmp_path).glob("*-0001.jsonl"):
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    with by_command(otelcol_rl, tmp_path, REPLAY) as collector:
+        wait_for(lambda: spans_and_records(collector), "the replayed spans and records")
 
 
 def test_a_second_pass_changes_nothing_in_what_was_redacted(otelcol_rl: Path, tmp_path: Path):

@@ -112,9 +112,10 @@ class Store:
 
     def _lines(self, signal: str) -> Iterator[dict[str, Any]]:
         """Parsed lines; what SIGKILL cut in the middle is no line, as for the product's reader."""
-        for path in sorted(self.root.glob(f"*/*/{signal}-*.jsonl")):
-            for line in path.read_text().splitlines(keepends=True):
-                if line.endswith("\n"):
+        for path in sorted(self.root.glob(f"*/*/{signal}-*.jsonl*")):
+            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            for line in content.splitlines(keepends=True):
+                if line.endswith(b"\n"):
                     yield json.loads(line)
 
     def resources(self, signal: str = "traces") -> list[dict[str, Any]]:

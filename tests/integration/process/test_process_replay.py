@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from process_support import SCRIPTS, Finished, Programs
+from support import compressed_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -252,6 +253,27 @@ def test_line_that_is_still_being_written_is_left(run: Programs) -> None:
     assert "cut off" in part.err
     assert receiver.times == recorded(run)
     assert set(receiver.spans.values()) == {1}
+
+
+def test_a_file_that_is_compressed_when_half_of_it_is_sent(run: Programs) -> None:
+    expected, number = recorded(run), records(run)
+
+    with receiving(answer=lambda request, _: TAKEN if request == 1 else (503, {}, b"")) as first:
+        stopped = replay(run, first.port, "--wait", "0", "--signal", "traces")
+        port = first.port
+    assert 0 < len(first.spans) < len(expected)
+    for path in run.store.root.glob("recorded/*/*-0001.jsonl"):
+        compressed_store.compress(path)
+    with receiving(port) as second:
+        done = replay(run, port)
+        again = replay(run, port)
+
+    assert (stopped.code, done.code, again.code) == (1, 0, 0), done.err
+    assert set(first.spans + second.spans) == set(expected)
+    assert set((first.spans + second.spans).values()) == {1}
+    assert sum(second.records.values()) == number
+    assert "acknowledged nothing more" in again.out
+    assert "twice" not in done.err
 
 
 def test_one_signal_then_the_others(run: Programs) -> None:

@@ -118,8 +118,12 @@ def _said(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": text}]}
 
 
-def test_a_conversation_is_paged_through_and_each_message_of_it_is_there_once(tmp_path: Path, capsys: Any) -> None:
-    turns = 50
+@pytest.mark.parametrize("is_left_out", [False, True])
+def test_a_conversation_is_paged_through_and_each_message_of_it_is_there_once(
+    tmp_path: Path, capsys: Any, *, is_left_out: bool
+) -> None:
+    turns, before = 50, 0
+    earlier: dict[str, Any] = {}
     run = tmp_path / "run-1"
     writer = process(run, 0, world_size=1, started=time.time_ns() - 60 * SECOND)
     rollout = writer.span("rl.rollout", 0.0, 60.0)
@@ -129,10 +133,14 @@ def test_a_conversation_is_paged_through_and_each_message_of_it_is_there_once(tm
         answer = _said("assistant", f"answer {turn}")
         content = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.input.messages": json.dumps(history),
+            "gen_ai.input.messages": json.dumps(history[before:]),
             "gen_ai.output.messages": json.dumps([answer]),
+            **earlier,
         }
-        writer.span("chat m", turn * 1.0, turn + 0.5, content, parent=rollout)
+        call = writer.span("chat m", turn * 1.0, turn + 0.5, content, parent=rollout)
+        if is_left_out:
+            before, span_id = len(history), f"{call.span_id:016x}"
+            earlier = {"rl.inference.earlier_messages": before, "rl.inference.earlier_span_id": span_id}
         history += [answer, _said("user", f"result {turn}")]
     body = {"rl.rollout.id": ["long", "other"], "rl.rollout.trace_id": [trace, "cd" * 16]}
     writer.event("rl.trajectories", 1.0, body, {"rl.loop.iteration": 3, "rl.trajectories.source": "rollout"})

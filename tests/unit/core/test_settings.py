@@ -62,7 +62,7 @@ def test_each_variable_is_parsed(variable, text, field, value):
     [
         ("OTEL_RL_QUIET", "perhaps", "false"),
         ("OTEL_RL_CHILDREN", "some", "launchers"),
-        ("OTEL_RL_FILE_MAX_BYTES", "-5", "64MiB"),
+        ("OTEL_RL_FILE_MAX_BYTES", "-5", "16MiB"),
         ("OTEL_RL_DATA_MAX_BYTES", "manyMiB", "1GiB"),
         ("OTEL_RL_EXIT_TIMEOUT", "nan", "1.5"),
         ("OTEL_RL_EXIT_TIMEOUT", "inf", "1.5"),

@@ -6,6 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -14,8 +17,9 @@ from opentelemetry.trace import Status, StatusCode
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.sink import Sink
+from otel_rl.semconv import events
 from otel_rl.store.writer.file_exporter import FileExporter
-from otel_rl.store.writer.file_store import FileStore
+from otel_rl.store.writer.file_store import SHARES, FileStore
 from otel_rl.telemetry import drops
 
 if TYPE_CHECKING:
@@ -100,3 +104,26 @@ def test_span_that_cannot_be_encoded_costs_no_other(tmp_path):
     assert names_in(tmp_path, "traces") == ["a", "b"]
     assert (sink.delivered, sink.lost) == (2, 1)
     assert drops.snapshot() == {("traces", "unencodable"): 1}
+
+
+def test_copies_of_rows_have_files_of_their_own_and_take_no_room_from_records(tmp_path: Path) -> None:
+    memory = InMemoryLogRecordExporter()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(memory))
+    for event in (events.RL_TRAJECTORIES_PENDING.name, events.RL_TRAJECTORIES.name):
+        provider.get_logger("t").emit(LogRecord(event_name=event, severity_number=SeverityNumber.INFO, body="x" * 2000))
+    copy, record = memory.get_finished_logs()
+    store = make(tmp_path, total_limit=200_000)
+    exporter = FileExporter("logs", store)
+    assert exporter.export([record]).name == "SUCCESS"
+    for _ in range(100):
+        assert exporter.export([copy]).name == "SUCCESS"
+
+    folder = tmp_path / "run/p"
+    assert [path.name for path in folder.glob("logs-0*")] == ["logs-0001.jsonl"]
+    assert events.RL_TRAJECTORIES.name + '"' in (folder / "logs-0001.jsonl").read_text()
+    copies = list(folder.glob("logs-pending-*"))
+    assert sum(path.stat().st_size for path in copies) <= SHARES["logs-pending"] * 200_000
+    # The oldest copies are needed no more: nothing is lost.
+    assert len(copies) > 1
+    assert drops.snapshot() == {}

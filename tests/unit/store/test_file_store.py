@@ -102,7 +102,7 @@ def test_line_longer_than_its_stream_is_dropped_and_removes_nothing(tmp_path):
     store = make(tmp_path, total_limit=1000)
     store.write("logs", b"short", 1)
 
-    assert not store.write("logs", b"x" * 500, 7)
+    assert not store.write("logs", b"x" * 600, 7)
     assert read(tmp_path, "logs") == [b"short"]
     assert drops.snapshot() == {("logs", "store_full"): 7}
 

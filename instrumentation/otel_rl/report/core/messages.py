@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,12 +70,42 @@ def _readable(encoded: Any) -> str:
 
 
 def messages_of(given: Mapping[str, Any]) -> list[Message]:
-    """Return what was said to a model and what it answered, from the attributes of a span or an event."""
-    return [
-        message
-        for name in (names.GEN_AI_INPUT_MESSAGES, names.GEN_AI_OUTPUT_MESSAGES)
-        for message in _parsed(given.get(name))
-    ]
+    """Return what was said to a model and what it answered, from the attributes of a span or an event.
+
+    Of messages that an earlier call has recorded their number is said.
+    """
+    number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES))
+    before = [_earlier(number, "recorded with a call before this one")] if number else []
+    return [*before, *_inputs(given), *_outputs(given)]
+
+
+def _inputs(given: Mapping[str, Any]) -> list[Message]:
+    return _parsed(given.get(names.GEN_AI_INPUT_MESSAGES))
+
+
+def _outputs(given: Mapping[str, Any]) -> list[Message]:
+    return _parsed(given.get(names.GEN_AI_OUTPUT_MESSAGES))
+
+
+def _earlier(number: int, where: str) -> Message:
+    return Message("", f"[{number} earlier message{'s' if number > 1 else ''}: {where}]")
+
+
+class Histories:
+    """The calls of a trajectory one after the other, each with all messages that it was sent with."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, list[Message]] = {}
+
+    def messages_of(self, span_id: str, given: Mapping[str, Any]) -> list[Message]:
+        """Return what was said to a model and what it answered, from the attributes of its span."""
+        number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES))
+        before: list[Message] = []
+        if number:
+            known = self._inputs.get(str(given.get(names.RL_INFERENCE_EARLIER_SPAN_ID)))
+            before = [_earlier(number, "their span is not here")] if known is None else known
+        self._inputs[span_id] = [*before, *_inputs(given)]
+        return [*self._inputs[span_id], *_outputs(given)]
 
 
 def _parsed(encoded: Any) -> list[Message]:

@@ -21,6 +21,7 @@ Modules, each importing only those below it:
     locate: the runs and files that a folder holds.
     copies: files that are copies of others.
     lines: the lines of a file, and the export requests in them.
+    compressed: files that the store has compressed, read like those before.
     former_names: requests of older versions, brought to today's names.
     end_states: how a process ended, or that it runs.
     uncaught_exceptions: what a process died of, in words.
@@ -114,14 +115,20 @@ class Reader:
 
     def events(self, *names: str) -> Iterator[Log]:
         """All log records of the run with these event names; lines that hold none are not even parsed."""
-        for file in self.source.files:
-            if file.signal not in ("traces", "metrics"):
-                for line in matching_lines(file.path, [name.encode() for name in names]):
-                    request = parse(line, Unreadable())
-                    for record in records(request, self._process_of(file)) if request is not None else ():
-                        is_other = file.process is None and self._is_other_run(record.process)
-                        if isinstance(record, Log) and record.event in names and not is_other:
-                            yield record
+        needles = [name.encode() for name in names]
+        logs = [file for file in self.source.files if file.signal not in ("traces", "metrics")]
+        for streams in written_together(logs):
+            found = (self._events_of(files, needles) for files in streams)
+            yield from (log for log in merge(*found, key=moment) if log.event in names)
+
+    def _events_of(self, files: list[SignalFile], needles: list[bytes]) -> Iterator[Log]:
+        for file in files:
+            for line in matching_lines(file.path, needles):
+                request = parse(line, Unreadable())
+                for record in records(request, self._process_of(file)) if request is not None else ():
+                    is_other = file.process is None and self._is_other_run(record.process)
+                    if isinstance(record, Log) and not is_other:
+                        yield record
 
     def _spans(self, request: dict[str, Any], file: SignalFile, trace_ids: set[str]) -> Iterator[Span]:
         leave_traces(request, trace_ids)

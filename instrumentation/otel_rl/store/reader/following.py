@@ -9,27 +9,32 @@ Within each process and signal records come in the order in which :class:`~otel_
 failed span is in another file than the span around it, and the two are not written at the same moment: what is younger
 than :data:`DISORDER` waits for the other file. :meth:`FollowingReader.take_waiting` gives it to whoever needs all.
 
-Files are polled: shared file systems send no events. They are known by their inode, since a collector moves a file that
-is full to another name.
+Files are polled: shared file systems send no events. Those of a collector are known by their inode, since it moves a
+file that is full to another name; those of the file store by their name, since one that is full is compressed.
 """
 
 from __future__ import annotations
 
+import errno
 import time
 from array import array
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from otel_rl.semconv.attributes import RL_LOOP_ITERATION
 from otel_rl.store.reader import Reader, moment
-from otel_rl.store.reader.lines import MAX_LINE_BYTES, parse
+from otel_rl.store.reader.compressed import former, is_compressed, opened, present
+from otel_rl.store.reader.lines import MAX_LINE_BYTES, parse, size
 from otel_rl.store.reader.locate import look_again, stream_of
 from otel_rl.store.reader.records import Log, Span
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from otel_rl.store.reader.locate import RunSource, SignalFile
     from otel_rl.store.reader.records import Record
@@ -64,12 +69,33 @@ class _GrowingFile:
     #: When it was last seen to grow: of the monotonic clock, in s.
     grew: float = 0.0
     index: list[_Line] = field(default_factory=list)
+    #: It is compressed, so that nothing is appended.
+    is_compressed: bool = False
+    #: Of a compressed file where reading goes on; None before it begins, and at the end.
+    _stream: BinaryIO | None = None
+    _has_ended: bool = False
+
+    def look(self, status: os.stat_result) -> None:
+        """Take in that the file is longer, was emptied, or has been compressed."""
+        if is_compressed(self.file.path):
+            if not self.is_compressed:
+                length = size(self.file.path)
+                self.is_compressed, self.size = True, max(length, self.offset)
+                if length == self.offset > 0:
+                    self.end()
+            return
+        if status.st_size != self.size:
+            if status.st_size < self.offset:
+                # It was emptied, and is written anew.
+                self.offset, self.skip_to, self.index = 0, 0, []
+            self.size, self.grew = status.st_size, time.monotonic()
 
     @property
     def left(self) -> int:
         """Bytes that are still to be read."""
         skipped = max(self.skip_to - max(self.offset, _BEGINNING), 0) if self.offset < self.skip_to else 0
-        return max(self.size - self.offset - skipped, 0)
+        # The size of a compressed file that is cut off is not known.
+        return max(self.size - self.offset - skipped, int(self.is_compressed and not self._has_ended))
 
     def whole_lines(self) -> list[tuple[int, bytes]]:
         """Return the next lines and where each begins; none at the end, where half a line may stand.
@@ -77,24 +103,50 @@ class _GrowingFile:
         Raises:
             OSError: the file cannot be read.
         """
-        if self.offset >= self.size:
-            return []
         lines: list[tuple[int, bytes]] = []
-        with self.file.path.open("rb") as stream:
-            if self.skip_to > self.offset >= self._beginning:
-                # This is within a line, mostly: the rest of it is left out.
-                stream.seek(self.skip_to - 1)
-                self.offset = self.skip_to - 1 + len(stream.readline(MAX_LINE_BYTES))
-            stream.seek(self.offset)
-            end = self.offset + _CHUNK
-            while self.offset < end and (line := stream.readline(MAX_LINE_BYTES)):
-                if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
-                    break
-                lines.append((self.offset, line))
-                self.offset += len(line)
-                if self.skip_to > self.offset >= self._beginning:
-                    break
+        if self.is_compressed and 0 < self.size <= self.skip_to and self.offset >= self._beginning:
+            self.end()
+        if self._has_ended if self.is_compressed else self.offset >= self.size:
+            return lines
+        with self._opened() as stream:
+            try:
+                self._read(stream, lines)
+            except OSError:
+                # What is before the place where compressed data is cut off counts; the next call raises it again.
+                if not lines:
+                    raise
         return lines
+
+    def _opened(self) -> AbstractContextManager[BinaryIO]:
+        if not self.is_compressed:
+            return opened(self.file.path)
+        # To begin anew each time would decompress all that was read before.
+        self._stream = self._stream or opened(self.file.path)
+        return nullcontext(self._stream)
+
+    def _read(self, stream: BinaryIO, lines: list[tuple[int, bytes]]) -> None:
+        if self.skip_to > self.offset >= self._beginning:
+            # This is within a line, mostly: the rest of it is left out.
+            stream.seek(self.skip_to - 1)
+            self.offset = self.skip_to - 1 + len(stream.readline(MAX_LINE_BYTES))
+        if stream.tell() != self.offset:
+            stream.seek(self.offset)
+        end = self.offset + _CHUNK
+        while self.offset < end:
+            line = stream.readline(MAX_LINE_BYTES)
+            if self.is_compressed and not line:
+                self.end()
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                return
+            lines.append((self.offset, line))
+            self.offset += len(line)
+            if self.skip_to > self.offset >= self._beginning:
+                return
+
+    def end(self) -> None:
+        """Read nothing more of it."""
+        self.offset = self.size = max(self.size, self.offset)
+        self._stream, self._has_ended = None, self.is_compressed
 
     @property
     def begins_apart(self) -> bool:
@@ -131,7 +183,8 @@ class FollowingReader(Reader):
     def __init__(self, source: RunSource, newest: int | None = None) -> None:
         super().__init__(source)
         self._newest = newest
-        self._files: dict[tuple[int, int], _GrowingFile] = {}
+        #: By inode, or the name before it was compressed.
+        self._files: dict[object, _GrowingFile] = {}
         #: Process, or "" for collectors, and signal -> the streams that are written together.
         self._groups: dict[tuple[str, str], dict[object, _GrowingStream]] = {}
         #: True where the run's folder is not there any more.
@@ -196,26 +249,23 @@ class FollowingReader(Reader):
         there = []
         self._is_current = False
         for file in self.source.files:
-            try:
-                status = file.path.stat()
-            except OSError:
-                continue
-            there.append(file)
-            known = self._files.get((status.st_dev, status.st_ino))
-            if known is None:
-                known = self._files[status.st_dev, status.st_ino] = _GrowingFile(file)
-                self._group(file).files.append(known)
-            known.file = file
-            if status.st_size != known.size:
-                if status.st_size < known.offset:
-                    # It was emptied, and is written anew.
-                    known.offset, known.skip_to, known.index = 0, 0, []
-                known.size, known.grew = status.st_size, time.monotonic()
+            if (status := _status(file)) is not None:
+                there.append(file)
+                self._known(file, status).look(status)
         self.source.files[:] = there
         if self._newest is not None:
             self._skip(self._newest)
             self._newest = None
         self._looked = time.monotonic()
+
+    def _known(self, file: SignalFile, status: os.stat_result) -> _GrowingFile:
+        key = (status.st_dev, status.st_ino) if file.process is None else former(file.path)
+        known = self._files.get(key)
+        if known is None:
+            known = self._files[key] = _GrowingFile(file)
+            self._group(file).files.append(known)
+        known.file = file
+        return known
 
     def _group(self, file: SignalFile) -> _GrowingStream:
         owner = "" if file.process is None else file.process.key
@@ -257,12 +307,13 @@ class FollowingReader(Reader):
         problems = Unreadable()
         try:
             lines = file.whole_lines()
-        except FileNotFoundError:
-            # Moved since it was looked at, or deleted: the next look tells.
-            return False
         except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ESTALE):
+                # Moved since it was looked at, compressed, or deleted: the next look tells.
+                return False
             problems.errors.append(f"{file.file.path}: {error.strerror or error}")
-            file.offset, lines = file.size, []
+            file.end()
+            lines = []
         for offset, line in lines:
             self.read += len(line)
             request = parse(line, problems)
@@ -277,6 +328,18 @@ class FollowingReader(Reader):
         return bool(lines)
 
 
+def _status(file: SignalFile) -> os.stat_result | None:
+    """Return what the system knows of a file, which may have been compressed just now; None where it is gone."""
+    try:
+        return file.path.stat()
+    except OSError:
+        file.path = present(file.path)
+    try:
+        return file.path.stat()
+    except OSError:
+        return None
+
+
 def _is_of_a_step(record: Record) -> bool:
     return isinstance(record, Log) and RL_LOOP_ITERATION in record.attributes
 
@@ -287,7 +350,7 @@ def _hashed(trace_id: str) -> int:
 
 def _lines_at(file: _GrowingFile, places: Iterable[int]) -> Iterator[bytes]:
     try:
-        with file.file.path.open("rb") as stream:
+        with opened(file.file.path) as stream:
             for place in places:
                 stream.seek(place)
                 yield stream.readline(MAX_LINE_BYTES)

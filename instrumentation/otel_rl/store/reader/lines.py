@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader import compressed
 from otel_rl.store.reader.former_names import bring_up_to_date
 from otel_rl.store.reader.otlp import ROOTS
 
@@ -25,9 +27,9 @@ _RUN_ID = re.compile(
 
 
 def size(path: Path) -> int:
-    """Bytes of a file; 0 where it cannot be looked at."""
+    """Bytes of a file, before it was compressed; 0 where it cannot be looked at."""
     try:
-        return path.stat().st_size
+        return compressed.size(path)
     except OSError:
         return 0
 
@@ -38,7 +40,21 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     Raises:
         OSError: the file cannot be opened or read.
     """
-    with path.open("rb") as stream:
+    place = 0
+    try:
+        for line in _lines_from(path, place):
+            place += len(line)
+            yield line
+    except OSError as error:
+        # Of a shared file system, where it was compressed on another machine meanwhile.
+        if error.errno != errno.ESTALE:
+            raise
+        yield from _lines_from(path, place)
+
+
+def _lines_from(path: Path, place: int) -> Iterator[bytes]:
+    with compressed.opened(path) as stream:
+        stream.seek(place)
         while line := stream.readline(MAX_LINE_BYTES):
             yield line
 

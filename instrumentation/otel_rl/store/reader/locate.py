@@ -10,6 +10,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_rl.store.reader.compressed import former, is_compressed
 from otel_rl.store.reader.copies import find_copies
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import run_ids, size
@@ -18,9 +19,8 @@ from otel_rl.store.reader.processes import MANIFEST, Process, bring_up_to_date, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SIGNAL_FILE = re.compile(r"(traces|metrics|logs)([-_.].*)?\.jsonl?")
-STORE_FILE = re.compile(r"(traces|metrics|logs)(-errors)?-\d+\.jsonl")
-_ERRORS = "-errors-"
+SIGNAL_FILE = re.compile(r"(traces|metrics|logs)(([-_.].*)?\.jsonl?|(-[a-z]+)?-\d+\.jsonl\.gz)")
+STORE_FILE = re.compile(r"(?P<stream>(traces|metrics|logs)(-[a-z]+)?)-(?P<number>\d+)\.jsonl(\.gz)?")
 _NAMES_SHOWN = 5
 FOR_REPLAY = "collector-replay"
 """The folder that `otel-rl collector run --with replay` reads: what that has sent may be in other files as well."""
@@ -126,26 +126,28 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _signal_files(path: Path) -> list[SignalFile]:
-    files = []
-    for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=_rotation_order):
+    files: dict[Path, SignalFile] = {}
+    for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=rotation_order):
         match = SIGNAL_FILE.fullmatch(child.name)
-        if match and child.is_file():
-            files.append(SignalFile(child, match[1]))
-    return files
+        # Beside a compressed file the file itself may lie for a moment; it comes first.
+        if match and former(child) not in files and child.is_file():
+            files[former(child)] = SignalFile(child, match[1])
+    return list(files.values())
 
 
 def written_together(files: list[SignalFile]) -> Iterator[list[list[SignalFile]]]:
-    """Return the streams of each process and signal, or of each signal of collectors: files in order, errors apart."""
+    """Return the streams of each process and signal, or of each signal of collectors: files in order."""
     for _, group in groupby(files, key=lambda file: (id(file.process), file.signal)):
-        streams: dict[tuple[Path, bool], list[SignalFile]] = {}
+        streams: dict[tuple[Path, str], list[SignalFile]] = {}
         for file in group:
             streams.setdefault(stream_of(file), []).append(file)
         yield list(streams.values())
 
 
-def stream_of(file: SignalFile) -> tuple[Path, bool]:
-    """Return what the files of one stream share: their folder, and whether they hold what failed."""
-    return file.path.parent, _ERRORS in file.path.name
+def stream_of(file: SignalFile) -> tuple[Path, str]:
+    """Return what the files of one stream share: their folder, and their name where the file store has several."""
+    match = STORE_FILE.fullmatch(file.path.name)
+    return file.path.parent, match["stream"] if match is not None else ""
 
 
 def look_again(source: RunSource) -> None:
@@ -154,9 +156,9 @@ def look_again(source: RunSource) -> None:
     Of collectors' output only the folders that were found are looked at. Files that are gone stay listed.
     """
     if not source.processes:
-        known = {file.path for file in source.files}
+        known = {former(file.path): file for file in source.files}
         for folder in dict.fromkeys(path.parent for path in known):
-            source.files += [file for file in _signal_files(folder) if file.path not in known]
+            source.files += _new_of(_signal_files(folder), known)
         return
     known_processes = {process.key: process for process in source.processes}
     folders = [source.path] if _is_process(source.path) else _folders(source.path)
@@ -167,8 +169,16 @@ def look_again(source: RunSource) -> None:
                 _add_process(source, from_folder(folder), folder)
         elif _has_changed(process, folder):
             bring_up_to_date(process, folder)
-            known = {file.path for file in source.files if file.process is process}
-            _add_files(source, process, [file for file in _signal_files(folder) if file.path not in known])
+            known = {former(file.path): file for file in source.files if file.process is process}
+            _add_files(source, process, _new_of(_signal_files(folder), known))
+
+
+def _new_of(found: list[SignalFile], known: dict[Path, SignalFile]) -> list[SignalFile]:
+    """Return the files that are new; one that has been compressed meanwhile is none, and gets its new name."""
+    for file in found:
+        if (same := known.get(former(file.path))) is not None:
+            same.path = file.path
+    return [file for file in found if former(file.path) not in known]
 
 
 def _has_changed(process: Process, folder: Path) -> bool:
@@ -192,9 +202,12 @@ def _add_files(source: RunSource, process: Process, files: list[SignalFile]) -> 
         source.files.append(file)
 
 
-def _rotation_order(path: Path) -> tuple[bool, str]:
+def rotation_order(path: Path) -> tuple[bool, str, int, bool]:
+    """Return what sorts files into the order in which they were written, a compressed one behind the file itself."""
+    if match := STORE_FILE.fullmatch(path.name):
+        return False, match["stream"], int(match["number"]), is_compressed(path)
     # A rotating writer moves the old file to a longer name and goes on in the short one: that is the newest.
-    return ("-" not in path.name and "_" not in path.name, path.name)
+    return ("-" not in path.name and "_" not in path.name, path.name, 0, False)
 
 
 def _is_process(path: Path) -> bool:

@@ -11,6 +11,7 @@ is that of one line per stream, and of the records that are asked for.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, islice
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
+from otel_rl.store.reader.compressed import former, is_compressed, opened
 from otel_rl.store.reader.lines import parse, raw_lines, size
 from otel_rl.store.reader.locate import look_again, written_together
 from otel_rl.store.reader.otlp import records
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 EXCEPTION = events.RL_PROCESS_EXCEPTION.name
 _OURS = ("rl.", "gen_ai.")
+#: As the end of a compressed file, to which nothing is appended.
+_ALL = sys.maxsize
 #: In a text quotes have a backslash before them, so that none of these can be made up.
 _OWN_EVENT = re.compile(rb'"eventName":"(?!%b")(?:rl|gen_ai)\.' % re.escape(EXCEPTION).encode())
 _ANY_RECORD = b'"observedTimeUnixNano":'
@@ -86,8 +90,10 @@ class LogTail:
         self._registry = ProcessRegistry()
         self.problems = Unreadable()
         self._files = self._wanted_files()
-        #: Where in each file the next line begins that :meth:`appended` returns; a file that is moved stays the same.
-        self._ends = {_identity(file.path): end_of_lines(file.path) for file in self._files}
+        #: Where in each file the next line begins that :meth:`appended` returns.
+        self._ends = {
+            _identity(file): _ALL if is_compressed(file.path) else end_of_lines(file.path) for file in self._files
+        }
         self.problems.cut_off = sum(size(file.path) > self._end(file) for file in self._files)
 
     def _wanted_files(self) -> list[SignalFile]:
@@ -135,23 +141,23 @@ class LogTail:
             self.problems.errors.append(f"{file.path}: {error.strerror or error}")
 
     def _end(self, file: SignalFile) -> int:
-        return self._ends.get(_identity(file.path), 0)
+        return self._ends.get(_identity(file), 0)
 
     def _new_in(self, file: SignalFile) -> list[Log]:
         """Return the records of the whole lines that were appended; half a line is read when it is whole."""
         begin, end = self._end(file), size(file.path)
-        if end == begin:
+        if begin in (end, _ALL):
             return []
         # It was emptied, and is written anew.
         begin = begin if begin < end else 0
         try:
-            with file.path.open("rb") as stream:
+            with opened(file.path) as stream:
                 stream.seek(begin)
                 data = stream.read(end - begin)
         except OSError:
             return []
         *lines, rest = data.split(b"\n")
-        self._ends[_identity(file.path)] = begin + len(data) - len(rest)
+        self._ends[_identity(file)] = begin + len(data) - len(rest)
         return [log for line in lines for log in self._in(line + b"\n", file)]
 
     def _in(self, line: bytes, file: SignalFile) -> list[Log]:
@@ -180,10 +186,12 @@ class LogTail:
         return not self._source.is_mixed if named is None else named == self._source.run_id
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what a file keeps when a collector that rotates moves it; None without one."""
+def _identity(file: SignalFile) -> Path | tuple[int, int] | None:
+    """Return what a file keeps when a collector that rotates moves it, or the store compresses it; None without one."""
+    if file.process is not None:
+        return former(file.path)
     try:
-        status = path.stat()
+        status = file.path.stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -12,7 +12,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader import end_states, last_metrics, uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
-from otel_rl.store.reader.locate import STORE_FILE
+from otel_rl.store.reader.locate import STORE_FILE, rotation_order
 from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.processes import MANIFEST, from_folder
@@ -166,12 +166,10 @@ def look_into(path: Path) -> ProcessFolder | None:
     Raises:
         OSError: it cannot be listed.
     """
-    listed = sorted(entry.name for entry in os.scandir(path))
+    listed = [entry.name for entry in os.scandir(path)]
     files: dict[str, Path] = {}
-    for name in listed:
-        if STORE_FILE.fullmatch(name):
-            # Numbers have so many digits that they are in order.
-            files[name.rpartition("-")[0]] = path / name
+    for file in sorted((path / name for name in listed if STORE_FILE.fullmatch(name)), key=rotation_order):
+        files[file.name.rpartition("-")[0]] = file
     if not files and MANIFEST not in listed:
         return None
     return ProcessFolder(path, from_folder(path), files)

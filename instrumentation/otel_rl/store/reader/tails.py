@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
+from otel_rl.store.reader.compressed import BlocksFromEnd, is_compressed, opened, present
 from otel_rl.store.reader.lines import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -26,16 +27,21 @@ def lines_from_end(path: Path, most: int | None = None, end: int | None = None) 
 
     With ``end`` that byte is taken for the end of the file.
 
-    What is appended meanwhile is left out. Memory is that of the longest line.
+    What is appended meanwhile is left out. Memory is that of the longest line, and of a compressed file a few MiB.
 
     Raises:
-        OSError: the file cannot be opened or read.
+        OSError: the file cannot be opened or read; of a compressed one that is cut off, after the lines that can be.
     """
-    end = path.stat().st_size if end is None else end
+    path = present(path)
+    blocks = BlocksFromEnd(path) if is_compressed(path) else None
+    if blocks is not None:
+        end = blocks.length if end is None else min(end, blocks.length)
+    elif end is None:
+        end = path.stat().st_size
     begin = 0 if most is None else max(end - most, 0)
     # Of a line whose begin has not been read, the last piece first.
     pieces: list[bytes] = []
-    for chunk in _chunks_from_end(path, begin, end):
+    for chunk in _chunks_from_end(path, begin, end) if blocks is None else blocks.chunks(begin, end):
         head, found, rest = chunk.partition(b"\n")
         if found:
             yield from reversed(_lines(rest + b"".join(reversed(pieces))))
@@ -46,13 +52,15 @@ def lines_from_end(path: Path, most: int | None = None, end: int | None = None) 
             pieces.append(chunk)
     if begin == 0:
         yield from reversed(_lines(b"".join(reversed(pieces))))
+    if blocks is not None and blocks.error is not None:
+        raise blocks.error
 
 
 def _chunks_from_end(path: Path, begin: int, end: int) -> Iterator[bytes]:
     """Yield the pieces of the file, the last one first; it is not kept open, as thousands are read side by side."""
     while end > begin:
         start = max(end - _CHUNK, begin)
-        with path.open("rb") as stream:
+        with opened(path) as stream:
             stream.seek(start)
             chunk = stream.read(end - start)
         yield chunk
@@ -90,9 +98,17 @@ def last_step(path: Path) -> int | None:
 def _highest(path: Path, pattern: re.Pattern[bytes]) -> int | None:
     """Return the highest number of ``pattern`` in the last bytes, of a line that is cut, too."""
     try:
-        with path.open("rb") as stream:
-            end = stream.seek(0, 2)
-            stream.seek(max(end - _CHUNK, 0))
-            return max(map(int, pattern.findall(stream.read(_CHUNK))), default=None)
+        return max(map(int, pattern.findall(_end(path))), default=None)
     except OSError:
         return None
+
+
+def _end(path: Path) -> bytes:
+    path = present(path)
+    if is_compressed(path):
+        blocks = BlocksFromEnd(path)
+        return b"".join(reversed(list(blocks.chunks(max(blocks.length - _CHUNK, 0), blocks.length))))
+    with path.open("rb") as stream:
+        end = stream.seek(0, 2)
+        stream.seek(max(end - _CHUNK, 0))
+        return stream.read(_CHUNK)

@@ -12,6 +12,7 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.trace import StatusCode
 
+from otel_rl.semconv import events
 from otel_rl.store.writer.otlp_json import encode_logs, encode_spans
 
 if TYPE_CHECKING:
@@ -47,7 +48,15 @@ def _is_error_record(record: Any) -> bool:
     return severity is not None and severity.value >= SeverityNumber.ERROR.value
 
 
-_IS_ERROR: dict[str, Callable[[Any], bool]] = {"traces": _is_failed_span, "logs": _is_error_record}
+def _is_copy(record: Any) -> bool:
+    return record.log_record.event_name == events.RL_TRAJECTORIES_PENDING.name
+
+
+#: Signal -> what has a stream of its own: the end of the stream's name, and what belongs there.
+_APART: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "traces": {"errors": _is_failed_span},
+    "logs": {"errors": _is_error_record, "pending": _is_copy},
+}
 
 
 class FileExporter:
@@ -62,16 +71,12 @@ class FileExporter:
         self._result = _KINDS[signal][1]
 
     def export(self, data: Any, timeout_millis: float = 10_000, **kwargs: Any) -> Enum:
-        """Write the errors to their own stream and the rest to the signal's; FAILURE where anything was dropped."""
+        """Write errors and copies to streams of their own, the rest to the signal's; FAILURE where any was dropped."""
         streams = {self._signal: data}
-        is_error = _IS_ERROR.get(self._signal)
-        if is_error is not None:
-            errors = [item for item in data if is_error(item)]
-            if errors:
-                streams = {
-                    self._signal: [item for item in data if not is_error(item)],
-                    f"{self._signal}-errors": errors,
-                }
+        for name, belongs in _APART.get(self._signal, {}).items():
+            if apart := [item for item in streams[self._signal] if belongs(item)]:
+                streams[self._signal] = [item for item in streams[self._signal] if not belongs(item)]
+                streams[f"{self._signal}-{name}"] = apart
         # Encoded first: an item that cannot be encoded must leave nothing behind.
         lines = [(stream, items, encode(self._signal, items)) for stream, items in streams.items() if items]
         written = [self._write(stream, items, line) for stream, items, line in lines]

@@ -1,11 +1,13 @@
 """Bounded, rotated files of one process: whole lines or nothing, never more than allowed, never the program's problem.
 
-The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.refresh` and
-:meth:`FileStore.close`; there is no lock. Other threads may set a flag with :meth:`FileStore.mark_stale`.
+The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.compress`,
+:meth:`FileStore.refresh` and :meth:`FileStore.close`; there is no lock. Other threads may set a flag with
+:meth:`FileStore.mark_stale`.
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
-stream of their own, so they stay too. What is removed or cannot be written is counted by reason (``store_full``,
-``disk_full``, ``store_unwritable``, and ``store_removed`` where somebody else removed it) and reported once on stderr.
+stream of their own, so they stay too, and copies are one, so that they take no room from others. What is removed or
+cannot be written is counted by reason (``store_full``, ``disk_full``, ``store_unwritable``, and ``store_removed`` where
+somebody else removed it) and reported once on stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 #: Stream -> its part of ``OTEL_RL_DATA_MAX_BYTES``. A stream's files begin with its name.
-SHARES = {"traces": 0.40, "traces-errors": 0.10, "metrics": 0.25, "logs": 0.20, "logs-errors": 0.05}
+SHARES = {
+    "traces": 0.20,
+    "traces-errors": 0.03,
+    "metrics": 0.12,
+    # Rows of rollouts compress worst: each has a trace id, and mostly another random one.
+    "logs": 0.57,
+    "logs-errors": 0.04,
+    "logs-pending": 0.04,
+}
+#: Copies of rows that wait for the end of their step. Many times as many have room as can wait, so that the oldest are
+#: of no use, and their removal is no loss.
+_COPIES = "logs-pending"
 #: A stream has at least this many files, so that making room removes a small part of it.
 _FILES_PER_STREAM = 8
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -158,7 +171,7 @@ class FileStore:
             )
 
     def _count_removed(self, stream: str, items: int) -> None:
-        if items:
+        if items and stream != _COPIES:
             self._drop(stream, "store_full", items, None)
 
     def _drop(self, stream: str, reason: str, items: int, error: OSError | None) -> None:
@@ -177,6 +190,13 @@ class FileStore:
                 " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
             )
 
+    def compress(self) -> bool:
+        """Compress a slice of a file that is full; False where there is none."""
+        if not any(file.compress() for file in self._files.values()):
+            return False
+        self.progressed = time.monotonic()
+        return True
+
     def mark_stale(self) -> None:
         """Note that the manifest's content has changed; any thread may call this."""
         self._stale = True
@@ -193,9 +213,10 @@ class FileStore:
             self._drop("metrics", "store_unwritable", 0, error)
 
     def close(self) -> None:
-        """Close the files; a later write opens the next one."""
+        """Close the files; a later write opens the next one. What is not compressed yet stays as it is."""
         for file in self._files.values():
             file.close()
+            file.cancel_compression()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.messages import Message, messages_of, plain
+from otel_rl.report.core.messages import Histories, Message, messages_of, plain
 from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.core.statistics import EveryNth, Largest
 from otel_rl.semconv import attributes as names
@@ -100,13 +100,14 @@ def of_spans(spans: Iterable[Span]) -> tuple[Message, ...]:
     """
     messages: list[Message] = []
     known: set[Message] = set()
+    histories = Histories()
     in_order = sorted(spans, key=lambda span: span.start)
     given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
     returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
-        of_call = messages_of(span.attributes)
+        of_call = histories.messages_of(span.span_id, span.attributes)
         is_longer = of_call[: len(messages)] == messages
         messages += of_call[len(messages) :] if is_longer else [message for message in of_call if message not in known]
         known.update(of_call)

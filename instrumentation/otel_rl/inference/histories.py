@@ -1,0 +1,93 @@
+"""What a request says, without the messages that earlier calls of its trajectory have recorded.
+
+Each turn of an agent sends the whole conversation again. Where it begins with all messages of an earlier call of the
+trajectory, its span has the further ones only, and says how many are before them and which span has these. Any other
+history is recorded whole, as one that was rewritten. Only what was recorded counts: of calls at the same time each has
+what none had before them.
+
+Memory is a digest for each of the latest :data:`MOST` histories of a trajectory; without content there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.trace import format_span_id
+
+from otel_rl.inference import messages
+from otel_rl.semconv import attributes
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from otel_rl.inference.messages import Message
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+
+#: Most histories of a trajectory: each turn makes a longer one, of each branch and sub-agent.
+MOST = 64
+_DIGEST_BYTES = 16
+
+
+class RecordedHistory(NamedTuple):
+    """The first messages of a conversation: how many they are, and the span of the call that they were sent with."""
+
+    number: int
+    span_id: str
+
+
+class RequestMessages:
+    """The content of one request.
+
+    Args:
+        body: The request.
+        trajectory: Where the histories are known; None: all messages are recorded.
+    """
+
+    def __init__(self, body: dict[str, Any], trajectory: OpenTrajectory | None) -> None:
+        self._trajectory = trajectory
+        self._digests: list[bytes] = []
+        self._before: RecordedHistory | None = None
+        #: Attributes for the span.
+        self.values: dict[str, Any] = dict(messages.of_request(body, self._new_of))
+        if self._before is not None:
+            self.values[attributes.RL_INFERENCE_EARLIER_MESSAGES] = self._before.number
+            self.values[attributes.RL_INFERENCE_EARLIER_SPAN_ID] = self._before.span_id
+
+    def _new_of(self, said: list[Message]) -> list[Message]:
+        """Return the messages that no call has recorded."""
+        if self._trajectory is None:
+            return said
+        self._digests = _digests(said)
+        known = self._trajectory.histories or {}
+        found = (known.get(digest) for digest in reversed(self._digests))
+        self._before = next((history for history in found if history is not None), None)
+        return said if self._before is None else said[self._before.number :]
+
+    def were_recorded(self, span: Span) -> None:
+        """Let later calls leave out what this one has recorded."""
+        if self._trajectory is None or not self._digests or not self.values.get(attributes.GEN_AI_INPUT_MESSAGES):
+            return
+        if self._trajectory.histories is None:
+            self._trajectory.histories = {}
+        known, span_id = self._trajectory.histories, format_span_id(span.get_span_context().span_id)
+        known[self._digests[-1]] = RecordedHistory(len(self._digests), span_id)
+        # Another thread may do the same.
+        with suppress(KeyError, RuntimeError, StopIteration):
+            while len(known) > MOST:
+                del known[next(iter(known))]
+
+
+def _digests(said: list[Message]) -> list[bytes]:
+    """Return a digest of the first message, of the first two and so on; none where a value is no JSON."""
+    digest, digests = hashlib.blake2b(digest_size=_DIGEST_BYTES), []
+    try:
+        for message in said:
+            # A newline stands in no JSON: where a message ends is clear.
+            digest.update(json.dumps(message).encode() + b"\n")
+            digests.append(digest.digest())
+    except (TypeError, ValueError, RecursionError):
+        return []
+    return digests

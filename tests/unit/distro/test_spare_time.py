@@ -1,0 +1,60 @@
+"""What an I/O thread does when nothing else is to be done: no flush and no exit waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from otel_rl.pipeline.io_thread import IoThread
+
+
+class Endless:
+    """Work that is never done."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.goes_on = threading.Event()
+
+    def __call__(self) -> bool:
+        self.calls += 1
+        if self.calls == 5:
+            self.goes_on.set()
+        return True
+
+
+def _working(work: Endless) -> IoThread:
+    thread = IoThread("otel-rl-test")
+    thread.spare_time.append(work)
+    thread.start()
+    # Without another call the thread sleeps a second before each.
+    assert work.goes_on.wait(30)
+    return thread
+
+
+def test_work_goes_on_until_the_thread_ends_and_not_during_a_flush_or_the_end() -> None:
+    work = Endless()
+    thread = _working(work)
+    seen = []
+
+    def flush() -> bool:
+        seen.append(work.calls)
+        thread.flush(time.monotonic() + 30)
+        seen.append(work.calls)
+        return True
+
+    assert thread.post(flush, time.monotonic() + 30).wait()
+    last = thread.post(lambda: thread.end_with(lambda: seen.append(work.calls)), time.monotonic() + 30)
+    assert last.wait()
+    thread.join(time.monotonic() + 30)
+    assert seen[0] == seen[1] <= seen[2] == work.calls
+
+
+def test_work_that_is_done_is_looked_at_again_with_the_next_turn() -> None:
+    calls = []
+    thread = IoThread("otel-rl-test")
+    thread.spare_time.append(lambda: bool(calls.append(1)))
+    assert thread.post(lambda: True, time.monotonic() + 30).wait()
+    thread.wake()
+    assert thread.post(lambda: thread.end_with(lambda: None), time.monotonic() + 30).wait()
+    thread.join(time.monotonic() + 30)
+    assert len(calls) <= 2
