@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
-
 #: Most phases that are known to be open; what a program never ends makes room for others.
 MAXIMUM_OPEN = 256
 
@@ -147,6 +145,14 @@ class CallBegin(NamedTuple):
     tool: OpenCall | None
 
 
+class TrajectoryOfCall(Protocol):
+    """The trajectory that a call is part of."""
+
+    identifier: str | None
+    #: What its row is found by: ``rl.rollout.id``, and the trace.
+    names: tuple[str | None, str | None]
+
+
 class CallState(NamedTuple):
     """What is known of a call that is open."""
 
@@ -157,7 +163,7 @@ class CallState(NamedTuple):
     #: Attributes that name it.
     values: Mapping[str, Any]
     span: Span | None
-    trajectory: OpenTrajectory | None
+    trajectory: TrajectoryOfCall | None
     #: Id of the span that it is below, in another process too; 0: not known.
     parent: int = 0
     #: Moment of its last sign, as a chunk of an answer; 0: it gave none.

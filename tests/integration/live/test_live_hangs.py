@@ -95,7 +95,10 @@ def test_a_rank_that_waits_for_a_tool_is_late_for_that_and_the_tool_is_named(tmp
     what = f"if number == 8 and rank == 0:\n                {calls}"
 
     def explains(standing: Standing) -> bool:
-        return any(finding.code == "hanging_call" and finding.evidence for finding in standing.findings)
+        return any(
+            finding.code == "hanging_call" and "has not entered" in "".join(finding.evidence)
+            for finding in standing.findings
+        )
 
     with ranks(tmp_path, what, OTEL_RL_HANG_SECONDS="1") as job:
         finding = _only(_found(tmp_path, job, explains, hang_seconds=1.0))

@@ -7,7 +7,7 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import settings
 from otel_rl.flight_recorder import copies, files, waiting
@@ -18,9 +18,18 @@ from otel_rl.semconv import attributes
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from otel_rl.ranks.watchdog.calls import LongCall
+    from otel_rl.telemetry.progress import CallBegin, CallState, OpenCall
 
 _NANOSECONDS = 1_000_000_000
+
+
+class LongCall(NamedTuple):
+    """A call that has been open for long: ``seconds`` since its begin, or its last sign."""
+
+    call: OpenCall
+    begin: CallBegin
+    state: CallState
+    seconds: float
 
 
 class CallList:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from otel_rl.core.code_places import RunningFunction
     from otel_rl.ranks.watchdog.call_limits import CallLimit
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
-    from otel_rl.telemetry.progress import CallState
+    from otel_rl.telemetry.progress import CallState, TrajectoryOfCall
 
 _scope = Scope("process")
 _WORDS = {
@@ -87,7 +86,7 @@ def words_of(state: CallState) -> str:
     return _WORDS.get(state.kind, "{}").format(state.name)
 
 
-def rollout_of(trajectory: OpenTrajectory | None) -> str | None:
+def rollout_of(trajectory: TrajectoryOfCall | None) -> str | None:
     """Return the ``rl.rollout.id``; None where it is not known."""
     return None if trajectory is None else trajectory.names[0] or trajectory.identifier
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from otel_rl.ranks.watchdog import call_places, call_reports, stacks
 from otel_rl.ranks.watchdog.call_limits import CallLimits
-from otel_rl.ranks.watchdog.call_list import CallList
+from otel_rl.ranks.watchdog.call_list import CallList, LongCall
 from otel_rl.semconv.attributes import RlCallEndingValues as Ending
 from otel_rl.semconv.attributes import RlCallKindValues as Kind
 from otel_rl.telemetry import progress
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 LISTED = 10.0
 #: Most findings at once, and pauses of the process that are remembered.
 _MOST, _PAUSES = 64, 64
-
-
-class LongCall(NamedTuple):
-    """A call that has been open for long: ``seconds`` since its begin, or its last sign."""
-
-    call: OpenCall
-    begin: CallBegin
-    state: CallState
-    seconds: float
 
 
 @dataclass
