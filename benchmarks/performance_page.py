@@ -224,9 +224,10 @@ TABLES: dict[str, Table] = {
         ("share of failed rollouts with spans", "failed rollouts with spans", 2, 100, " %"),
         ("rollouts with spans, per step", "rollouts with spans, per step", 0, 1, ""),
         ("spans without their rollout", "spans without their rollout", 0, 1, ""),
-        ("1,000 rows in the store, KiB", "1,000 rows in the store", 0, 1, " KiB"),
-        ("rows of 1,000 steps of 8,192, GiB", "rows of 1,000 such steps", 2, 1, " GiB"),
-        ("rows that the default store holds, millions", "rows that the default store holds", 2, 1, " million"),
+        ("1,000 rows before compression, KiB", "1,000 rows before compression", 0, 1, " KiB"),
+        ("1,000 rows in the store, KiB", "1,000 rows in the store", 1, 1, " KiB"),
+        ("rows of 1,000 steps of 8,192, MiB", "rows of 1,000 such steps", 0, 1, " MiB"),
+        ("steps of 8,192 rows that the default store holds", "such steps that the default store holds", 0, 1, ""),
         ("memory that later steps add, MiB", "memory that later steps add", 1, 1, " MiB"),
     ),
     "grpo": _side_by_side(

@@ -1,36 +1,41 @@
 """Rows and spans of a step with thousands of rollouts in the file store, and the memory that they take.
 
-    python benchmarks/rollout_volume.py [--rollouts 8192] [--steps 4] [--output FILE]
+    python benchmarks/rollout_volume.py [--rollouts 8192] [--steps 6] [--output FILE]
 
-A rollout has three model calls, two tools, and a reward of two parts; one of a hundred fails. They end one by one, a
-step after the other, under `opentelemetry-instrument` with the file store. What 1,000 steps take is the size of a row
-times their number. Memory is what the process grows by after the first step. Beside rows, the log records have the
-scores of rollouts with spans.
+A rollout has a random id, three model calls, two tools, and a reward of two parts; one of a hundred fails. They end one
+by one, a step after the other, under `opentelemetry-instrument` with the file store, whose full files are compressed.
+What 1,000 steps take is the size of a row in the compressed files times their number. The default store holds them in
+its share for log records, but for two files that are not compressed: the last one, and one that is just being
+compressed. Memory is what the process grows by after the first step. Beside rows, the log records have the scores of
+rollouts with spans; copies of rows that wait for the end of a long step have files and a share of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
-ROLLOUTS, STEPS, JOB_STEPS = 8192, 4, 1000
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROLLOUTS, STEPS, JOB_STEPS = 8192, 6, 1000
 OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
 MIB, FAILING = 1 << 20, 100
 _ID = "rl.rollout.id"
-#: The part of OTEL_RL_DATA_MAX_BYTES that is for log records, and the default.
-SHARE, DEFAULT = 0.20, 1 << 30
 
 
 def _rollout(step: int, sample: int) -> None:
     import otel_rl
 
-    with otel_rl.rollout(f"{step}-{sample}", sample_id=sample // 16, group_id=sample // 16, policy_version=step):
+    with otel_rl.rollout(str(uuid4()), sample_id=sample // 16, group_id=sample // 16, policy_version=step):
         for turn in range(3):
             with otel_rl.llm("policy", provider="engine") as call:
                 call.usage(input_tokens=512 + 97 * turn + sample % 61, output_tokens=64 + sample % 127)
@@ -69,28 +74,42 @@ def watched() -> None:
 def _spans(directory: Path) -> list[dict[str, Any]]:
     return [
         span
-        for file in directory.glob("data/*/*/traces*.jsonl")
-        for line in file.read_text().splitlines()
+        for file in directory.glob("data/*/*/traces*.jsonl*")
+        for line in _content(file).splitlines()
         for resource in json.loads(line)["resourceSpans"]
         for scope in resource["scopeSpans"]
         for span in scope["spans"]
     ]
 
 
-def _rows(directory: Path) -> tuple[int, int]:
-    """Rows in the store, and bytes of all log records."""
-    rows = size = 0
-    for file in directory.glob("data/*/*/logs*.jsonl"):
-        for line in file.read_bytes().splitlines(keepends=True):
-            size += len(line)
-            for resource in json.loads(line)["resourceLogs"]:
-                for scope in resource["scopeLogs"]:
-                    for record in scope["logRecords"]:
-                        if record.get("eventName") != "rl.trajectories" or not record.get("body"):
-                            continue
+def _content(file: Path) -> bytes:
+    return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+
+
+class Rows(NamedTuple):
+    """Rows in files, bytes of all log records there, and bytes of these files."""
+
+    number: int
+    plain: int
+    on_disk: int
+
+    @staticmethod
+    def of(files: Iterable[Path]) -> Rows:
+        """Return what is in these files."""
+        counts = [(_rows(content := _content(file)), len(content), file.stat().st_size) for file in files]
+        return Rows(*(sum(column) for column in zip(*counts, strict=True)))
+
+
+def _rows(content: bytes) -> int:
+    rows = 0
+    for line in content.splitlines():
+        for resource in json.loads(line)["resourceLogs"]:
+            for scope in resource["scopeLogs"]:
+                for record in scope["logRecords"]:
+                    if record.get("eventName") == "rl.trajectories" and record.get("body"):
                         body = record["body"].get("kvlistValue", {}).get("values", [])
                         rows += sum(len(each["value"]["arrayValue"]["values"]) for each in body if each["key"] == _ID)
-    return rows, size
+    return rows
 
 
 def main() -> int:
@@ -99,6 +118,9 @@ def main() -> int:
         watched()
         return 0
     from figures import finish
+
+    from otel_rl.core.settings import Settings
+    from otel_rl.store.writer.file_store import SHARES
 
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--rollouts", type=int, default=ROLLOUTS)
@@ -115,22 +137,29 @@ def main() -> int:
         launcher = Path(sys.executable).with_name("opentelemetry-instrument")
         subprocess.run([launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
         memory = json.loads((directory / "memory.json").read_text())
-        rows, size = _rows(directory)
+        every = Rows.of(directory.glob("data/*/*/logs-0*.jsonl*"))
+        compressed = Rows.of(directory.glob("data/*/*/logs-0*.jsonl.gz"))
         spans = _spans(directory)
-    expected, per_row = options.rollouts * options.steps, size / rows
+    expected, per_row = options.rollouts * options.steps, compressed.on_disk / compressed.number
+    settings = Settings()
+    room = settings.data_max_bytes * SHARES["logs"] - 2 * settings.file_max_bytes
     roots = {span["traceId"]: span for span in spans if span["name"] == "rl.rollout"}
     failed = sum(span["status"].get("code") == 2 for span in roots.values())
     failing = options.steps * len(range(0, options.rollouts, FAILING))
     orphans = sum(bool(span.get("parentSpanId")) and span["traceId"] not in roots for span in spans if _is_call(span))
     job = ROLLOUTS * JOB_STEPS
     figures = {
-        "share of rollouts with a row": {"value": rows / expected, "at_least": 1.0},
+        "share of rollouts with a row": {"value": every.number / expected, "at_least": 1.0},
         "share of failed rollouts with spans": {"value": failed / failing, "at_least": 1.0},
         "rollouts with spans, per step": {"value": round(len(roots) / options.steps)},
         "spans without their rollout": {"value": orphans, "limit": 0},
+        "1,000 rows before compression, KiB": {"value": round(every.plain / every.number * 1000 / 1024, 1)},
         "1,000 rows in the store, KiB": {"value": round(per_row * 1000 / 1024, 1)},
-        "rows of 1,000 steps of 8,192, GiB": {"value": round(per_row * job / (1 << 30), 2)},
-        "rows that the default store holds, millions": {"value": round(SHARE * DEFAULT / per_row / 1e6, 2)},
+        "rows of 1,000 steps of 8,192, MiB": {"value": round(per_row * job / MIB), "limit": round(room / MIB)},
+        "steps of 8,192 rows that the default store holds": {
+            "value": int(room / per_row / ROLLOUTS),
+            "at_least": JOB_STEPS,
+        },
         "memory that later steps add, MiB": {"value": round(memory[-1] - memory[0], 1), "limit": 64},
     }
     return finish("rollout_volume", figures, [{"memory": memory}], __doc__.splitlines()[0])

@@ -46,10 +46,12 @@ class RequestMessages:
         trajectory: Where the histories are known; None: all messages are recorded.
     """
 
+    #: What is left out.
+    _before: RecordedHistory | None = None
+
     def __init__(self, body: dict[str, Any], trajectory: OpenTrajectory | None) -> None:
         self._trajectory = trajectory
         self._digests: list[bytes] = []
-        self._before: RecordedHistory | None = None
         #: Attributes for the span.
         self.values: dict[str, Any] = dict(messages.of_request(body, self._new_of))
         if self._before is not None:

@@ -214,6 +214,25 @@ def test_a_program_may_close_all_descriptors_between_two_slices(
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+def test_a_descriptor_that_is_the_programs_by_then_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = make(tmp_path)
+    write(store, range(250))
+    taken: list[int] = []
+
+    def close_and_open(number: int) -> None:
+        # As a program that becomes a daemon while we wait for the disk.
+        os.close(number)
+        taken.append(os.open(tmp_path / f"of the program {len(taken)}", os.O_WRONLY | os.O_CREAT))
+
+    monkeypatch.setattr(rotating_file.os, "fsync", close_and_open)
+    compress(store)
+    monkeypatch.undo()
+    assert len(taken) == 2
+    for number in taken:
+        os.close(number)
+    assert lines(tmp_path) == [LINE % number for number in range(250)]
+
+
 def test_the_end_leaves_what_is_not_compressed_yet_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rotating_file, "_SLICE", 1000)
     store = make(tmp_path)

@@ -49,7 +49,7 @@ def _is_error_record(record: Any) -> bool:
 
 
 def _is_copy(record: Any) -> bool:
-    return record.log_record.event_name == events.RL_TRAJECTORIES_PENDING.name
+    return bool(record.log_record.event_name == events.RL_TRAJECTORIES_PENDING.name)
 
 
 #: Signal -> what has a stream of its own: the end of the stream's name, and what belongs there.

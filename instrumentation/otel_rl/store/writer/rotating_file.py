@@ -36,8 +36,9 @@ class Descriptor:
     A program may close every descriptor, as daemons do (``os.closerange``). Then its own files get our numbers.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+    def __init__(self, path: Path, *, is_new: bool = True) -> None:
+        flags = os.O_CREAT | os.O_EXCL if is_new else 0
+        self._number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags, FILE_MODE)
         self._file = self._now()
 
     def _now(self) -> tuple[int, int] | None:
@@ -59,6 +60,19 @@ class Descriptor:
     def number(self) -> int | None:
         """The number to write to; None when it is the program's, or closed."""
         return self._number if self._file is not None and self._now() == self._file else None
+
+    def write(self, data: bytes) -> None:
+        """Write all of ``data``.
+
+        Raises:
+            OSError: as the system says, and where the number is not ours any more.
+        """
+        written = 0
+        while written < len(data):
+            number = self.number
+            if number is None:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            written += os.write(number, data[written:])
 
     def close(self) -> None:
         """Close the file; what is the program's stays open."""
@@ -119,20 +133,15 @@ class Compression:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _append(self, data: bytes, *, is_whole: bool) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        if not self._place:
-            flags |= os.O_CREAT | os.O_TRUNC
-        descriptor = os.open(self._temporary, flags, FILE_MODE)
+        file = Descriptor(self._temporary, is_new=not self._place)
         try:
-            written = 0
-            while written < len(data):
-                written += os.write(descriptor, data[written:])
-            self.size += written
-            if is_whole:
+            file.write(data)
+            self.size += len(data)
+            if is_whole and file.number is not None:
                 # It replaces what has been on the disk for long.
-                os.fsync(descriptor)
+                os.fsync(file.number)
         finally:
-            os.close(descriptor)
+            file.close()
 
     def cancel(self) -> None:
         """Remove what was written; the file stays as it is."""
