@@ -61,7 +61,7 @@ class ServiceCall(HttpCall):
             attributes.SERVER_ADDRESS: host,
             attributes.SERVER_PORT: port,
         }
-        self._span = trace_api.INVALID_SPAN
+        self._span: Span = trace_api.INVALID_SPAN
         self._context = get_current()
         self._token: Token[Context] | None = None
         reason = None if self._trajectory is not None else _left_out()
