@@ -27,6 +27,7 @@
 ``rollout_spans``      which rollouts of a step have spans, beside their rows
 ``saved_checkpoints``  the checkpoints of the run, and what has become of them
 ``scalars``            values that trainers and trackers log, each from one source
+``step_judges``        what the judges of a step were asked that is in no row, on its span
 ``step_sampling``      which ranks emit the spans of a step, and the sampler's answer for all
 ``step_subscribers``   who is called when a step opens, closes and has been recorded
 ``steps``              loops, their step traces in which all ranks meet, and which step a caller is in
