@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import rollout_programs
+
 ROLLOUTS, STEPS, JOB_STEPS = 8192, 4, 1000
-OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
 MIB, FAILING = 1 << 20, 100
 _ID = "rl.rollout.id"
 #: The part of OTEL_RL_DATA_MAX_BYTES that is for log records, and the default.
@@ -48,13 +48,12 @@ def _memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
 
-def watched() -> None:
-    """Run the program, which writes its memory after each step."""
+def watched(number: int, steps: int) -> None:
+    """Run the program, which gives its memory after each step."""
     from contextlib import suppress
 
     import otel_rl
 
-    number, steps = map(int, os.environ[NUMBER].split(","))
     memory = []
     for step in range(steps):
         with otel_rl.step(step):
@@ -63,18 +62,7 @@ def watched() -> None:
                     _rollout(step, sample)
         memory.append(_memory())
     otel_rl.flush(60)
-    Path(os.environ[OUTPUT]).write_text(json.dumps(memory))
-
-
-def _spans(directory: Path) -> list[dict[str, Any]]:
-    return [
-        span
-        for file in directory.glob("data/*/*/traces*.jsonl")
-        for line in file.read_text().splitlines()
-        for resource in json.loads(line)["resourceSpans"]
-        for scope in resource["scopeSpans"]
-        for span in scope["spans"]
-    ]
+    rollout_programs.finish(memory)
 
 
 def _rows(directory: Path) -> tuple[int, int]:
@@ -95,8 +83,8 @@ def _rows(directory: Path) -> tuple[int, int]:
 
 def main() -> int:
     """Measure, print and write the result; returns the exit status."""
-    if OUTPUT in os.environ:
-        watched()
+    if numbers := rollout_programs.numbers():
+        watched(*numbers)
         return 0
     from figures import finish
 
@@ -106,17 +94,9 @@ def main() -> int:
     options, _ = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-        variables |= {
-            "OTEL_RL_DATA_DIR": str(directory / "data"),
-            OUTPUT: str(directory / "memory.json"),
-            NUMBER: f"{options.rollouts},{options.steps}",
-        }
-        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
-        subprocess.run([launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
-        memory = json.loads((directory / "memory.json").read_text())
+        memory = rollout_programs.run(__file__, directory, options.rollouts, options.steps)
         rows, size = _rows(directory)
-        spans = _spans(directory)
+        spans = rollout_programs.spans(directory)
     expected, per_row = options.rollouts * options.steps, size / rows
     roots = {span["traceId"]: span for span in spans if span["name"] == "rl.rollout"}
     failed = sum(span["status"].get("code") == 2 for span in roots.values())
