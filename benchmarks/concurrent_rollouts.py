@@ -13,10 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,8 +21,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import rollout_programs
+
 ROLLOUTS, WAVES, RUNS = 8192, 4, 2
-OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
 #: Spans of a rollout: its own, a model call, a tool.
 SPANS = 3
 
@@ -54,13 +52,12 @@ async def _wave(client: Any, number: int, wave: int) -> int:
     return waiting
 
 
-def watched() -> None:
+def watched(number: int, waves: int) -> None:
     """Run the program, which writes a sample per wave."""
     from chat_workload import Workload
 
     import otel_rl
 
-    number, waves = map(int, os.environ[NUMBER].split(","))
     client = Workload().async_client
     samples = []
     loop = asyncio.new_event_loop()
@@ -82,36 +79,12 @@ def watched() -> None:
             }
         )
     loop.close()
-    Path(os.environ[OUTPUT]).write_text(json.dumps(samples))
-
-
-def run(directory: Path, number: int, waves: int, *, instrumented: bool) -> list[dict[str, Any]]:
-    """Return the samples of one run of the program."""
-    samples = directory / "samples.json"
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    variables |= {
-        "OTEL_RL_DATA_DIR": str(directory / "data"),
-        "OTEL_RL_DATA_MAX_BYTES": str(4 << 30),
-        # All of them: whether spans keep their parents is the question.
-        "OTEL_RL_ROLLOUT_SPANS": str(number * waves),
-        OUTPUT: str(samples),
-        NUMBER: f"{number},{waves}",
-    }
-    launcher = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if instrumented else []
-    subprocess.run([*launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
-    return json.loads(samples.read_text())
+    rollout_programs.finish(samples)
 
 
 def parents(directory: Path) -> Counter[str]:
     """Spans that reached the file store; of those of calls how many lie below the rollout of their trace."""
-    spans = [
-        span
-        for file in directory.glob("data/*/*/traces-*.jsonl")
-        for line in file.read_text().splitlines()
-        for resource in json.loads(line)["resourceSpans"]
-        for scope in resource["scopeSpans"]
-        for span in scope["spans"]
-    ]
+    spans = rollout_programs.spans(directory)
     rollouts = {span["traceId"]: span["spanId"] for span in spans if span["name"] == "rl.rollout"}
     found: Counter[str] = Counter(delivered=len(rollouts))
     for span in spans:
@@ -123,10 +96,20 @@ def parents(directory: Path) -> Counter[str]:
     return found
 
 
+def _samples(folder: str, options: argparse.Namespace, *, instrumented: bool) -> list[dict[str, Any]]:
+    # The spans of all rollouts: whether they keep their parents is the question.
+    variables = {"OTEL_RL_DATA_MAX_BYTES": str(4 << 30), "OTEL_RL_ROLLOUT_SPANS": str(options.rollouts * options.waves)}
+    numbers = options.rollouts, options.waves
+    samples: list[dict[str, Any]] = rollout_programs.run(
+        __file__, Path(folder), *numbers, instrumented=instrumented, **variables
+    )
+    return samples
+
+
 def main() -> int:
     """Measure, print and write the result; returns the exit status."""
-    if OUTPUT in os.environ:
-        watched()
+    if numbers := rollout_programs.numbers():
+        watched(*numbers)
         return 0
     from figures import bootstrap, finish
 
@@ -138,8 +121,8 @@ def main() -> int:
     growth: list[float] = []
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory() as plain, tempfile.TemporaryDirectory() as ours:
-            without = run(Path(plain), options.rollouts, options.waves, instrumented=False)
-            samples = run(Path(ours), options.rollouts, options.waves, instrumented=True)
+            without = _samples(plain, options, instrumented=False)
+            samples = _samples(ours, options, instrumented=True)
             found += parents(Path(ours))
         pairs += [(a["cpu_us"], b["cpu_us"]) for a, b in zip(samples[1:], without[1:], strict=True)]
         # The first waves fill tables and pools.

@@ -110,12 +110,8 @@ TABLES: dict[str, Table] = {
         "nccl_timing",
         ("step, bare, us", "step of eight matrix products and all-reduces", 2, 0.001, " ms"),
         ("step, ratio", "timed, ratio", 3, 1, ""),
-        ("200 entries, dump, ms", "dump of 200 entries", 1, 1, " ms"),
-        ("200 entries, read, ms", "reading it", 1, 1, " ms"),
         ("2000 entries, dump, ms", "dump of 2000 entries, the default", 0, 1, " ms"),
         ("2000 entries, read, ms", "reading it", 0, 1, " ms"),
-        ("20000 entries, dump, ms", "dump of 20,000 entries", 0, 1, " ms"),
-        ("20000 entries, read, ms", "reading it", 0, 1, " ms"),
     ),
     "watchdog": _side_by_side(
         "hang_watchdog",
@@ -179,14 +175,6 @@ TABLES: dict[str, Table] = {
             "{}: chat, added by official, us": ("added to a chat call, official", 0, 1, " µs"),
         },
     ),
-    "call_bytecodes": _simple(
-        "openai_chat_call",
-        ("chat, bytecodes, ours / official", "chat call, ours / official", 2, 1, ""),
-        ("chat, bytecodes, share of own code", "of ours, own code", 0, 100, " %"),
-        ("chat, bytecodes, share of OpenTelemetry", "of ours, OpenTelemetry", 0, 100, " %"),
-        ("chat, bytecodes, share of client", "of ours, client", 0, 100, " %"),
-        ("chunk, bytecodes, ours / official", "one more chunk, ours / official", 2, 1, ""),
-    ),
     "engine_call": _simple(
         "engine_generate",
         ("share of the call", "share of the call", 2, 100, " %"),
@@ -249,7 +237,6 @@ TABLES: dict[str, Table] = {
         ("GRPO step with / without, CPU time", "step with us / without", 3, 1, ""),
         ("CPU seconds per step without", "step without us", 2, 1, " s"),
     ),
-    "grpo_parts": Table((), ()),
     "soak": Table(
         ("steps", "calls", "requests"),
         tuple(
@@ -302,8 +289,6 @@ TABLES: dict[str, Table] = {
         },
     ),
 }
-#: Replaced functions below this time per step, in ms, are left to the result file.
-_SHORTEST_PART = 0.5
 
 
 def _figures(file: str) -> dict[str, Any]:
@@ -341,23 +326,7 @@ def _line(row: Row) -> str:
     return f"| {row.meaning} | {' | '.join(cells)} |"
 
 
-def _grpo_parts() -> str:
-    """Return where the time on the trainer's thread goes: the replaced functions of rank 0, the dearest first."""
-    path = RESULTS / "grpo_step_cpu.json"
-    ranks = json.loads(path.read_text(encoding="utf-8"))["samples"] if path.exists() else [{"by_function": {}}]
-    lines = ["| replaced function | entries per step | ms per step |", "|---|---|---|"]
-    for function, part in ranks[0]["by_function"].items():
-        if part["ms_per_step"] < _SHORTEST_PART:
-            continue
-        # pybind's own module and class names are no names anybody knows.
-        short = ".".join(re.sub(r"^.*_distributed_c10d.*\.", "torch.distributed.", function).rsplit(".", 2)[-2:])
-        lines.append(f"| `{short}` | {part['entries_per_step']:g} | {part['ms_per_step']:.2f} |")
-    return "\n".join(lines)
-
-
 def _table(name: str) -> str:
-    if name == "grpo_parts":
-        return _grpo_parts()
     table = TABLES[name]
     header = f"| figure | {' | '.join(table.columns)} |"
     return "\n".join([header, f"|{'---|' * (len(table.columns) + 1)}", *map(_line, table.rows)])

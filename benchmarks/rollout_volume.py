@@ -13,21 +13,20 @@ rollouts with spans; copies of rows that wait for the end of a long step have fi
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+import rollout_programs
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROLLOUTS, STEPS, JOB_STEPS = 8192, 6, 1000
-OUTPUT, NUMBER = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
 MIB, FAILING = 1 << 20, 100
 _ID = "rl.rollout.id"
 
@@ -53,13 +52,12 @@ def _memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
 
-def watched() -> None:
-    """Run the program, which writes its memory after each step."""
+def watched(number: int, steps: int) -> None:
+    """Run the program, which gives its memory after each step."""
     from contextlib import suppress
 
     import otel_rl
 
-    number, steps = map(int, os.environ[NUMBER].split(","))
     memory = []
     for step in range(steps):
         with otel_rl.step(step):
@@ -68,22 +66,7 @@ def watched() -> None:
                     _rollout(step, sample)
         memory.append(_memory())
     otel_rl.flush(60)
-    Path(os.environ[OUTPUT]).write_text(json.dumps(memory))
-
-
-def _spans(directory: Path) -> list[dict[str, Any]]:
-    return [
-        span
-        for file in directory.glob("data/*/*/traces*.jsonl*")
-        for line in _content(file).splitlines()
-        for resource in json.loads(line)["resourceSpans"]
-        for scope in resource["scopeSpans"]
-        for span in scope["spans"]
-    ]
-
-
-def _content(file: Path) -> bytes:
-    return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    rollout_programs.finish(memory)
 
 
 class Rows(NamedTuple):
@@ -96,7 +79,9 @@ class Rows(NamedTuple):
     @staticmethod
     def of(files: Iterable[Path]) -> Rows:
         """Return what is in these files."""
-        counts = [(_rows(content := _content(file)), len(content), file.stat().st_size) for file in files]
+        counts = [
+            (_rows(content := rollout_programs.content(file)), len(content), file.stat().st_size) for file in files
+        ]
         return Rows(*(sum(column) for column in zip(*counts, strict=True)))
 
 
@@ -114,8 +99,8 @@ def _rows(content: bytes) -> int:
 
 def main() -> int:
     """Measure, print and write the result; returns the exit status."""
-    if OUTPUT in os.environ:
-        watched()
+    if numbers := rollout_programs.numbers():
+        watched(*numbers)
         return 0
     from figures import finish
 
@@ -128,18 +113,10 @@ def main() -> int:
     options, _ = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        variables = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-        variables |= {
-            "OTEL_RL_DATA_DIR": str(directory / "data"),
-            OUTPUT: str(directory / "memory.json"),
-            NUMBER: f"{options.rollouts},{options.steps}",
-        }
-        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
-        subprocess.run([launcher, sys.executable, __file__], env=variables, cwd=directory, check=True)
-        memory = json.loads((directory / "memory.json").read_text())
+        memory = rollout_programs.run(__file__, directory, options.rollouts, options.steps)
         every = Rows.of(directory.glob("data/*/*/logs-0*.jsonl*"))
         compressed = Rows.of(directory.glob("data/*/*/logs-0*.jsonl.gz"))
-        spans = _spans(directory)
+        spans = rollout_programs.spans(directory)
     expected, per_row = options.rollouts * options.steps, compressed.on_disk / compressed.number
     settings = Settings()
     room = settings.data_max_bytes * SHARES["logs"] - 2 * settings.file_max_bytes

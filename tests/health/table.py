@@ -79,8 +79,8 @@ def with_table(page: str, results: dict[str, Any]) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Both tables."""
-    return "\n".join([_sums(results), "", *_driven(results["rows"]), "", *_healthy(results["healthy_rows"])])
+    """The sums, the table of the driven failures, and the healthy runs."""
+    return "\n".join([_sums(results), "", *_driven(results["rows"]), "", _healthy(results["healthy_rows"])])
 
 
 def _sums(results: dict[str, Any]) -> str:
@@ -114,17 +114,13 @@ def _driven(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _healthy(rows: list[dict[str, Any]]) -> list[str]:
-    lines = ["| healthy run | ranks | steps | false criticals | false warnings |", "|---|--:|--:|---|---|"]
-    for row in rows:
-        alarms = (_alarms(row["false_criticals"]), _alarms(row["false_warnings"]))
-        lines.append(f"| {row['case']} | {row['ranks']} | {row['steps']} | {alarms[0]} | {alarms[1]} |")
-    return lines
+def _healthy(rows: list[dict[str, Any]]) -> str:
+    return f"Healthy runs: {'; '.join(row['case'] + _alarms(row) for row in rows)}."
 
 
-def _alarms(alarms: list[str]) -> str:
-    codes = ", ".join(f"`{alarm.partition(':')[0]}`" for alarm in alarms)
-    return f"{len(alarms)} ({codes})" if alarms else "0"
+def _alarms(row: dict[str, Any]) -> str:
+    codes = [f"`{alarm.partition(':')[0]}`" for alarm in (*row["false_criticals"], *row["false_warnings"])]
+    return f" ({', '.join(codes)})" if codes else ""
 
 
 def _verdict(row: dict[str, Any]) -> str:

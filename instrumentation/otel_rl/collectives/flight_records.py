@@ -55,16 +55,20 @@ def begin_late(places: CollectivePlaces | None, what: float, moment: float, erro
     return _NOWHERE if place is None else place
 
 
-class ThreadCodes(dict[int, float]):
-    """Thread -> its number, as a launch has it in the ring."""
+class ThreadCodes:
+    """Numbers of threads, as a launch has them in the ring."""
 
     def __init__(self) -> None:
-        super().__init__({threading.main_thread().ident or 0: 0.0})
+        #: Thread -> its number, of those that have launched one: the hot path looks here first.
+        self.known = {threading.main_thread().ident or 0: 0.0}
 
-    def __missing__(self, thread: int) -> float:
-        code = float(min(len(self), layout.LAST_THREAD) << layout.THREAD_SHIFT)
-        if len(self) < _MOST_THREADS:
-            self[thread] = code
+    def of(self, thread: int) -> float:
+        """Return the number of a thread, which it keeps where there is room."""
+        code = self.known.get(thread)
+        if code is None:
+            code = float(min(len(self.known), layout.LAST_THREAD) << layout.THREAD_SHIFT)
+            if len(self.known) < _MOST_THREADS:
+                self.known[thread] = code
         return code
 
 
@@ -128,7 +132,7 @@ class FlightRecords:
         self._run_rare = run_rare
         #: id of the process group -> what is known of it, and what removes it when the group has gone.
         self._groups: dict[int, tuple[_RecordedGroup, weakref.ref[Any]]] = {}
-        #: Number of the calling thread, for the hot path.
+        #: The calling threads.
         self.threads = ThreadCodes()
         #: Text -> how many process groups had it.
         self._made: dict[str, int] = {}
@@ -238,7 +242,7 @@ class FlightRecords:
                 return None
             codes, group = entry
             what = codes + (group.number_of_torch(process_group) if counts else layout.HAS_NO_NUMBER)
-            what += self.threads[get_ident()]
+            what += self.threads.of(get_ident())
             return _begun(ring.places, what)
 
         return begin

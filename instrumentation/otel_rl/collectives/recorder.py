@@ -148,8 +148,10 @@ class CollectiveRecorder:
         records = self.flight_records
         in_ring, on_failure = records is not None, None
         threads: dict[int, float] = {}
+        number_of: Any = None
         if records is not None:
-            on_failure, threads = records.wait_failed if blocks else records.launch_failed, records.threads
+            on_failure = records.wait_failed if blocks else records.launch_failed
+            threads, number_of = records.threads.known, records.threads.of
             call = records.watching(operation, call)
             records.follow(entries.clear)
         marks, thread = self._marks[operation], get_ident
@@ -171,7 +173,10 @@ class CollectiveRecorder:
                         slot, codes, latest, places = find(operation, self, entries)
                     if in_ring:
                         latest[0] = number = latest[0] + 1.0
-                        what = codes + number + threads[thread()]
+                        try:
+                            what = codes + number + threads[thread()]
+                        except KeyError:
+                            what = codes + number + number_of(thread())
                         if places is not None and (writer := places.writer) is not None:
                             take, began, whats, again, ended = writer
                             place = take()

@@ -11,14 +11,18 @@ from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.key_categories import TRAINER_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 #: Values of a curve that are kept, at least; twice as many at most.
 KEPT = 128
-#: First values that are kept for good, to compare with.
+_MOST_KEPT = 2 * KEPT
+#: First values that are kept for good, to compare with; and so few that the usual change is the mean of all.
 FIRST = 16
+_FEW = FIRST // 2
 #: Most keys whose input is remembered; further ones are looked up again each time.
 MAXIMUM_KEYS = 4096
+#: Sets of keys whose inputs are remembered together, and most keys of one.
+_MOST_SETS, _MOST_KEYS_OF_SET = 8, 512
 #: Most curves of one input that has several, such as one for each reward function.
 MAXIMUM_CURVES = 16
 #: Log calls without its key after which an input takes another key that is logged.
@@ -39,6 +43,7 @@ EXCLUDING_KEYS = {
     for name, item in INPUTS.items()
     if item.not_beside
 }
+_NO_KEYS: frozenset[str] = frozenset()
 #: Inputs that must be finite. A reward function may give none for a whole batch, and its mean is then no number.
 FINITE_INPUTS = frozenset(name for needed in RULES[Code.NON_FINITE].needs for name in needed)
 
@@ -73,10 +78,13 @@ class InputWindow:
 
     def add(self, first: int, last: int, value: float) -> None:
         """Add the value that the trainer logged for the steps ``first`` to ``last``."""
+        # Without calls where that is possible: this runs for every input of every log call.
         values, number, change = self.values, self.number, self.change
         if number:
-            step = abs(value - values[-1])
-            if number > FIRST // 2:
+            step = value - values[-1]
+            if step < 0:
+                step = -step
+            if number > _FEW:
                 if step > LARGEST_CHANGE * change > 0:
                     step = LARGEST_CHANGE * change
                 self.change = change + (step - change) * CHANGE_WEIGHT
@@ -88,17 +96,22 @@ class InputWindow:
         self.firsts.append(first)
         self.last = last
         self.number = number + 1
-        self.peak = max(self.peak, value)
+        if value > self.peak:  # noqa: PLR1730 - as above
+            self.peak = value
         if number < FIRST:
             self._first.append(value)
-        elif len(values) > 2 * KEPT:
+        elif len(values) > _MOST_KEPT:
             del values[:KEPT], self.firsts[:KEPT]
 
     def now(self, window: float) -> float:
         """Median of the latest values."""
         known = self._nows.get(window)
         if known is None:
-            known = self._nows[window] = middle(self.values[-int(window) :])
+            # As in `middle`: the rules ask for most of what is new.
+            ordered = sorted(self.values[-int(window) :])
+            half = len(ordered) // 2
+            known = ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+            self._nows[window] = known
         return known
 
     def start(self, number: float) -> float | None:
@@ -192,7 +205,11 @@ class Curves:
                 elif key:
                     self._exact.setdefault(key, (name, rank))
         self._found: dict[str, tuple[str, int] | None] = {}
+        #: Sets of keys as programs log them, in their order -> those that give an input.
+        self._sets: dict[tuple[str, ...], list[tuple[str, tuple[str, int]]]] = {}
         self._by_input: dict[str, InputWindow] = {}
+        #: The curve of an input; None where it has not been logged. No method: each rule asks at each step.
+        self.get = self._by_input.get
         self._ranks: dict[str, int] = {}
         self._absent: dict[str, int] = {}
         #: Curves of the reward functions, and seconds of the phases, by name.
@@ -202,10 +219,6 @@ class Curves:
         self.not_finite: list[NotFiniteValue] = []
         #: First and last step that had any value; and how many steps the latest log call covers.
         self.first, self.last, self.covered = -1, -1, 1
-
-    def get(self, name: str) -> InputWindow | None:
-        """Return the curve of an input; None where it has not been logged."""
-        return self._by_input.get(name)
 
     def has(self, name: str) -> bool:
         """Return whether the input has been logged."""
@@ -225,17 +238,29 @@ class Curves:
 
     def known(self, values: Mapping[str, Any]) -> list[tuple[str, float, tuple[str, int]]]:
         """Return the keys that give an input, with their numbers; most keys of most trainers give no input."""
-        cache, numbers = self._found, []
-        for key, value in values.items():
-            # The method is called for new keys only: this runs for every value that a trainer logs.
-            known_input = cache[key] if key in cache else self.input_of(key)
-            if known_input is None or (
-                known_input[0] in EXCLUDING_KEYS and not EXCLUDING_KEYS[known_input[0]].isdisjoint(values)
-            ):
-                continue
-            if (number := _as_float(value)) is not None:
-                numbers.append((key, number, known_input))
+        keys = tuple(values)
+        of_inputs = self._sets.get(keys)
+        if of_inputs is None:
+            of_inputs = self._inputs_of(keys)
+        numbers = []
+        for key, known_input in of_inputs:
+            value = values[key]
+            if type(value) is float or (value := _as_float(value)) is not None:
+                numbers.append((key, value, known_input))
         return numbers
+
+    def _inputs_of(self, keys: tuple[str, ...]) -> list[tuple[str, tuple[str, int]]]:
+        """Return the keys of a log call that give an input, and remember them: a trainer logs few sets of keys."""
+        found = []
+        for key in keys:
+            known_input = self.input_of(key)
+            if known_input is not None and EXCLUDING_KEYS.get(known_input[0], _NO_KEYS).isdisjoint(keys):
+                found.append((key, known_input))
+        if len(keys) <= _MOST_KEYS_OF_SET:
+            if len(self._sets) >= _MOST_SETS:
+                self._sets.clear()
+            self._sets[keys] = found
+        return found
 
     def _look_up(self, key: str) -> tuple[str, int] | None:
         exact = self._exact.get(key)
@@ -308,15 +333,19 @@ class Curves:
 
     def add_phases(self, step: int, seconds: Mapping[str, float]) -> None:
         """Take in the seconds that a step spent in each phase; one that is not among them took none."""
-        for name in sorted(seconds.keys() - self.phases.keys()):
+        if not seconds.keys() <= self.phases.keys():
+            self._begin_phases(step, seconds.keys() - self.phases.keys())
+        for name, curve in self.phases.items():
+            if curve.last < step:
+                curve.add(step, step, seconds.get(name, 0.0))
+
+    def _begin_phases(self, step: int, names: Iterable[str]) -> None:
+        for name in sorted(names):
             if len(self.phases) < MAXIMUM_CURVES:
                 curve = self.phases[name] = InputWindow(name)
                 # It was in none of the steps before.
                 earlier = min(self._by_input["step_time"].number - 1, KEPT)
                 curve.values, curve.firsts = [0.0] * earlier, [step] * earlier
-        for name, curve in self.phases.items():
-            if curve.last < step:
-                curve.add(step, step, seconds.get(name, 0.0))
 
 
 def _as_float(value: Any) -> float | None:

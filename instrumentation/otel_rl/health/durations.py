@@ -58,6 +58,9 @@ class SlowStepRule:
         if not self._reference or (state < State.WARNING and curve.number % REFRESH_STEPS == 0):
             self._refer(curves, curve, window, warm_up)
         value, usual = curve.now(window), self._reference
+        if state < State.WARNING and value < limits["warning"] * usual:
+            # The usual case, and cheap: longer answers only raise what is expected.
+            return HEALTHY
         expected = usual * max(self._longer(curves, curve.firsts[-window]), 1.0)
         warning, critical = limits["warning"] * expected, limits["critical"] * expected
         level = above(value, warning, critical, state, limits["clear_share"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health import divergence, durations, output, policy, preferences, reward_falls, rewards, updates
 from otel_rl.health.points import Points, points
+from otel_rl.health.reading import HEALTHY, TOO_FEW
 from otel_rl.health.rule_table import RULES
 from otel_rl.health.verdict import State
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -102,17 +103,18 @@ class Machine:
         """Judge the step ``step`` when an input is ``fresh``; return the state before where it has changed."""
         if self._inputs.isdisjoint(fresh) or not (self._has_needs or self.has_needs(curves)):
             return self._miss(step)
-        self._distance = max(self._distance, self._idle)
+        if self._idle > self._distance:  # noqa: PLR1730 - a call costs more than the rest, for each rule at each step
+            self._distance = self._idle
         self._idle, self._has_needs = 0, True
         if self._steady >= STEADY_READINGS:
             self._passed += 1
             if self._passed % READING_INTERVAL[self.state]:
                 return None
         reading = self._judge(curves, self._limits, self.state)
-        if reading.level == State.UNOBSERVED:
+        if reading is TOO_FEW:
             return None
         self.judged += 1
-        if self._is_quiet and reading.level == State.HEALTHY:
+        if self._is_quiet and reading is HEALTHY:
             return None
         before = self._take(reading, step)
         self._is_quiet = self.state == reading.level == State.HEALTHY

@@ -48,11 +48,12 @@ class Judge(Protocol):
 
 def above(value: float, warning: float, critical: float, state: State, clear: float = 1.0) -> State:
     """Return the level of a value that should be low; a state falls below the share ``clear`` of its threshold."""
-    if value >= (critical * clear if state >= State.CRITICAL else critical):
+    if state >= State.WARNING:
+        critical = critical * clear if state >= State.CRITICAL else critical
+        warning *= clear
+    if value >= critical:
         return State.CRITICAL
-    if value >= (warning * clear if state >= State.WARNING else warning):
-        return State.WARNING
-    return State.HEALTHY
+    return State.WARNING if value >= warning else State.HEALTHY
 
 
 def high(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import isfinite
+from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class BestLevel:
         latest = curve.values[-int(window) :]
         level = sum(latest) / len(latest)
         # Of rewards that are mostly zero the usual change knows too little.
-        change = sum([abs(value - before) for before, value in pairwise(latest)]) / max(len(latest) - 1, 1)
+        change = sum(map(abs, map(sub, latest[1:], latest))) / max(len(latest) - 1, 1)
         self._best, self._change = max(self._best, level), max(self._change, change)
         start = curve.start(LEVEL_WINDOW)
         gained = 0.0 if start is None else self._best - start

@@ -237,9 +237,10 @@ class NoSignal:
 
     def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
-        name, curve = next(
-            ((name, curve) for name in SIGNAL_INPUTS if (curve := curves.get(name)) is not None), ("", None)
-        )
+        for name in SIGNAL_INPUTS:
+            curve = curves.get(name)
+            if curve is not None:
+                break
         if curve is None or not curve.values:
             return TOO_FEW
         reward = curves.get("reward")
@@ -291,6 +292,8 @@ class NoSignal:
         return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, describe)
 
 
+#: Shares that a step with one group may have.
+_OF_ONE_GROUP = frozenset({0.0, 1.0})
 SIGNAL_INPUTS = ("zero_variance", "reward_std", "reward")
 #: What it means that the input does not vary: only one of them knows groups.
 _NO_DIFFERENCE = {
@@ -314,8 +317,10 @@ def _is_dead(name: str, curve: InputWindow, reward: InputWindow | None, limits: 
 
 def has_single_groups(curve: InputWindow | None, limits: Limits) -> bool:
     """Return whether each of the latest steps had one group: most of a few steps lack a difference by chance."""
-    values = set(curve.values[-int(limits["window"]) :]) if curve is not None else set()
-    return 1.0 in values and values <= {0.0, 1.0}
+    if curve is None or not curve.values or curve.values[-1] not in _OF_ONE_GROUP:
+        return False
+    values = set(curve.values[-int(limits["window"]) :])
+    return 1.0 in values and values <= _OF_ONE_GROUP
 
 
 def _few(curve: InputWindow, limits: Limits, state: State) -> RuleReading:

@@ -72,7 +72,7 @@ class LossDivergence:
 
     def _refer(self, before: Sequence[float]) -> None:
         level = middle(before)
-        reach = sorted(abs(loss - level) for loss in before)[int(RANGE_SHARE * (len(before) - 1))]
+        reach = sorted([abs(loss - level) for loss in before])[int(RANGE_SHARE * (len(before) - 1))]
         self._level, self._reach, self._size = level, reach, abs(level) + reach
         if level > CLEAR_OF_ZERO * reach:
             self._lowest = min(self._lowest, self._size)

@@ -7,6 +7,7 @@ import itertools
 from weakref import WeakSet
 
 import pytest
+from followed_rules import followed
 from made_up_runs import run
 
 import otel_rl
@@ -18,7 +19,7 @@ from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
-from otel_rl.telemetry import Scope, deferral, lifecycle
+from otel_rl.telemetry import Scope, deferral
 from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import scalars, steps
 from otel_rl.training.guessed_loop import GuessedLoop
@@ -43,15 +44,8 @@ def health(recorded, rules_file, monkeypatch):
     monkeypatch.setattr(scalars, "sink", sink)
     # A gauge is registered once per process and scope: this test's own asks these rules.
     monkeypatch.setattr(live, "scope", Scope(f"health_{next(_numbers)}"))
-    sink.listeners.add(found.logged)
-    steps.listeners.add(found.step_recorded)
-    yield found
-    steps.finish()
-    steps.listeners.remove(found.step_recorded)
-    if found.finish in lifecycle._before_shutdown:
-        lifecycle._before_shutdown.remove(found.finish)
-    # Its gauge stays registered.
-    found.forked()
+    with followed(found, sink):
+        yield found
 
 
 @pytest.fixture

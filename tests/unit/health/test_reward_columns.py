@@ -7,6 +7,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from followed_rules import followed
 from support.reward_readers import log_calls, reward_means
 
 import otel_rl
@@ -61,14 +62,8 @@ def health(recorded, sink, monkeypatch):
     found = FollowedHealth()
     monkeypatch.setattr(live, "scope", Scope("health_of_rewards"))
     monkeypatch.setattr(trajectories.listeners, "callbacks", [found.rows_recorded])
-    sink.listeners.add(found.logged)
-    steps.listeners.add(found.step_recorded)
-    yield found
-    steps.finish()
-    steps.listeners.remove(found.step_recorded)
-    if found.finish in lifecycle._before_shutdown:
-        lifecycle._before_shutdown.remove(found.finish)
-    found.forked()
+    with followed(found, sink):
+        yield found
     trajectories._forget()
 
 

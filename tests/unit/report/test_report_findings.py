@@ -192,7 +192,8 @@ def test_a_run_without_signal_comes_before_a_late_rank_that_costs_less(tmp_path:
     assert "late_rank" in [one.code for one in others]
 
 
-def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_it(tmp_path: Path) -> None:
+def _lose_rank_1(tmp_path: Path) -> None:
+    """Write a job of which rank 1 vanishes in step 12, and rank 0 fails because of it."""
     job = Job(tmp_path / tmp_path.name, _phases, steps=12)
     job.write()
     survivor, vanished = job.writers
@@ -202,6 +203,10 @@ def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_i
     vanished.ended = None
     survivor.write()
     vanished.write()
+
+
+def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_it(tmp_path: Path) -> None:
+    _lose_rank_1(tmp_path)
     first, *others = _grave(examined(tmp_path / tmp_path.name))
     assert first.text.startswith("rank 1 has no end recorded; last sign 20")
     assert [symptom.text for symptom in first.symptoms] == [
@@ -212,15 +217,7 @@ def test_the_rank_that_stopped_first_comes_before_those_that_failed_because_of_i
 
 
 def test_a_rank_that_was_killed_after_the_copy_of_its_ring_stopped_first(tmp_path: Path) -> None:
-    job = Job(tmp_path / tmp_path.name, _phases, steps=12)
-    job.write()
-    survivor, vanished = job.writers
-    values = {"exception.type": "DistBackendError", "exception.message": "closed", "rl.loop.iteration": 12}
-    survivor.event("rl.process.exception", 30, attributes=values, severity=21)
-    survivor.clean_exit = vanished.clean_exit = False
-    vanished.ended = None
-    survivor.write()
-    vanished.write()
+    _lose_rank_1(tmp_path)
     _leave_a_copy_of_a_killed_rank(tmp_path)
 
     [first] = _grave(examined(tmp_path / tmp_path.name))

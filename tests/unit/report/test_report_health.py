@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit.health import made_up_runs
-from unit.report.synthetic_run import process
+from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.core import settings
 from otel_rl.health.rule_table import RULES
@@ -211,8 +211,8 @@ def test_values_that_are_no_numbers_and_records_without_a_step_are_no_trouble(wr
     assert set(written.findings()) == {KL, Code.NON_FINITE}
 
 
-def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(written: Written) -> None:
-    writer = process(written.folder, 0, started=STARTED)
+def _tell_of_divergence(writer: ProcessWriter) -> None:
+    """Write the event that a live rule found a divergence of 7 nat."""
     said = {
         "rl.health.code": KL,
         "rl.health.state": "critical",
@@ -225,6 +225,11 @@ def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(w
         "rl.loop.iteration": 13,
     }
     writer.event("rl.health.changed", 13.0, attributes=said)
+
+
+def test_what_was_found_live_from_values_in_no_record_is_taken_from_the_events(written: Written) -> None:
+    writer = process(written.folder, 0, started=STARTED)
+    _tell_of_divergence(writer)
     writer.event("rl.step", 14.0, body={"entropy": 1.0}, attributes={"rl.loop.iteration": 14})
     writer.write()
 
@@ -343,18 +348,7 @@ def told_live(
     writer = process(written.folder, 0, started=STARTED)
     for step in range(1, 30):
         writer.event("rl.step", float(step), body={"kl": 2.0}, attributes={"rl.loop.iteration": step})
-    said = {
-        "rl.health.code": KL,
-        "rl.health.state": "critical",
-        "rl.health.previous_state": "healthy",
-        "rl.health.onset_iteration": 11,
-        "rl.health.metric": "kl",
-        "rl.health.value": 7.0,
-        "rl.health.threshold": 3.0,
-        "rl.health.evidence": "kl is 7 nat, threshold 3 nat",
-        "rl.loop.iteration": 13,
-    }
-    writer.event("rl.health.changed", 13.0, attributes=said)
+    _tell_of_divergence(writer)
     writer.write()
     rules = tmp_path / "rules.json"
 
