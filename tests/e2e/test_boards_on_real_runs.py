@@ -28,6 +28,7 @@ MAY_BE_EMPTY = {
     metrics.RL_CGROUP_MEMORY_LIMIT: "the control group may have none",
     metrics.RL_GC_TIME: "measured from Python 3.12 on",
     metrics.RL_EVENT_LOOP_LAG: "these programs run no event loop",
+    metrics.RL_SERVICE_DURATION: "these programs name no service",
     metrics.RL_STRAGGLER_LOST_SHARE: "the few steps of this training may be over before the ranks are compared",
     metrics.TORCH_DISTRIBUTED_ARRIVAL_SPREAD: "as above",
     metrics.GEN_AI_SERVER_REQUEST_DURATION: _NO_VLLM,
@@ -50,6 +51,7 @@ MAY_BE_EMPTY = {
 OF_FAULTS = {
     "What has changed",
     "Hangs",
+    "Calls that hang",
     "Ranks without a flight recorder",
     "Late ranks",
     "Code that blocked an event loop",
