@@ -207,3 +207,34 @@ def test_memory_is_bounded_by_the_number_of_histories(client, recorded, monkeypa
 
     spans = calls(recorded)
     assert (inputs(spans[-2]), inputs(spans[-1])) == (["more"], ["branch 0", "more"])
+
+
+def test_long_texts_that_are_sent_again_are_known_without_being_encoded_anew(client, recorded, monkeypatch) -> None:
+    encoded: list[str] = []
+
+    def dumps(value: Any) -> str:
+        encoded.append(json.dumps(value))
+        return encoded[-1]
+
+    monkeypatch.setattr(histories, "json", SimpleNamespace(dumps=dumps))
+    long = "word " * 10_000
+    with otel_rl.rollout():
+        ask(client, SYSTEM, user(long))
+        ask(client, SYSTEM, user(long), user("two"))
+
+    assert inputs(calls(recorded)[1]) == ["two"]
+    assert encoded
+    assert max(map(len, encoded)) < histories.LONG
+
+
+@pytest.mark.parametrize("place", [0, 25_000, 49_999])
+def test_a_long_text_that_is_another_in_one_character_is_another(client, recorded, place: int) -> None:
+    long = "word " * 10_000
+    other = f"{long[:place]}-{long[place + 1 :]}"
+    with otel_rl.rollout():
+        ask(client, SYSTEM, user(long))
+        ask(client, SYSTEM, user(other))
+
+        ask(client, SYSTEM, user(other), user("two"))
+
+    assert [before(span)[0] for span in calls(recorded)] == [None, None, 2]
