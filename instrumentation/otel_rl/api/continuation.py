@@ -57,7 +57,7 @@ _hooked = False
 _is_in_processes = False
 #: Owner, name, what was there, what we put there.
 _replaced: list[tuple[Any, str, Any, Any]] = []
-#: The context in which each ``joblib.Parallel`` was called last.
+#: The context in which each ``joblib.Parallel`` that runs was called.
 _called_in: WeakKeyDictionary[Any, Context] = WeakKeyDictionary()
 
 
@@ -84,6 +84,7 @@ def restore() -> None:
     """Put the originals back where ours are still in place."""
     global _installed
     _installed = False
+    _called_in.clear()
     while _replaced:
         owner, name, original, ours = _replaced.pop()
         if vars(owner).get(name) is ours:
@@ -245,18 +246,19 @@ def _carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
 
 def _patch_joblib(module: ModuleType) -> None:
     # Private, as all of it: most calls are submitted by the thread that takes the results of others.
-    if hasattr(module.Parallel, "_reset_run_tracking"):
-        _replace(module.Parallel, "_reset_run_tracking", _begins_calls)
+    if hasattr(module.Parallel, "_start") and hasattr(module.Parallel, "_terminate_and_reset"):
+        _replace(module.Parallel, "_start", _begins_calls)
         _replace(module.Parallel, "_dispatch", _submits_calls)
+        _replace(module.Parallel, "_terminate_and_reset", _ends_calls)
 
 
 def _begins_calls(original: Any) -> Any:
-    def _reset_run_tracking(self: Any) -> Any:
+    def _start(self: Any, *args: Any, **kwargs: Any) -> Any:
         with guard("continuation.joblib"):
             _called_in[self] = get_current()
-        return original(self)
+        return original(self, *args, **kwargs)
 
-    return _reset_run_tracking
+    return _start
 
 
 def _submits_calls(original: Any) -> Any:
@@ -273,6 +275,16 @@ def _submits_calls(original: Any) -> Any:
                 detach(token)
 
     return _dispatch
+
+
+def _ends_calls(original: Any) -> Any:
+    def _terminate_and_reset(self: Any) -> Any:
+        with guard("continuation.joblib_end"):
+            # The program may keep it, and call it again: it would keep the rollout.
+            _called_in.pop(self, None)
+        return original(self)
+
+    return _terminate_and_reset
 
 
 def _patch_pools(module: ModuleType) -> None:

@@ -37,6 +37,24 @@ _MARGIN = 0.5
 _NAME = "otel-rl-sigterm"
 
 
+class _Pause:
+    """Calls ``after`` behind ``signal.pause``; no function, which an attribute of a class would bind to its objects."""
+
+    __wrapped__: Callable[[], None]
+
+    def __init__(self, original: Callable[[], None], after: Callable[[], None]) -> None:
+        functools.update_wrapper(self, original)
+        self._after = after
+
+    def __call__(self) -> None:
+        self.__wrapped__()
+        self._after()
+
+    def __reduce__(self) -> str:
+        # One of a kind, which copies share.
+        return "pause"
+
+
 class TerminationWatch:
     """Thread that waits for SIGTERM; a second one delivers, since that may wait for a lock of the program.
 
@@ -88,13 +106,11 @@ class TerminationWatch:
         self._original_pause, signal.pause = signal.pause, self._wrap(signal.pause)
 
     def _wrap(self, original: Callable[[], None]) -> Callable[[], None]:
-        @functools.wraps(original)
-        def pause() -> None:
-            original()
-            if self._is_waiting_to_be_read():
-                self.handle(is_exiting=False)
+        return _Pause(original, self._stop_where_signalled)
 
-        return pause
+    def _stop_where_signalled(self) -> None:
+        if self._is_waiting_to_be_read():
+            self.handle(is_exiting=False)
 
     def _is_waiting_to_be_read(self) -> bool:
         """Return whether faulthandler has written: it writes lines, of which the watch reads one byte."""

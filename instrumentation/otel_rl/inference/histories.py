@@ -5,7 +5,9 @@ trajectory, its span has the further ones only, and says how many are before the
 history is recorded whole, as one that was rewritten. Only what was recorded counts: of calls at the same time each has
 what none had before them.
 
-Memory is a digest for each of the latest :data:`MOST` histories of a trajectory; without content there is none.
+Memory is a digest for each of the latest :data:`MOST` histories of a trajectory; without content there is none. In it
+Python's hash stands for a text of more than :data:`LONG` characters: 64 bits with a key of the process. A text object
+keeps its hash, so what a program sends again costs nothing, however long it is.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Most histories of a trajectory: each turn makes a longer one, of each branch and sub-agent.
 MOST = 64
+#: Longest text in characters that a digest is made of; of a longer one its length and its hash are.
+LONG = 1024
 _DIGEST_BYTES = 16
 
 
@@ -88,8 +92,18 @@ def _digests(said: list[Message]) -> list[bytes]:
     try:
         for message in said:
             # A newline stands in no JSON: where a message ends is clear.
-            digest.update(json.dumps(message).encode() + b"\n")
+            digest.update(json.dumps(_brief(message)).encode() + b"\n")
             digests.append(digest.digest())
     except (TypeError, ValueError, RecursionError):
         return []
     return digests
+
+
+def _brief(value: Any) -> Any:
+    """Return a value of a message with what stands for its long texts."""
+    if isinstance(value, str):
+        # No message of a program can have the same in their place: it would have to know the hash.
+        return value if len(value) <= LONG else {"length": len(value), "hash": str.__hash__(value)}
+    if isinstance(value, dict):
+        return {key: _brief(each) for key, each in value.items()}
+    return list(map(_brief, value)) if isinstance(value, list | tuple) else value

@@ -106,10 +106,21 @@ def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Pr
     assert "execute_tool last" in programs.store.span_names()
 
 
-def test_another_signal_ends_a_pause_as_without_us(programs: Programs) -> None:
+@pytest.mark.parametrize(
+    "pause",
+    [
+        "signal.pause()",
+        # A built-in function does not become a method.
+        "type('Waiter', (), {'wait': signal.pause})().wait()",
+        "copy.deepcopy({'wait': signal.pause})['wait']()",
+    ],
+)
+def test_another_signal_ends_a_pause_as_without_us(programs: Programs, pause: str) -> None:
     text = (
-        LAST_WORK + "signal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0.05)\nprint(signal.pause())\n"
+        LAST_WORK + "import copy, inspect\nsignal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
+        "assert hasattr(signal.pause, '__wrapped__')\n"
+        "assert (signal.pause.__name__, str(inspect.signature(signal.pause))) == ('pause', '()')\n"
+        f"signal.setitimer(signal.ITIMER_REAL, 0.05)\nprint({pause})\n"
     )
     done = programs.instrumented(text)
 

@@ -90,6 +90,31 @@ def test_a_turn_has_what_came_since_the_turn_before_and_readers_show_all(client,
     assert conversation([third])[0] == "[4 earlier messages: their span is not here]"
 
 
+def test_readers_say_how_many_messages_a_limit_of_the_sdk_has_cut_off(client, recorded) -> None:
+    with otel_rl.rollout():
+        ask(client, SYSTEM, user("one"))
+        ask(client, SYSTEM, user("one"), ANSWER, user("two"))
+        ask(client, SYSTEM, user("one"), ANSWER, user("two"), ANSWER, user("three"))
+
+    answer, said = '{"x": 1}', "[2 earlier messages: cut off in their span]"
+    first, second, third = calls(recorded)
+    # As OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT does.
+    whole = first.attributes[names.GEN_AI_INPUT_MESSAGES]
+    first._attributes = {**first.attributes, names.GEN_AI_INPUT_MESSAGES: whole[:40]}
+    assert conversation([first, second, third]) == [answer, said, "two", "three"]
+
+
+def test_messages_that_are_left_out_of_a_long_history_are_not_said_twice(client, recorded) -> None:
+    many = [user(f"number {number}") for number in range(300)]
+    with otel_rl.rollout():
+        ask(client, *many)
+        ask(client, *many, user("last"))
+
+    notes = [text for text in conversation(calls(recorded)) if text.startswith("[")]
+    assert len(notes) == 1
+    assert notes[0].startswith("[omitted]")
+
+
 def test_a_history_that_was_rewritten_is_recorded_whole(client, recorded) -> None:
     with otel_rl.rollout():
         ask(client, SYSTEM, user("one"))
@@ -207,3 +232,34 @@ def test_memory_is_bounded_by_the_number_of_histories(client, recorded, monkeypa
 
     spans = calls(recorded)
     assert (inputs(spans[-2]), inputs(spans[-1])) == (["more"], ["branch 0", "more"])
+
+
+def test_long_texts_that_are_sent_again_are_known_without_being_encoded_anew(client, recorded, monkeypatch) -> None:
+    encoded: list[str] = []
+
+    def dumps(value: Any) -> str:
+        encoded.append(json.dumps(value))
+        return encoded[-1]
+
+    monkeypatch.setattr(histories, "json", SimpleNamespace(dumps=dumps))
+    long = "word " * 10_000
+    with otel_rl.rollout():
+        ask(client, SYSTEM, user(long))
+        ask(client, SYSTEM, user(long), user("two"))
+
+    assert inputs(calls(recorded)[1]) == ["two"]
+    assert encoded
+    assert max(map(len, encoded)) < histories.LONG
+
+
+@pytest.mark.parametrize("place", [0, 25_000, 49_999])
+def test_a_long_text_that_is_another_in_one_character_is_another(client, recorded, place: int) -> None:
+    long = "word " * 10_000
+    other = f"{long[:place]}-{long[place + 1 :]}"
+    with otel_rl.rollout():
+        ask(client, SYSTEM, user(long))
+        ask(client, SYSTEM, user(other))
+
+        ask(client, SYSTEM, user(other), user("two"))
+
+    assert [before(span)[0] for span in calls(recorded)] == [None, None, 2]

@@ -6,8 +6,10 @@ import errno
 import gzip
 import os
 import shutil
+import sys
 from collections import Counter
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +28,7 @@ from otel_rl.store.reader.run_list import list_runs
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
     from otel_rl.store.reader.records import Record
 
@@ -95,6 +96,61 @@ def test_a_file_that_is_compressed_after_it_was_found_is_read(run: Path, recorde
     assert _seen([first, *records]) == _seen(Reader(find_run(recorded)).records())
     assert reader.problems == Unreadable()
     assert source.size == find_run(recorded).size
+
+
+def test_files_that_are_compressed_while_their_folder_is_listed_are_found(
+    run: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterable[Path]:
+        names = list(listed(folder))
+        # Its files are looked at next.
+        if sys._getframe(1).f_code.co_name == "_signal_files" and folder != run:
+            compressed_store.compress_all(folder)
+        return iter(names)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    source = find_run(run)
+    monkeypatch.undo()
+    assert any(file.path.name.endswith(".gz") for file in source.files)
+    assert _seen(Reader(source).records()) == _seen(Reader(find_run(recorded)).records())
+
+
+def _compressed_once_it_was_seen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``path`` be compressed right after somebody has asked whether it is there."""
+    exists = Path.exists
+
+    def seen(asked: Path, **options: Any) -> bool:
+        found = exists(asked, **options)
+        if asked == path and found:
+            compressed_store.compress(path)
+        return found
+
+    monkeypatch.setattr(Path, "exists", seen)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: b"".join(raw_lines(path)),
+        lambda path: b"".join([*tails.lines_from_end(path)][::-1]),
+        size,
+        tails.last_moment,
+        tails.end_of_lines,
+    ],
+    ids=["lines", "lines from the end", "size", "last moment", "end of lines"],
+)
+def test_a_file_that_is_compressed_while_it_is_opened_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / "logs-0001.jsonl"
+    path.write_bytes(b"".join(b'{"timeUnixNano":"%d"}\n' % (STARTED + number) for number in range(500)))
+    before = read(path)
+    assert before
+    _compressed_once_it_was_seen(path, monkeypatch)
+    assert read(path) == before
+    assert not path.exists()
 
 
 def test_a_file_that_another_machine_compresses_is_read_on(
@@ -216,6 +272,23 @@ def test_the_log_goes_on_where_it_was_when_a_file_is_compressed(run: Path, recor
     again = LogTail(find_run(run), Wanted(rank=0, events=True))
     assert sorted(_logs(again.last(10**6))) == sorted(seen)
     assert _logs(again.last(5)) == _logs(every.last(5))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before it is looked at", "while it is looked at"])
+def test_a_file_that_is_compressed_after_it_was_found_is_in_the_last_records_and_not_appended(
+    run: Path, recorded: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    source = find_run(run)
+    if is_late:
+        for path in run.glob("*/logs-0001.jsonl"):
+            _compressed_once_it_was_seen(path, monkeypatch)
+    else:
+        compressed_store.compress_all(run)
+    tail = LogTail(source, Wanted(events=True))
+    every = LogTail(find_run(recorded), Wanted(events=True))
+    assert _logs(tail.last(10**6)) == _logs(every.last(10**6))
+    assert tail.appended() == []
+    assert tail.problems == Unreadable()
 
 
 def test_lists_of_runs_say_the_same_of_them(run: Path, recorded: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ LONGEST = 32_768
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
 #: Roles that the page gives a colour; others look like the user's.
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
+#: Role of a message that says how many are left out.
+_OMITTED = "omitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +99,28 @@ class Histories:
 
     def __init__(self) -> None:
         self._inputs: dict[str, list[Message]] = {}
+        #: How many messages these are.
+        self._numbers: dict[str, float] = {}
 
     def messages_of(self, span_id: str, given: Mapping[str, Any]) -> list[Message]:
         """Return what was said to a model and what it answered, from the attributes of its span."""
-        number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES))
-        before: list[Message] = []
-        if number:
-            known = self._inputs.get(str(given.get(names.RL_INFERENCE_EARLIER_SPAN_ID)))
-            before = [_earlier(number, "their span is not here")] if known is None else known
-        self._inputs[span_id] = [*before, *_inputs(given)]
+        number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES)) or 0
+        before = self._before(number, str(given.get(names.RL_INFERENCE_EARLIER_SPAN_ID))) if number else []
+        own = _inputs(given)
+        self._inputs[span_id] = [*before, *own]
+        # One that stands for those left out says so itself.
+        is_short = any(message.role == _OMITTED for message in own)
+        self._numbers[span_id] = math.inf if is_short else number + len(own)
         return [*self._inputs[span_id], *_outputs(given)]
+
+    def _before(self, number: int, span_id: str) -> list[Message]:
+        """Return the messages of the earlier call; of those that cannot be read in its span the number is said."""
+        known = self._inputs.get(span_id)
+        if known is None:
+            return [_earlier(number, "their span is not here")]
+        if (readable := self._numbers[span_id]) < number:
+            return [*known, _earlier(int(number - readable), "cut off in their span")]
+        return known
 
 
 def _parsed(encoded: Any) -> list[Message]:

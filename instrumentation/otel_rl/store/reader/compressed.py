@@ -8,12 +8,13 @@ from __future__ import annotations
 import errno
 import io
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+_Result = TypeVar("_Result")
 _SUFFIX = ".gz"
 #: Bytes of compressed data that are read at once, and of lines in a block that is read from the end.
 _CHUNK, _BLOCK = 1 << 16, 1 << 22
@@ -37,13 +38,31 @@ def present(path: Path) -> Path:
     return compressed if compressed.exists() else path
 
 
+def in_either_form(path: Path, use: Callable[[Path], _Result]) -> _Result:
+    """Call ``use`` with what the file is called; once more where it was compressed between the look and the use.
+
+    Raises:
+        OSError: as ``use`` does.
+    """
+    name = present(path)
+    try:
+        return use(name)
+    except FileNotFoundError:
+        if (now := present(path)) == name:
+            raise
+        return use(now)
+
+
 def opened(path: Path) -> BinaryIO:
     """Open a file for reading, compressed or not; of one that is, nothing stays open between two reads.
 
     Raises:
         OSError: it cannot be opened; reading raises it where compressed data is cut off or damaged.
     """
-    path = present(path)
+    return in_either_form(path, _opened)
+
+
+def _opened(path: Path) -> BinaryIO:
     return cast("BinaryIO", io.BufferedReader(_Inflated(path), _CHUNK)) if is_compressed(path) else path.open("rb")
 
 
@@ -53,7 +72,10 @@ def size(path: Path) -> int:
     Raises:
         OSError: it cannot be looked at.
     """
-    path = present(path)
+    return in_either_form(path, _size)
+
+
+def _size(path: Path) -> int:
     if not is_compressed(path):
         return path.stat().st_size
     with path.open("rb") as stream:

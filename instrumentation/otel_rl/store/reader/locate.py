@@ -10,7 +10,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.store.reader.compressed import former, is_compressed
+from otel_rl.store.reader.compressed import former, is_compressed, present
 from otel_rl.store.reader.copies import find_copies
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.lines import run_ids, size
@@ -130,8 +130,11 @@ def _signal_files(path: Path) -> list[SignalFile]:
     for child in sorted(path.iterdir() if os.access(path, os.R_OK | os.X_OK) else (), key=rotation_order):
         match = SIGNAL_FILE.fullmatch(child.name)
         # Beside a compressed file the file itself may lie for a moment; it comes first.
-        if match and former(child) not in files and child.is_file():
-            files[former(child)] = SignalFile(child, match[1])
+        if match and former(child) not in files:
+            # It may have been compressed since the folder was listed.
+            path = child if child.is_file() else present(child)
+            if path is child or path.is_file():
+                files[former(child)] = SignalFile(path, match[1])
     return list(files.values())
 
 

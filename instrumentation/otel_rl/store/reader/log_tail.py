@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
-from otel_rl.store.reader.compressed import former, is_compressed, opened
+from otel_rl.store.reader.compressed import former, is_compressed, opened, present
 from otel_rl.store.reader.lines import parse, raw_lines, size
 from otel_rl.store.reader.locate import look_again, written_together
 from otel_rl.store.reader.otlp import records
@@ -91,9 +91,7 @@ class LogTail:
         self.problems = Unreadable()
         self._files = self._wanted_files()
         #: Where in each file the next line begins that :meth:`appended` returns.
-        self._ends = {
-            _identity(file): _ALL if is_compressed(file.path) else end_of_lines(file.path) for file in self._files
-        }
+        self._ends = {_identity(file): _end_now(file.path) for file in self._files}
         self.problems.cut_off = sum(size(file.path) > self._end(file) for file in self._files)
 
     def _wanted_files(self) -> list[SignalFile]:
@@ -184,6 +182,13 @@ class LogTail:
             return True
         named = process.resource.get(names.RL_RUN_ID)
         return not self._source.is_mixed if named is None else named == self._source.run_id
+
+
+def _end_now(path: Path) -> int:
+    """Return where the last whole line ends, and of a compressed file :data:`_ALL`."""
+    end = 0 if is_compressed(path) else end_of_lines(path)
+    # It may have been compressed since it was found, or while it was read.
+    return _ALL if is_compressed(present(path)) else end
 
 
 def _identity(file: SignalFile) -> Path | tuple[int, int] | None:

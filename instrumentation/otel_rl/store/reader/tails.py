@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader.compressed import BlocksFromEnd, is_compressed, opened, present
+from otel_rl.store.reader.compressed import BlocksFromEnd, in_either_form, is_compressed, opened, present, size
 from otel_rl.store.reader.lines import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def lines_from_end(path: Path, most: int | None = None, end: int | None = None) 
     if blocks is not None:
         end = blocks.length if end is None else min(end, blocks.length)
     elif end is None:
-        end = path.stat().st_size
+        end = size(path)
     begin = 0 if most is None else max(end - most, 0)
     # Of a line whose begin has not been read, the last piece first.
     pieces: list[bytes] = []
@@ -75,7 +75,7 @@ def _lines(data: bytes) -> list[bytes]:
 def end_of_lines(path: Path) -> int:
     """Return where the last whole line of ``path`` ends: behind it may be the begin of another one."""
     try:
-        end = path.stat().st_size
+        end = size(path)
         for chunk in _chunks_from_end(path, 0, end):
             if (place := chunk.rfind(b"\n")) >= 0:
                 return end - len(chunk) + place + 1
@@ -98,13 +98,12 @@ def last_step(path: Path) -> int | None:
 def _highest(path: Path, pattern: re.Pattern[bytes]) -> int | None:
     """Return the highest number of ``pattern`` in the last bytes, of a line that is cut, too."""
     try:
-        return max(map(int, pattern.findall(_end(path))), default=None)
+        return max(map(int, pattern.findall(in_either_form(path, _end))), default=None)
     except OSError:
         return None
 
 
 def _end(path: Path) -> bytes:
-    path = present(path)
     if is_compressed(path):
         blocks = BlocksFromEnd(path)
         return b"".join(reversed(list(blocks.chunks(max(blocks.length - _CHUNK, 0), blocks.length))))

@@ -85,7 +85,8 @@ class Compression:
     """Makes ``NAME.gz`` of a file that is full, a slice at a time, and removes the file.
 
     It is made under another name and renamed: a kill leaves the one or the other, or both, of which readers take the
-    file as it was. Nothing is open between two slices: a program may fork, or close all descriptors.
+    file as it was. Nothing is open between two slices: a program may fork, or close all descriptors. Nothing waits for
+    the disk, which may take seconds while a checkpoint is written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,7 +111,7 @@ class Compression:
             source.seek(self._place)
             data = source.read(_SLICE)
         is_whole = not data
-        self._append(self._compressor.compress(data) if data else self._compressor.flush(), is_whole=is_whole)
+        self._append(self._compressor.compress(data) if data else self._compressor.flush())
         self._place += len(data)
         if not is_whole:
             return None
@@ -132,14 +133,11 @@ class Compression:
         if disk.f_bavail * disk.f_frsize < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _append(self, data: bytes, *, is_whole: bool) -> None:
+    def _append(self, data: bytes) -> None:
         file = Descriptor(self._temporary, is_new=not self._place)
         try:
             file.write(data)
             self.size += len(data)
-            if is_whole and file.number is not None:
-                # It replaces what has been on the disk for long.
-                os.fsync(file.number)
         finally:
             file.close()
 
