@@ -102,6 +102,8 @@ class InferenceCall:
     #: Its answer was dropped then, in the clocks of ``_read``.
     _dropped: tuple[float, int] | None = None
     _last_chunk: float | None = None
+    #: The program waits for the next chunk; who follows a stream says so.
+    is_being_read = False
 
     def __init__(self, scope: Scope, request: ModelRequest, answers: Callable[[bool], Answer] = Answer) -> None:
         self._scope = scope
@@ -182,6 +184,7 @@ class InferenceCall:
             self._trajectory,
             progress.parent_of(self.span),
             self._last_chunk or 0.0,
+            is_held=self._last_chunk is not None and not self.is_being_read,
         )
 
     @property

@@ -168,6 +168,8 @@ class CallState(NamedTuple):
     parent: int = 0
     #: Moment of its last sign, as a chunk of an answer; 0: it gave none.
     last_sign: float = 0.0
+    #: The program has a part of the answer and does not ask for more: nobody waits for it.
+    is_held: bool = False
 
 
 class OpenCall(Protocol):

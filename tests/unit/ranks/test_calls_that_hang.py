@@ -250,11 +250,26 @@ def test_a_service_is_told_with_the_tool_around_it(process, recorded):
 def test_chunks_of_an_answer_are_signs(process, recorded, monkeypatch):
     with otel_rl.rollout():
         call = _model_call()
+        call.is_being_read = True
         for _ in range(3):
             process.passes(500)
             call._last_chunk = process.now
         assert hangs(recorded) == []
         process.passes(601)
+        assert len(hangs(recorded)) == 1
+        call.finish()
+
+
+def test_a_stream_that_the_program_holds_and_does_not_read_is_no_hang(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        call._last_chunk = process.now
+        process.passes(2000)
+        assert hangs(recorded) == []
+        call.is_being_read = True
+        process.passes(599)
+        assert hangs(recorded) == []
+        process.passes(2)
         assert len(hangs(recorded)) == 1
         call.finish()
 

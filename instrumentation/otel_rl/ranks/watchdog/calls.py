@@ -89,6 +89,10 @@ class CallWatch:
             begin, state = call.begin, call.state()
             if begin is None or state is None:
                 continue
+            if state.is_held:
+                # It is waited for since the program reads on, not since its last chunk.
+                call.last_inside = now
+                continue
             since = _last_sign(call, begin, state)
             seconds = now - since - sum(paused for moment, paused in self._pauses if moment > since)
             if seconds >= self._listed:
