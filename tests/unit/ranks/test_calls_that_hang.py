@@ -197,6 +197,49 @@ def test_a_call_outside_of_rollouts_counts_only_while_a_step_is_open(process, re
     assert len(hangs(recorded)) == 1
 
 
+def test_a_call_that_hangs_over_several_steps_is_told_once(process, recorded):
+    call = process.tool()
+    for _ in range(5):
+        process.passes(30, in_step=True)
+        process.passes(10)
+    assert (len(hangs(recorded)), ends(recorded)) == (1, [])
+    call.end()
+    process.passes(1)
+    assert ends(recorded) == ["returned"]
+
+
+def test_a_tool_that_hung_and_then_begins_a_call_goes_on(process, recorded):
+    with otel_rl.rollout():
+        tool = process.tool("search", is_around=True)
+        process.passes(65)
+        call = _model_call()
+        process.passes(1)
+        assert ends(recorded) == ["went_on"]
+        call.finish()
+        tool.end()
+
+
+def test_a_stream_that_hung_and_then_gives_a_chunk_goes_on(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        call.is_being_read = True
+        process.passes(601)
+        call._last_chunk = process.now
+        process.passes(1)
+        assert (len(hangs(recorded)), ends(recorded)) == (1, ["went_on"])
+        call.finish()
+
+
+def test_a_stream_that_hung_and_is_then_left_goes_on(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        process.passes(601)
+        call._last_chunk = process.now
+        process.passes(1)
+        assert (len(hangs(recorded)), ends(recorded)) == (1, ["went_on"])
+        call.finish()
+
+
 def test_of_nested_calls_the_innermost_is_told(process, recorded):
     with otel_rl.rollout():
         process.tool("agent", is_around=True)
