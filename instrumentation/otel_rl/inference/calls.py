@@ -329,7 +329,6 @@ class InferenceCall:
             self._watch.detach()
         with _FINISH:
             progress.call_ended()
-            progress.call_is_over(self, RlCallKindValues.MODEL, self._request.name, failed=error is not None)
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             self._finish(error, ended, at)
@@ -346,6 +345,10 @@ class InferenceCall:
             answer.observe_body(self.body)
             self.body = None
         kind = answer.failure if error is None else error_type(error)
+        was_left = ended is not None and ended != RlInferenceStreamEndedValues.COMPLETED
+        progress.call_is_over(
+            self, RlCallKindValues.MODEL, self._request.name, failed=kind is not None, was_left=was_left
+        )
         answer.adopt_inside()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)

@@ -191,6 +191,8 @@ class EndedCall(NamedTuple):
     name: str
     seconds: float
     failed: bool
+    #: The program has left its answer: it took as long as the program held that.
+    was_left: bool
 
 
 #: Calls that ended since the watchdog last woke; of more the oldest are forgotten.
@@ -230,13 +232,13 @@ def call_began(call: OpenCall, tool: OpenCall | None = None) -> None:
         _watch_starter(call)
 
 
-def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool) -> None:
-    """Note that ``call`` has ended."""
+def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left: bool = False) -> None:
+    """Note that ``call`` has ended; ``was_left`` where the program has not read its answer to the end."""
     begin = call.begin
     if begin is None or _open_calls.pop(id(call), None) is None:
         return
     now = monotonic()
-    _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed)))
+    _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
     tool = begin.tool
     while tool is not None:
         tool.last_inside = now

@@ -51,6 +51,7 @@ def test_no_chunk_is_read_before_the_program_asks(recorded, server, client):
 def began(instrumented):
     """Calls that have begun since."""
     found = []
+    progress.ended_calls()
     progress.watch_calls(found.append)
     yield found
     progress.watch_calls(None)
@@ -85,6 +86,18 @@ async def test_an_asynchronous_stream_is_held_likewise(server, async_client, beg
     server.release.set()
     await reader
     await stream.close()
+
+
+@pytest.mark.parametrize("leave", [lambda stream: stream.close(), lambda _: gc.collect()])
+def test_the_time_that_a_stream_was_held_is_known_as_none_of_its_call(client, began, leave):
+    stream = client.chat.completions.create(**CHAT)
+    next(stream)
+    began.clear()
+    leave(stream)
+    del stream
+    gc.collect()
+    record_abandoned()
+    assert [(one.failed, one.was_left) for one in progress.ended_calls()] == [(False, True)]
 
 
 def test_nothing_of_ours_is_current_while_the_program_reads(client):

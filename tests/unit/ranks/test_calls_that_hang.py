@@ -17,6 +17,7 @@ from otel_rl.inference.http.calls import Url
 from otel_rl.inference.http.service_calls import ServiceCall
 from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.inference.servers import server
+from otel_rl.instrumentors.trl.tools import ToolCalls
 from otel_rl.ranks.watchdog import call_list, calls, reports
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
@@ -152,6 +153,35 @@ def test_a_call_that_failed_late_says_nothing_of_how_long_one_takes(process, rec
         process.passes(61)
     assert len(hangs(recorded)) == 2
     assert ends(recorded) == ["failed"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_of_trl_that_failed_late_says_nothing_likewise(process, recorded, is_async):
+    def run_sandbox():
+        process.now += 300
+        raise TimeoutError
+
+    async def run_sandbox_in_loop():
+        run_sandbox()
+
+    with otel_rl.rollout():
+        watched = ToolCalls().watch({"run_sandbox": run_sandbox_in_loop if is_async else run_sandbox})["run_sandbox"]
+        with pytest.raises(TimeoutError):
+            asyncio.run(watched()) if is_async else watched()
+        process.tool("run_sandbox")
+        process.passes(61)
+    assert len(hangs(recorded)) == 1
+
+
+def test_a_stream_that_was_held_for_long_says_nothing_of_how_long_an_answer_takes(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        process.now += 9000
+        call.finish(ended="closed")
+        hanging = _model_call()
+        process.passes(601)
+        hanging.finish()
+    assert len(hangs(recorded)) == 1
 
 
 def test_a_first_call_is_compared_with_ten_usual_calls_of_other_tools(process, recorded):

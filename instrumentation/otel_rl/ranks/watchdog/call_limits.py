@@ -40,8 +40,8 @@ class CallLimits:
         self._by_kind: dict[str, deque[float]] = {}
 
     def learn(self, call: EndedCall) -> None:
-        """Take in a call that has ended. What failed may have hung, and says nothing of how long one takes."""
-        if call.failed:
+        """Take in a call that has ended. What failed may have hung, what was left was held: they say nothing."""
+        if call.failed or call.was_left:
             return
         key = call.kind, call.name
         seconds = self._by_name.get(key)

@@ -139,7 +139,8 @@ class CallWatch:
     def _ending(self, told: HangingCall, long: list[LongCall]) -> str | None:
         """Return how what was told has ended; None while it hangs, as between two steps."""
         if told.ended is not None:
-            return Ending.FAILED if told.ended.failed else Ending.RETURNED
+            returned = Ending.DROPPED if told.ended.was_left else Ending.RETURNED
+            return Ending.FAILED if told.ended.failed else returned
         one = next((one for one in long if one.begin is told.begin), None)
         if one is None:
             is_open = any(call.begin is told.begin and call.state() is not None for call in progress.open_calls())
