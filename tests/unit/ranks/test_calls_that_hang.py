@@ -359,6 +359,51 @@ def test_a_first_batch_of_an_engine_in_the_process_may_take_as_long_as_it_likes(
     call.finish()
 
 
+def test_a_batch_after_a_short_one_may_take_as_long_as_it_likes(process, recorded):
+    for seconds in (2, 1):
+        call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+        process.now += seconds
+        call.finish()
+    call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+    process.passes(4000, in_step=True)
+    assert hangs(recorded) == []
+    call.finish()
+
+
+def test_a_batch_hangs_beyond_ten_times_the_longest_of_at_least_three(process, recorded):
+    for seconds in (2, 2, 30):
+        call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+        process.now += seconds
+        call.finish()
+    call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+    process.passes(299, in_step=True)
+    assert hangs(recorded) == []
+    process.passes(2, in_step=True)
+    (event,) = hangs(recorded)
+    assert event.attributes["rl.hang.limit"] == 300.0
+    call.finish()
+
+
+@pytest.mark.parametrize(
+    ("answers", "limit"),
+    [((2, 4, 10), 600), ((61, 80, 100), 800), ((2, 2, 300), 900)],
+    ids=["least", "usual", "longest"],
+)
+def test_an_answer_may_take_ten_minutes_ten_usual_ones_and_three_of_the_longest(process, recorded, answers, limit):
+    with otel_rl.rollout():
+        for seconds in answers:
+            call = _model_call()
+            process.now += seconds
+            call.finish()
+        call = _model_call()
+        process.passes(limit - 1)
+        assert hangs(recorded) == []
+        process.passes(2)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.hang.limit"] == limit
+        call.finish()
+
+
 def test_a_call_that_the_program_drops_is_over(process, recorded):
     with otel_rl.rollout():
         process.tool()

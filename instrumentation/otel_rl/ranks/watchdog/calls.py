@@ -53,7 +53,10 @@ class CallWatch:
         self._list = CallList()
 
     def look(self, now: float, paused: float, *, in_step: bool) -> None:
-        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since."""
+        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since.
+
+        Those outside of rollouts only ``in_step``: while one is open, in no phase that may be long.
+        """
         if paused > 0:
             self._pauses.append((now, paused))
         for ended in progress.ended_calls():
