@@ -239,10 +239,16 @@ def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left
         return
     now = monotonic()
     _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
-    tool = begin.tool
+    if begin.tool is None:
+        return
+    nearest, tool = None, begin.tool
     while tool is not None:
         tool.last_inside = now
+        if nearest is None and id(tool) in _open_calls:
+            nearest = tool
         tool = tool.begin.tool if tool.begin is not None else None
+    # Tools that each begin inside of the one before would all be kept by the last one.
+    call.begin = begin._replace(tool=nearest)
 
 
 def open_calls(before: float | None = None) -> list[OpenCall]:

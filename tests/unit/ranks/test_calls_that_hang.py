@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import weakref
 
 import pytest
+from opentelemetry.context import get_current
 
 import otel_rl
 from otel_rl.core import settings
@@ -21,7 +23,9 @@ from otel_rl.instrumentors.trl.tools import ToolCalls
 from otel_rl.ranks.watchdog import call_list, calls, reports
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
+from otel_rl.tools import open_tools
 from otel_rl.tools.calls import ToolCall
+from otel_rl.tools.open_tools import OpenTool
 
 SCOPE = Scope("test")
 MINIMUM = 60.0
@@ -484,6 +488,34 @@ def test_ended_calls_are_not_kept(process):
     process.tool(seconds=1)
     assert progress.open_calls() == []
     assert len(progress._open_calls) == 0
+
+
+def test_tools_that_each_begin_inside_of_the_one_before_are_not_kept_by_the_last(process):
+    context, last, tools = get_current(), None, []
+    for _ in range(10):
+        tool = OpenTool("step", "test")
+        tools.append(weakref.ref(tool))
+        context = open_tools.context_with(tool, context)
+        if last is not None:
+            open_tools.ended(last)
+        last = tool
+        del tool
+    gc.collect()
+    assert sum(tool() is not None for tool in tools) == 2
+    open_tools.ended(last)
+
+
+def test_a_call_whose_tool_has_ended_is_a_sign_of_the_tool_around_that(process):
+    with otel_rl.rollout():
+        around = process.tool("agent", is_around=True)
+        inner = process.tool("search", is_around=True)
+        call = _model_call()
+        inner.end()
+        process.passes(50)
+        call.finish()
+        process.passes(59)
+        assert progress.open_calls()[0].last_inside == 1050.0
+        around.end()
 
 
 def test_of_too_many_calls_those_that_the_program_has_dropped_are_forgotten_first(process, monkeypatch):
