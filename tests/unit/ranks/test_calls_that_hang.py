@@ -283,6 +283,21 @@ def test_of_nested_calls_the_innermost_is_told(process, recorded):
     assert event.attributes["rl.call.name"] == "search"
 
 
+@pytest.mark.parametrize("answer", ["whole", "in part"])
+def test_a_tool_that_hangs_with_an_answer_in_its_hands_is_told(process, recorded, answer):
+    with otel_rl.rollout():
+        process.tool("agent", is_around=True)
+        call = _model_call()
+        if answer == "whole":
+            call.record_body_read(b"{}")
+        else:
+            call._last_chunk = process.now
+        process.passes(61)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.call.name"] == "agent"
+        call.finish()
+
+
 def test_a_tool_whose_calls_inside_go_on_does_not_hang(process, recorded):
     with otel_rl.rollout():
         process.tool("agent", is_around=True)

@@ -167,6 +167,10 @@ def _around(long: list[LongCall]) -> set[int]:
     around: set[int] = set()
     for call in progress.open_calls():
         tool = call.begin.tool if call.begin is not None else None
+        state = call.state() if tool is not None else None
+        if state is None or state.is_held:
+            # An answer that is there, whole or in part: nobody waits for it.
+            continue
         while tool is not None and id(tool) not in around:
             around.add(id(tool))
             tool = tool.begin.tool if tool.begin is not None else None
