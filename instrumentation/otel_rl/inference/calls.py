@@ -102,6 +102,8 @@ class InferenceCall:
     #: Its answer was dropped then, in the clocks of ``_read``.
     _dropped: tuple[float, int] | None = None
     _last_chunk: float | None = None
+    #: The program waits for the next chunk; who follows a stream says so.
+    is_being_read = False
 
     def __init__(self, scope: Scope, request: ModelRequest, answers: Callable[[bool], Answer] = Answer) -> None:
         self._scope = scope
@@ -182,6 +184,7 @@ class InferenceCall:
             self._trajectory,
             progress.parent_of(self.span),
             self._last_chunk or 0.0,
+            is_held=self._last_chunk is not None and not self.is_being_read,
         )
 
     @property
@@ -326,7 +329,6 @@ class InferenceCall:
             self._watch.detach()
         with _FINISH:
             progress.call_ended()
-            progress.call_is_over(self, RlCallKindValues.MODEL, self._request.name, failed=error is not None)
             if self._flight is not None:
                 flight.end(self._flight, error is not None)
             self._finish(error, ended, at)
@@ -343,6 +345,10 @@ class InferenceCall:
             answer.observe_body(self.body)
             self.body = None
         kind = answer.failure if error is None else error_type(error)
+        was_left = ended is not None and ended != RlInferenceStreamEndedValues.COMPLETED
+        progress.call_is_over(
+            self, RlCallKindValues.MODEL, self._request.name, failed=kind is not None, was_left=was_left
+        )
         answer.adopt_inside()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 def follow(call: InferenceCall, chunks: Iterator[Any]) -> Generator[Any, None, None]:
     """Every chunk of ``chunks``, as ``call`` sees it; it ends with the stream."""
+    call.is_being_read = True
     try:
         for chunk in chunks:
             call.chunk(chunk)
+            call.is_being_read = False
             yield chunk
+            call.is_being_read = True
     except GeneratorExit:
         # Raised by the garbage collector, or by whoever closes the iterator without its stream.
         call.abandon()
@@ -31,10 +34,13 @@ def follow(call: InferenceCall, chunks: Iterator[Any]) -> Generator[Any, None, N
 
 async def follow_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
     """Like :func:`follow`, for an asynchronous stream."""
+    call.is_being_read = True
     try:
         async for chunk in chunks:
             call.chunk(chunk)
+            call.is_being_read = False
             yield chunk
+            call.is_being_read = True
     except GeneratorExit:
         call.abandon()
         close = getattr(chunks, "aclose", None)

@@ -168,6 +168,8 @@ class CallState(NamedTuple):
     parent: int = 0
     #: Moment of its last sign, as a chunk of an answer; 0: it gave none.
     last_sign: float = 0.0
+    #: The program has a part of the answer and does not ask for more: nobody waits for it.
+    is_held: bool = False
 
 
 class OpenCall(Protocol):
@@ -189,6 +191,8 @@ class EndedCall(NamedTuple):
     name: str
     seconds: float
     failed: bool
+    #: The program has left its answer: it took as long as the program held that.
+    was_left: bool
 
 
 #: Calls that ended since the watchdog last woke; of more the oldest are forgotten.
@@ -228,17 +232,23 @@ def call_began(call: OpenCall, tool: OpenCall | None = None) -> None:
         _watch_starter(call)
 
 
-def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool) -> None:
-    """Note that ``call`` has ended."""
+def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left: bool = False) -> None:
+    """Note that ``call`` has ended; ``was_left`` where the program has not read its answer to the end."""
     begin = call.begin
     if begin is None or _open_calls.pop(id(call), None) is None:
         return
     now = monotonic()
-    _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed)))
-    tool = begin.tool
+    _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
+    if begin.tool is None:
+        return
+    nearest, tool = None, begin.tool
     while tool is not None:
         tool.last_inside = now
+        if nearest is None and id(tool) in _open_calls:
+            nearest = tool
         tool = tool.begin.tool if tool.begin is not None else None
+    # Tools that each begin inside of the one before would all be kept by the last one.
+    call.begin = begin._replace(tool=nearest)
 
 
 def open_calls(before: float | None = None) -> list[OpenCall]:

@@ -93,9 +93,9 @@ def enter(tool: OpenTool) -> Token[Context]:
     return attach(context_with(tool))
 
 
-def leave(tool: OpenTool, token: Token[Context]) -> None:
+def leave(tool: OpenTool, token: Token[Context], *, failed: bool = False) -> None:
     """End the tool, which has returned or raised."""
-    ended(tool)
+    ended(tool, failed=failed)
     detach(token)
 
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from support.engine_server import SGLANG
@@ -14,6 +15,7 @@ from unit.inference_http.http_posts import post
 
 from otel_rl import phase, rollout, step
 from otel_rl.inference.http import calls
+from otel_rl.telemetry import progress
 
 BODY = {"text": "hi"}
 UPDATE = "/update_weights_from_distributed"
@@ -29,6 +31,18 @@ def test_answers_that_the_program_parses_itself_count_in_its_rollout(client, ser
     found = instrumented.span("rl.rollout").attributes
     assert found["rl.rollout.model_calls"] == 3
     assert found["rl.rollout.output_tokens"] == 9
+
+
+def test_the_watchdog_knows_that_an_engine_has_answered_with_an_error(client, server, instrumented):
+    server.status = 503
+    progress.ended_calls()
+    progress.watch_calls(lambda _: None)
+    try:
+        with suppress(Exception):
+            post(client, f"{server.url}/generate", json=BODY)
+    finally:
+        progress.watch_calls(None)
+    assert {call.failed for call in progress.ended_calls()} == {True}
 
 
 def test_a_rollout_keeps_no_more_than_a_few_unparsed_answers(server, instrumented):

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+import time
 
 import pytest
 from support.engine_server import CHAT_EVENTS, SGLANG_EVENTS
@@ -13,6 +14,7 @@ from unit.inference_http.http_streams import COMMON, WAYS, read_stream
 
 from otel_rl import rollout
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.telemetry import progress
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "tiny", "messages": [], "stream": True}
@@ -73,6 +75,42 @@ def test_chunks_reach_the_program_one_by_one_as_they_are_sent(client, way, serve
 
     read_stream(client, way, f"{server.url}{CHAT}", BODY, take)
     assert len([piece for piece in pieces if piece.strip()]) == len(CHAT_EVENTS)
+
+
+class SendsWhenAwaited:
+    """Sends each chunk but the first once the program waits for it."""
+
+    def __init__(self, call):
+        self.call, self.has_a_chunk, self.awaited, self.sent = call, threading.Event(), [], 0
+
+    def acquire(self, timeout):
+        self.sent += 1
+        if self.sent != 2:
+            return
+        self.has_a_chunk.wait(timeout)
+        deadline = time.monotonic() + timeout
+        while self.call().state().is_held and time.monotonic() < deadline:
+            threading.Event().wait(0.002)
+        self.awaited.append(not self.call().state().is_held)
+
+
+@pytest.mark.parametrize(("client", "way"), [one for one in COMMON if one[0] != "requests"] + [("requests", "raw")])
+def test_a_stream_is_held_while_the_program_does_not_wait_for_its_next_chunk(client, way, server, instrumented):
+    found, held = [], []
+
+    def take(piece):
+        held.append(found[0].state().is_held)
+        server.sends.has_a_chunk.set()
+        return len(held) < 3
+
+    server.chunks, server.sends = CHAT_EVENTS[:4], SendsWhenAwaited(lambda: found[0])
+    progress.watch_calls(found.append)
+    try:
+        read_stream(client, way, f"{server.url}{CHAT}", BODY, take)
+    finally:
+        progress.watch_calls(None)
+    assert held == [True] * 3
+    assert server.sends.awaited == [True]
 
 
 @pytest.mark.parametrize(("client", "way"), COMMON)

@@ -10,7 +10,7 @@ from support.mcp_sessions import connected, is_error, session, text_of
 import otel_rl
 from otel_rl.instrumentors.mcp import operations
 from otel_rl.semconv import attributes as names
-from otel_rl.telemetry import Scope
+from otel_rl.telemetry import Scope, progress
 from otel_rl.tools.calls import ToolCall
 
 TOOL = "gen_ai.execute_tool.duration"
@@ -37,6 +37,20 @@ async def test_both_ends_and_the_metric_say_how_a_call_ended(instrumented, tool,
     }
     assert found == {SpanKind.CLIENT: outcome, SpanKind.SERVER: outcome}
     assert [one.attributes[names.RL_TOOL_OUTCOME] for one in instrumented.metrics()[TOOL]] == [outcome]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "outcome"), CALLS)
+async def test_the_watchdog_knows_at_both_ends_which_calls_failed(instrumented, tool, arguments, outcome):
+    async with connected() as opened:
+        await opened.list_tools()
+        progress.watch_calls(lambda _: None)
+        try:
+            await opened.call_tool(tool, arguments)
+        finally:
+            progress.watch_calls(None)
+    failed = [call.failed for call in progress.ended_calls() if call.name == tool]
+    assert len(failed) == 2
+    assert set(failed) == {outcome != "ok"}
 
 
 async def test_other_requests_have_no_outcome_of_a_tool(instrumented):

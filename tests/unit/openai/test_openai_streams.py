@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 import types
 import weakref
@@ -18,6 +19,7 @@ from support.fake_openai import CHUNKS
 
 from otel_rl.inference import calls, dropped_answers, measurements
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.telemetry import progress
 
 CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -43,6 +45,59 @@ def test_no_chunk_is_read_before_the_program_asks(recorded, server, client):
     server.release.set()
     assert len(list(stream)) == CHUNKS
     assert _end(recorded, "chat stalling") == ("completed", StatusCode.UNSET)
+
+
+@pytest.fixture
+def began(instrumented):
+    """Calls that have begun since."""
+    found = []
+    progress.ended_calls()
+    progress.watch_calls(found.append)
+    yield found
+    progress.watch_calls(None)
+
+
+def _comes_to_be_read(call):
+    while call.state().is_held:
+        time.sleep(0.002)
+
+
+def test_a_stream_is_held_while_the_program_does_not_wait_for_its_next_chunk(server, client, began):
+    stream = client.chat.completions.create(**{**CHAT, "model": "stalling"})
+    assert not began[0].state().is_held
+    next(stream)
+    next(stream)
+    assert began[0].state().is_held
+    reader = threading.Thread(target=list, args=(stream,))
+    reader.start()
+    _comes_to_be_read(began[0])
+    server.release.set()
+    reader.join()
+    assert began[0].state() is None
+
+
+async def test_an_asynchronous_stream_is_held_likewise(server, async_client, began):
+    stream = await async_client.chat.completions.create(**{**CHAT, "model": "stalling"})
+    await anext(stream)
+    await anext(stream)
+    assert began[0].state().is_held
+    reader = asyncio.create_task(anext(stream))
+    await asyncio.to_thread(_comes_to_be_read, began[0])
+    server.release.set()
+    await reader
+    await stream.close()
+
+
+@pytest.mark.parametrize("leave", [lambda stream: stream.close(), lambda _: gc.collect()])
+def test_the_time_that_a_stream_was_held_is_known_as_none_of_its_call(client, began, leave):
+    stream = client.chat.completions.create(**CHAT)
+    next(stream)
+    began.clear()
+    leave(stream)
+    del stream
+    gc.collect()
+    record_abandoned()
+    assert [(one.failed, one.was_left) for one in progress.ended_calls()] == [(False, True)]
 
 
 def test_nothing_of_ours_is_current_while_the_program_reads(client):

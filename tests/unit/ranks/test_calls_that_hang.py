@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import weakref
 
 import pytest
+from opentelemetry.context import get_current
 
 import otel_rl
 from otel_rl.core import settings
@@ -17,10 +19,13 @@ from otel_rl.inference.http.calls import Url
 from otel_rl.inference.http.service_calls import ServiceCall
 from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.inference.servers import server
+from otel_rl.instrumentors.trl.tools import ToolCalls
 from otel_rl.ranks.watchdog import call_list, calls, reports
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
+from otel_rl.tools import open_tools
 from otel_rl.tools.calls import ToolCall
+from otel_rl.tools.open_tools import OpenTool
 
 SCOPE = Scope("test")
 MINIMUM = 60.0
@@ -154,6 +159,35 @@ def test_a_call_that_failed_late_says_nothing_of_how_long_one_takes(process, rec
     assert ends(recorded) == ["failed"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_of_trl_that_failed_late_says_nothing_likewise(process, recorded, is_async):
+    def run_sandbox():
+        process.now += 300
+        raise TimeoutError
+
+    async def run_sandbox_in_loop():
+        run_sandbox()
+
+    with otel_rl.rollout():
+        watched = ToolCalls().watch({"run_sandbox": run_sandbox_in_loop if is_async else run_sandbox})["run_sandbox"]
+        with pytest.raises(TimeoutError):
+            asyncio.run(watched()) if is_async else watched()
+        process.tool("run_sandbox")
+        process.passes(61)
+    assert len(hangs(recorded)) == 1
+
+
+def test_a_stream_that_was_held_for_long_says_nothing_of_how_long_an_answer_takes(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        process.now += 9000
+        call.finish(ended="closed")
+        hanging = _model_call()
+        process.passes(601)
+        hanging.finish()
+    assert len(hangs(recorded)) == 1
+
+
 def test_a_first_call_is_compared_with_ten_usual_calls_of_other_tools(process, recorded):
     with otel_rl.rollout():
         for _ in range(3):
@@ -197,6 +231,49 @@ def test_a_call_outside_of_rollouts_counts_only_while_a_step_is_open(process, re
     assert len(hangs(recorded)) == 1
 
 
+def test_a_call_that_hangs_over_several_steps_is_told_once(process, recorded):
+    call = process.tool()
+    for _ in range(5):
+        process.passes(30, in_step=True)
+        process.passes(10)
+    assert (len(hangs(recorded)), ends(recorded)) == (1, [])
+    call.end()
+    process.passes(1)
+    assert ends(recorded) == ["returned"]
+
+
+def test_a_tool_that_hung_and_then_begins_a_call_goes_on(process, recorded):
+    with otel_rl.rollout():
+        tool = process.tool("search", is_around=True)
+        process.passes(65)
+        call = _model_call()
+        process.passes(1)
+        assert ends(recorded) == ["went_on"]
+        call.finish()
+        tool.end()
+
+
+def test_a_stream_that_hung_and_then_gives_a_chunk_goes_on(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        call.is_being_read = True
+        process.passes(601)
+        call._last_chunk = process.now
+        process.passes(1)
+        assert (len(hangs(recorded)), ends(recorded)) == (1, ["went_on"])
+        call.finish()
+
+
+def test_a_stream_that_hung_and_is_then_left_goes_on(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        process.passes(601)
+        call._last_chunk = process.now
+        process.passes(1)
+        assert (len(hangs(recorded)), ends(recorded)) == (1, ["went_on"])
+        call.finish()
+
+
 def test_of_nested_calls_the_innermost_is_told(process, recorded):
     with otel_rl.rollout():
         process.tool("agent", is_around=True)
@@ -204,6 +281,21 @@ def test_of_nested_calls_the_innermost_is_told(process, recorded):
         process.passes(100)
     (event,) = hangs(recorded)
     assert event.attributes["rl.call.name"] == "search"
+
+
+@pytest.mark.parametrize("answer", ["whole", "in part"])
+def test_a_tool_that_hangs_with_an_answer_in_its_hands_is_told(process, recorded, answer):
+    with otel_rl.rollout():
+        process.tool("agent", is_around=True)
+        call = _model_call()
+        if answer == "whole":
+            call.record_body_read(b"{}")
+        else:
+            call._last_chunk = process.now
+        process.passes(61)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.call.name"] == "agent"
+        call.finish()
 
 
 def test_a_tool_whose_calls_inside_go_on_does_not_hang(process, recorded):
@@ -250,11 +342,26 @@ def test_a_service_is_told_with_the_tool_around_it(process, recorded):
 def test_chunks_of_an_answer_are_signs(process, recorded, monkeypatch):
     with otel_rl.rollout():
         call = _model_call()
+        call.is_being_read = True
         for _ in range(3):
             process.passes(500)
             call._last_chunk = process.now
         assert hangs(recorded) == []
         process.passes(601)
+        assert len(hangs(recorded)) == 1
+        call.finish()
+
+
+def test_a_stream_that_the_program_holds_and_does_not_read_is_no_hang(process, recorded):
+    with otel_rl.rollout():
+        call = _model_call()
+        call._last_chunk = process.now
+        process.passes(2000)
+        assert hangs(recorded) == []
+        call.is_being_read = True
+        process.passes(599)
+        assert hangs(recorded) == []
+        process.passes(2)
         assert len(hangs(recorded)) == 1
         call.finish()
 
@@ -269,6 +376,51 @@ def test_a_first_batch_of_an_engine_in_the_process_may_take_as_long_as_it_likes(
     process.passes(4000, in_step=True)
     assert hangs(recorded) == []
     call.finish()
+
+
+def test_a_batch_after_a_short_one_may_take_as_long_as_it_likes(process, recorded):
+    for seconds in (2, 1):
+        call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+        process.now += seconds
+        call.finish()
+    call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+    process.passes(4000, in_step=True)
+    assert hangs(recorded) == []
+    call.finish()
+
+
+def test_a_batch_hangs_beyond_ten_times_the_longest_of_at_least_three(process, recorded):
+    for seconds in (2, 2, 30):
+        call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+        process.now += seconds
+        call.finish()
+    call = EngineCall(SCOPE, "generate_content", "vllm", "m")
+    process.passes(299, in_step=True)
+    assert hangs(recorded) == []
+    process.passes(2, in_step=True)
+    (event,) = hangs(recorded)
+    assert event.attributes["rl.hang.limit"] == 300.0
+    call.finish()
+
+
+@pytest.mark.parametrize(
+    ("answers", "limit"),
+    [((2, 4, 10), 600), ((61, 80, 100), 800), ((2, 2, 300), 900)],
+    ids=["least", "usual", "longest"],
+)
+def test_an_answer_may_take_ten_minutes_ten_usual_ones_and_three_of_the_longest(process, recorded, answers, limit):
+    with otel_rl.rollout():
+        for seconds in answers:
+            call = _model_call()
+            process.now += seconds
+            call.finish()
+        call = _model_call()
+        process.passes(limit - 1)
+        assert hangs(recorded) == []
+        process.passes(2)
+        (event,) = hangs(recorded)
+        assert event.attributes["rl.hang.limit"] == limit
+        call.finish()
 
 
 def test_a_call_that_the_program_drops_is_over(process, recorded):
@@ -351,6 +503,34 @@ def test_ended_calls_are_not_kept(process):
     process.tool(seconds=1)
     assert progress.open_calls() == []
     assert len(progress._open_calls) == 0
+
+
+def test_tools_that_each_begin_inside_of_the_one_before_are_not_kept_by_the_last(process):
+    context, last, tools = get_current(), None, []
+    for _ in range(10):
+        tool = OpenTool("step", "test")
+        tools.append(weakref.ref(tool))
+        context = open_tools.context_with(tool, context)
+        if last is not None:
+            open_tools.ended(last)
+        last = tool
+        del tool
+    gc.collect()
+    assert sum(tool() is not None for tool in tools) == 2
+    open_tools.ended(last)
+
+
+def test_a_call_whose_tool_has_ended_is_a_sign_of_the_tool_around_that(process):
+    with otel_rl.rollout():
+        around = process.tool("agent", is_around=True)
+        inner = process.tool("search", is_around=True)
+        call = _model_call()
+        inner.end()
+        process.passes(50)
+        call.finish()
+        process.passes(59)
+        assert progress.open_calls()[0].last_inside == 1050.0
+        around.end()
 
 
 def test_of_too_many_calls_those_that_the_program_has_dropped_are_forgotten_first(process, monkeypatch):

@@ -23,6 +23,7 @@ from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
 from otel_rl.semconv import spans
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
+from otel_rl.tools.calls import ToolCall
 from otel_rl.training import steps
 from otel_rl.training.phases import Phase
 
@@ -180,6 +181,23 @@ def test_a_checkpoint_and_an_evaluation_may_be_long_and_what_follows_gets_the_wh
     assert recorded.events("rl.hang") == []
     program.passes(2)
     assert len(recorded.events("rl.hang")) == 1
+
+
+@pytest.mark.parametrize("kind", [spans.RL_CHECKPOINT, spans.RL_EVALUATE])
+def test_a_call_outside_of_rollouts_may_be_long_in_them(program, recorded, kind, monkeypatch):
+    monkeypatch.setattr(progress, "monotonic", lambda: program.seconds)
+    progress.ended_calls()
+    progress.watch_calls(lambda _: None)
+    try:
+        program.trains(1)
+        with Phase(kind, SCOPE), ToolCall(SCOPE, "benchmark"):
+            program.passes(200)
+        assert recorded.events("rl.call.hang") == []
+        with ToolCall(SCOPE, "search"):
+            program.passes(2001)
+        assert len(recorded.events("rl.call.hang")) == 1
+    finally:
+        progress.watch_calls(None)
 
 
 def test_a_generation_without_any_call_may_be_long(program, recorded):

@@ -53,8 +53,7 @@ _CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("
 class HttpModelCall(HttpCall):
     """A request for tokens."""
 
-    #: A method of the client reads the answer, and reports how that ends.
-    is_being_read = False
+    _is_being_read = False
     #: Its chunks, while they are followed.
     _events: EventStream | None = None
 
@@ -73,6 +72,19 @@ class HttpModelCall(HttpCall):
         #: What its response is known by; it goes with the response.
         self.references: list[ref[object]] = []
         self._call.enter()
+
+    @property
+    def is_being_read(self) -> bool:
+        """True while a method of the client reads the answer, and reports how that ends."""
+        return self._is_being_read
+
+    @is_being_read.setter
+    def is_being_read(self, value: bool) -> None:
+        self._is_being_read = self._call.is_being_read = value
+
+    def awaits_chunk(self, value: bool) -> None:
+        """Say whether the program waits for a chunk, where no method of the client reads them."""
+        self._call.is_being_read = value
 
     def leave(self) -> None:
         """Leave the operation: the request has been answered."""

@@ -61,14 +61,18 @@ class AsyncChunks:
         return self
 
     async def __anext__(self) -> bytes:
+        call = self._call
+        call.is_being_read = True
         try:
             awaited: Awaitable[bytes] = self._chunks.__anext__()
             chunk = await awaited
         except StopAsyncIteration:
-            self._call.exhausted()
+            call.exhausted()
             raise
         except BaseException as error:
-            self._call.broke_off(error)
+            call.broke_off(error)
             raise
-        self._call.chunk(chunk)
+        finally:
+            call.is_being_read = False
+        call.chunk(chunk)
         return chunk

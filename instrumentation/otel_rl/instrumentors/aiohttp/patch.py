@@ -44,6 +44,7 @@ def patch_response(module: ModuleType, patches: Patches) -> None:
 def patch_streams(module: ModuleType, patches: Patches) -> None:
     """Patch ``aiohttp.streams``: all ways to read a body go through one method."""
     patches.replace(module, "StreamReader._read_nowait_chunk", _takes, required=True)
+    patches.replace(module, "StreamReader._wait", _waits, required=True)
     patches.observe(module, "StreamReader.set_exception", before=_breaking_off, required=True)
 
 
@@ -201,6 +202,24 @@ def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
         return data
 
     return _read_nowait_chunk
+
+
+def _waits(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def _wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = senders.call_of(self)
+        waiting = original(self, *args, **kwargs)
+        return waiting if call is None else _awaited(call, waiting)
+
+    return _wait
+
+
+async def _awaited(call: Any, waiting: Any) -> Any:
+    call.awaits_chunk(True)
+    try:
+        return await waiting
+    finally:
+        call.awaits_chunk(False)
 
 
 def _breaking_off(reader: Any, error: BaseException, *_: Any) -> None:

@@ -115,14 +115,14 @@ class ReceivedRequest:
         token, self._token = self._token, None
         if token is not None:
             detach(token)
-        if self._tool is not None:
-            with guard("mcp.tool_ended"):
-                open_tools.ended(self._tool)
-        if self._forks != lifecycle.forks:
-            return
         outcome = self._outcome or operations.RequestOutcome(outcomes.CANCELLED)
         if error is not None and self._outcome is None:
             outcome = operations.of_failure(error)
+        if self._tool is not None:
+            with guard("mcp.tool_ended"):
+                open_tools.ended(self._tool, failed=outcome.of_tool != outcomes.OK)
+        if self._forks != lifecycle.forks:
+            return
         with guard("mcp.received"):
             self._measure(outcome)
         scope.end_span(self.span, outcome.error)

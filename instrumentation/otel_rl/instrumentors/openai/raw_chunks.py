@@ -28,14 +28,20 @@ _GZIP = 31
 class RawChunks:
     """Sees the bytes of the answer of ``call`` before the program gets them; ``decode`` makes text of them."""
 
-    #: As in :class:`otel_rl.inference.http.calls.HttpModelCall`.
-    is_being_read = False
-
     def __init__(self, call: InferenceCall, decode: Callable[[bytes], bytes] | None) -> None:
         self._call = call
         self._decode = decode
         self._is_stream = False
         self._events: EventStream | None = EventStream(self._event)
+
+    @property
+    def is_being_read(self) -> bool:
+        """As in :class:`otel_rl.inference.http.calls.HttpModelCall`."""
+        return self._call.is_being_read
+
+    @is_being_read.setter
+    def is_being_read(self, value: bool) -> None:
+        self._call.is_being_read = value
 
     def is_followed_by(self, _reader: object, _response: object) -> bool:
         """Every chunk is of interest."""

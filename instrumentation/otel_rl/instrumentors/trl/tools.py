@@ -181,7 +181,7 @@ class _WatchedTool(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for 
         try:
             result = self.__wrapped__(*args, **kwargs)
         except BaseException as error:
-            running.end()
+            running.end(failed=True)
             self._self_note(started, error, kwargs or args, None)
             raise
         running.end()
@@ -201,7 +201,7 @@ async def _watched_coroutine(tool: Any, note: Note, name: str, args: Any, kwargs
     try:
         result = await tool(*args, **kwargs)
     except BaseException as error:
-        running.end()
+        running.end(failed=True)
         note(started, error, kwargs or args, None)
         raise
     running.end()
@@ -219,9 +219,9 @@ class _Running:
             self._tool = OpenTool(name, scope.name)
             self._token = open_tools.enter(self._tool)
 
-    def end(self) -> None:
+    def end(self, *, failed: bool = False) -> None:
         with _RUNNING:
-            open_tools.leave(self._tool, self._token)
+            open_tools.leave(self._tool, self._token, failed=failed)
 
 
 class _LastTools(dict[str, Any]):

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 #: Durations that are remembered of a name, and of all calls of a kind: the last ones.
 REMEMBERED = 64
-#: A hang takes longer than so many usual calls, and than so many times the longest one.
-USUAL, LONGEST = 10, 2
-#: A first answer of a model may take so many times the minimum: with 60 s the limit of OpenAI's client, 10 minutes.
-FIRST_ANSWER = 10
+#: A hang takes longer than so many usual calls.
+USUAL = 10
+#: And than so many times the longest one: answers of models and batches differ more than what tools do.
+LONGEST = {Kind.MODEL: 3, Kind.ENGINE: 10}
+_LONGEST = 2
+#: An answer of a model may take so many times the minimum: with 60 s the limit of OpenAI's client, 10 minutes.
+ANSWER = 10
+#: Of an engine in this process so many calls are known before one may hang: a batch takes as long as it likes.
+_BATCHES = 3
 #: Names of one process that are told apart; the one that was used longest ago is forgotten.
 _NAMES = 512
 
@@ -40,8 +45,8 @@ class CallLimits:
         self._by_kind: dict[str, deque[float]] = {}
 
     def learn(self, call: EndedCall) -> None:
-        """Take in a call that has ended. What failed may have hung, and says nothing of how long one takes."""
-        if call.failed:
+        """Take in a call that has ended. What failed may have hung, what was left was held: they say nothing."""
+        if call.failed or call.was_left:
             return
         key = call.kind, call.name
         seconds = self._by_name.get(key)
@@ -56,12 +61,11 @@ class CallLimits:
     def of(self, kind: str, name: str) -> CallLimit | None:
         """Return the limit of a call; None where none can be stated."""
         known = self._by_name.get((kind, name))
+        if kind == Kind.ENGINE and (known is None or len(known) < _BATCHES):
+            return None
+        minimum = self._minimum * (ANSWER if kind == Kind.MODEL else 1)
         if known:
             usual = median(known)
-            return CallLimit(max(self._minimum, USUAL * usual, LONGEST * max(known)), usual)
-        if kind == Kind.ENGINE:
-            # A batch in this process takes as long as it likes.
-            return None
+            return CallLimit(max(minimum, USUAL * usual, LONGEST.get(kind, _LONGEST) * max(known)), usual)
         others = self._by_kind.get(kind)
-        minimum = self._minimum * (FIRST_ANSWER if kind == Kind.MODEL else 1)
         return CallLimit(max(minimum, USUAL * median(others)) if others else minimum, None)

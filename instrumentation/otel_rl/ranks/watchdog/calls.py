@@ -53,7 +53,10 @@ class CallWatch:
         self._list = CallList()
 
     def look(self, now: float, paused: float, *, in_step: bool) -> None:
-        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since."""
+        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since.
+
+        Those outside of rollouts only ``in_step``: while one is open, in no phase that may be long.
+        """
         if paused > 0:
             self._pauses.append((now, paused))
         for ended in progress.ended_calls():
@@ -64,13 +67,16 @@ class CallWatch:
         long = self._long(now)
         over = self._over(long, in_step=in_step)
         for key in [key for key in self._hanging if key not in over]:
-            self._end(self._hanging.pop(key), now)
+            how = self._ending(self._hanging[key], long)
+            if how is not None:
+                self._end(self._hanging.pop(key), how, now)
         new = [key for key in over if key not in self._hanging][: _MOST - len(self._hanging)]
         # Where somebody debugs, compiles or loads, calls wait for that.
         if new and not stacks.capture().are_in_long_work:
             for key in new:
                 self._report(over[key])
-        self._list.write(long, {id(one.call) for key in self._hanging for one in over[key]})
+        hanging = {id(one.call) for key in self._hanging for one in over.get(key, ())}
+        self._list.write(long, hanging | {told.identity for key, told in self._hanging.items() if key not in over})
 
     def hanging(self) -> str | None:
         """Return the call that was told first of those that hang, for a sentence."""
@@ -88,6 +94,10 @@ class CallWatch:
         for call in progress.open_calls(now - self._listed):
             begin, state = call.begin, call.state()
             if begin is None or state is None:
+                continue
+            if state.is_held:
+                # It is waited for since the program reads on, not since its last chunk.
+                call.last_inside = now
                 continue
             since = _last_sign(call, begin, state)
             seconds = now - since - sum(paused for moment, paused in self._pauses if moment > since)
@@ -129,18 +139,23 @@ class CallWatch:
             call_reports.CallHang(state, longest.seconds, limit, len(over), place, tool.name if tool else None)
         )
 
-    def _end(self, told: HangingCall, now: float) -> None:
-        ended = told.ended
-        if ended is not None:
-            call_reports.over(told.state, ended.seconds, Ending.FAILED if ended.failed else Ending.RETURNED)
-            return
-        call = next((one for one in progress.open_calls() if one.begin is told.begin), None)
-        state = call.state() if call is not None else None
-        if call is None or state is None:
-            how = Ending.DROPPED
-        else:
-            how = Ending.WENT_ON if _last_sign(call, told.begin, state) > told.since else Ending.USUAL
-        call_reports.over(told.state, now - told.begin.moment, how)
+    def _ending(self, told: HangingCall, long: list[LongCall]) -> str | None:
+        """Return how what was told has ended; None while it hangs, as between two steps."""
+        if told.ended is not None:
+            returned = Ending.DROPPED if told.ended.was_left else Ending.RETURNED
+            return Ending.FAILED if told.ended.failed else returned
+        one = next((one for one in long if one.begin is told.begin), None)
+        if one is None:
+            is_open = any(call.begin is told.begin and call.state() is not None for call in progress.open_calls())
+            return Ending.WENT_ON if is_open else Ending.DROPPED
+        if _last_sign(one.call, one.begin, one.state) > told.since or id(one.call) in _around(long):
+            return Ending.WENT_ON
+        limit = self._limits.of(one.state.kind, one.state.name)
+        return Ending.USUAL if limit is not None and one.seconds < limit.seconds else None
+
+    @staticmethod
+    def _end(told: HangingCall, how: str, now: float) -> None:
+        call_reports.over(told.state, told.ended.seconds if told.ended else now - told.begin.moment, how)
 
 
 def _last_sign(call: OpenCall, begin: CallBegin, state: CallState) -> float:
@@ -152,6 +167,10 @@ def _around(long: list[LongCall]) -> set[int]:
     around: set[int] = set()
     for call in progress.open_calls():
         tool = call.begin.tool if call.begin is not None else None
+        state = call.state() if tool is not None else None
+        if state is None or state.is_held:
+            # An answer that is there, whole or in part: nobody waits for it.
+            continue
         while tool is not None and id(tool) not in around:
             around.add(id(tool))
             tool = tool.begin.tool if tool.begin is not None else None

@@ -71,7 +71,8 @@ class Watchdog:
         passed = min(since_look, 2 * self._sleep)
         self.times.update()
         with guard("watchdog.calls"):
-            self.calls.look(now, since_look - passed, in_step=self.times.step is not None)
+            in_step = self.times.step is not None and not _MAY_BE_LONG.intersection(progress.open_phases())
+            self.calls.look(now, since_look - passed, in_step=in_step)
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
