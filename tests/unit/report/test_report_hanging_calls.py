@@ -37,8 +37,10 @@ def _hang(writer: ProcessWriter, at: float, name: str = "run_sandbox", **more: A
     writer.event("rl.call.hang", at, attributes=values | more)
 
 
-def _end(writer: ProcessWriter, at: float, ending: str, seconds: float, name: str = "run_sandbox") -> None:
-    values = {"rl.call.kind": "tool", "rl.call.name": name, "rl.hang.duration": seconds, "rl.call.ending": ending}
+def _end(
+    writer: ProcessWriter, at: float, ending: str, seconds: float, name: str = "run_sandbox", kind: str = "tool"
+) -> None:
+    values = {"rl.call.kind": kind, "rl.call.name": name, "rl.hang.duration": seconds, "rl.call.ending": ending}
     writer.event("rl.call.hang.end", at, attributes=values)
 
 
@@ -84,11 +86,19 @@ def test_a_call_of_a_process_without_an_end_is_critical_where_no_other_went_on(w
     assert one.severity == "critical"
 
 
-def test_calls_that_failed_or_came_late_are_a_warning_with_the_longest(writer: ProcessWriter) -> None:
+def test_a_call_that_returned_after_its_limit_is_a_notice_beside_what_is_usual(writer: ProcessWriter) -> None:
+    _hang(writer, 70, "chat m", **{"rl.call.kind": "model", "rl.call.usual_duration": 4.0})
+    _end(writer, 100, "returned", 90.0, "chat m", "model")
+    [one] = _findings(writer)
+    assert (one.severity, one.section, one.look_at) == ("notice", "models", [])
+    assert one.text.startswith("Model call chat m took 1 min 30 s (usually 4 s), and returned; 1 call beyond")
+
+
+def test_calls_that_failed_are_a_warning_with_the_longest(writer: ProcessWriter) -> None:
     _hang(writer, 70)
     _end(writer, 310, "failed", 300.0)
-    _hang(writer, 400, **{"rl.call.usual_duration": 1.0})
-    _end(writer, 440, "returned", 100.0)
+    _hang(writer, 400)
+    _end(writer, 440, "dropped", 100.0)
     [one] = _findings(writer)
     assert one.severity == "warning"
     assert one.text.startswith("Tool run_sandbox hung for 5 min 00 s since ")

@@ -16,7 +16,7 @@ from otel_rl.semconv.attributes import RlCallKindValues as Kind
 from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
@@ -43,6 +43,8 @@ class HangsOfName:
     longest: float = 0.0
     #: The run went on after each process that ended in one.
     went_on: bool = True
+    #: Usual seconds, as of the last one.
+    usual: float = 0.0
     rollout: str = ""
     function: str = ""
     #: When it began, in ns since the epoch; 0: not known.
@@ -57,6 +59,8 @@ class HangingCalls:
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[str, str], HangsOfName] = {}
+        #: What returned after its limit.
+        self._late: dict[tuple[str, str], HangsOfName] = {}
         self._open: dict[tuple[str, str, str], Log] = {}
 
     def add_log(self, log: Log) -> None:
@@ -72,9 +76,20 @@ class HangingCalls:
         told, ending = self._open.pop(key, None), log.attributes.get(names.RL_CALL_ENDING)
         if told is None or ending in _USUAL:
             return
-        # The first call of a name that returns after all was no hang, as far as anybody knows.
-        if ending != Ending.RETURNED or _number(told.attributes.get(names.RL_CALL_USUAL_DURATION)):
-            self._count(self._by_name, told, _number(log.attributes.get(names.RL_HANG_DURATION)))
+        usual, seconds = (
+            _number(values.get(name))
+            for values, name in (
+                (told.attributes, names.RL_CALL_USUAL_DURATION),
+                (log.attributes, names.RL_HANG_DURATION),
+            )
+        )
+        if ending != Ending.RETURNED:
+            self._count(self._by_name, told, seconds)
+        elif usual:
+            late = self._count(self._late, told, seconds)
+            if late is not None:
+                late.usual = usual
+        # Else the first call of a name has returned: that was no hang, as far as anybody knows.
 
     def _count(self, by_name: dict[tuple[str, str], HangsOfName], told: Log, seconds: float) -> HangsOfName | None:
         get = told.attributes.get
@@ -110,6 +125,10 @@ class HangingCalls:
                 counted.went_on &= end is not None and _went_on_after(end, known)
         return sorted(by_name.values(), key=lambda one: -one.longest)
 
+    def late(self) -> list[HangsOfName]:
+        """Return what was taken for a hang and returned, the longest first: lengths of generations vary a lot."""
+        return sorted(self._late.values(), key=lambda one: -one.longest)
+
 
 def _has_ended(end: ProcessEnd) -> bool:
     return not end.state.is_open or (end.state is EndState.NOT_KNOWN and process_end.is_silent(end))
@@ -132,32 +151,50 @@ def _place(get: Any) -> str:
 
 
 def findings(collected: Collected) -> list[Finding]:
-    """Return a finding for each kind and name."""
-    return [_finding(one) for one in collected[HangingCalls].hangs(partial(process_end.every_end, collected))]
+    """Return a finding for each kind and name, and a notice where calls took long and returned."""
+    calls = collected[HangingCalls]
+    found = [_finding(one) for one in calls.hangs(partial(process_end.every_end, collected))]
+    return [*found, *map(_notice, calls.late())]
 
 
 def _finding(one: HangsOfName) -> Finding:
-    where = f" in rollout {one.rollout}" if one.rollout else ""
-    inside = f", in {one.function}" if one.function else ""
     more = f"; {human.amount(one.number, 'hang')}, of {human.listed(sorted(one.who))}"
     if one.open:
         until = "when its process ended" if one.cut_off == one.open else "up to its process's last record"
         how = f"had not returned {until}{', after which the run went on' if one.went_on else ''}"
     else:
         how = "came to its end late"
-    text = (
-        f"{_CALLS.get(one.kind, 'Call')} {one.name} hung for {human.duration(one.longest)} since"
-        f" {human.moment(one.since)}{where}{inside}, and {how}{more}."
-    )
+    text = f"{_call(one)} hung for {human.duration(one.longest)} since {_where(one)}, and {how}{more}."
+    severity = Severity.CRITICAL if one.open and not one.went_on else Severity.WARNING
+    return _about(one, severity, text, ["`otel-rl postmortem`, which says who waits for it and for whom it waits."])
+
+
+def _notice(one: HangsOfName) -> Finding:
+    took = f"took {human.duration(one.longest)} (usually {human.duration(one.usual)})"
+    calls = f"{human.amount(one.number, 'call')} beyond the limit, of {human.listed(sorted(one.who))}"
+    return _about(one, Severity.NOTICE, f"{_call(one)} {took}, and returned; {calls}; first: {_where(one)}.")
+
+
+def _call(one: HangsOfName) -> str:
+    return f"{_CALLS.get(one.kind, 'Call')} {one.name}"
+
+
+def _where(one: HangsOfName) -> str:
+    """Return when the first one began, and where it was."""
+    rollout = f" in rollout {one.rollout}" if one.rollout else ""
+    return f"{human.moment(one.since)}{rollout}{f', in {one.function}' if one.function else ''}"
+
+
+def _about(one: HangsOfName, severity: Severity, text: str, look_at: Sequence[str] = ()) -> Finding:
     return Finding(
         CODE,
-        Severity.CRITICAL if one.open and not one.went_on else Severity.WARNING,
+        severity,
         text,
         "models" if one.kind in (Kind.MODEL, Kind.ENGINE) else "tools",
         subject=one.name,
         onset=one.iteration,
         ranks=sorted(one.ranks),
-        look_at=["`otel-rl postmortem`, which says who waits for it and for whom it waits."],
+        look_at=[*look_at],
     )
 
 
