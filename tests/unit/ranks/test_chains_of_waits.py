@@ -14,7 +14,7 @@ from otel_rl.flight_recorder.reader import read
 from otel_rl.flight_recorder.ring import create
 from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
 from otel_rl.process import lifetime, listeners
-from otel_rl.ranks.postmortem import chain_text, rings
+from otel_rl.ranks.postmortem import chain_text, examine, rings
 from otel_rl.ranks.postmortem.chains import WaitChain, find_chains
 from otel_rl.ranks.postmortem.ranks import RankState, state_of
 
@@ -40,7 +40,7 @@ def _call(name: str, seconds: int = 100, **values: Any) -> WaitingCall:
 @pytest.fixture
 def rank(tmp_path: Path) -> Iterator[RankState]:
     """This process: rank 0 in the phase `sample` of step 3."""
-    ring = create(tmp_path, "ring")
+    ring = create(tmp_path, "otel-rl-run-host-rank0-1")
     ring.identify("run", "0.0.0", "host", (0, 2, 0))
     handles = [ring.begin(layout.STEP, "", 3), ring.begin(layout.PHASE, "sample")]
     yield state_of(read(ring.path))
@@ -130,6 +130,50 @@ def test_spans_that_name_each_other_end_the_chain(rank: RankState) -> None:
     assert find_chains([rank], [_own(first, second)]) == []
     (chain,) = find_chains([rank], [_own(outer, inner)])
     assert [link.call.name for link in chain.links] == ["outer", "one"]
+
+
+def _worker(folder: Path, ancestors: tuple[int, ...] = (OWN.pid,)) -> WaitingCalls:
+    """A killed process below this one has left its list in ``folder``."""
+    killed = _process(4712, _call("run_sandbox", rollout="r-7", hangs=True), ancestors=ancestors)
+    waiting.write(folder / f"otel-rl-run-host-pid{killed.lifetime.pid}-1.waits", killed)
+    return killed
+
+
+def test_no_rank_that_runs_waits_for_a_process_that_is_gone(rank: RankState, tmp_path: Path) -> None:
+    _worker(tmp_path)
+    found = examine(tmp_path, tmp_path)
+    assert (found.is_running, found.chains) == (True, [])
+    assert rank.is_alive
+
+
+def test_of_a_run_that_is_over_the_postmortem_says_what_had_waited_and_who_is_gone(tmp_path: Path) -> None:
+    ring = create(tmp_path, "otel-rl-run-host-rank0-1")
+    ring.identify("run", "0.0.0", "host", (0, 2, 0))
+    gone = OWN._replace(pid=4711, start_ticks=1)
+    layout.LIFETIME.pack_into(
+        ring.buffer, layout.LIFETIME_AT, gone.pid, gone.start_ticks, gone.pid_namespace, gone.boot_id.encode()
+    )
+    handles = [ring.begin(layout.STEP, "", 3), ring.begin(layout.PHASE, "sample")]
+    _worker(tmp_path, ancestors=(gone.pid,))
+    found = examine(tmp_path, tmp_path)
+    (sentence,) = _sentences(found.chains)
+    assert not found.is_running
+    assert sentence.startswith(
+        "rank 0 had waited in `sample` of step 3 for rollout r-7, which in process 4712 had waited in tool"
+    )
+    assert sentence.endswith("; process 4712 is gone")
+    del handles
+
+
+def test_lists_of_earlier_attempts_are_left_out(tmp_path: Path) -> None:
+    for attempt, pid in (("0.0.0", 4711), ("0.1.0", 4713)):
+        ring = create(tmp_path, f"otel-rl-run-host-rank{pid}-1")
+        ring.identify("run", attempt, "host", (0, 2, 0))
+        layout.LIFETIME.pack_into(ring.buffer, layout.LIFETIME_AT, pid, pid, OWN.pid_namespace, OWN.boot_id.encode())
+        hangs = _process(pid, _call(f"tool_{pid}", hangs=True))
+        waiting.write(tmp_path / f"otel-rl-run-host-pid{pid}-1.waits", hangs)
+    (chain,) = examine(tmp_path, tmp_path).chains
+    assert chain.end.call.name == "tool_4713"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

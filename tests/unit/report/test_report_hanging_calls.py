@@ -37,8 +37,10 @@ def _hang(writer: ProcessWriter, at: float, name: str = "run_sandbox", **more: A
     writer.event("rl.call.hang", at, attributes=values | more)
 
 
-def _end(writer: ProcessWriter, at: float, ending: str, seconds: float, name: str = "run_sandbox") -> None:
-    values = {"rl.call.kind": "tool", "rl.call.name": name, "rl.hang.duration": seconds, "rl.call.ending": ending}
+def _end(
+    writer: ProcessWriter, at: float, ending: str, seconds: float, name: str = "run_sandbox", kind: str = "tool"
+) -> None:
+    values = {"rl.call.kind": kind, "rl.call.name": name, "rl.hang.duration": seconds, "rl.call.ending": ending}
     writer.event("rl.call.hang.end", at, attributes=values)
 
 
@@ -54,16 +56,49 @@ def test_a_call_that_has_not_returned_is_critical_and_says_where_and_for_how_lon
     assert (one.severity, one.subject, one.onset, one.ranks) == ("critical", "run_sandbox", 3, [0])
     assert one.text.startswith("Tool run_sandbox hung for 2 min 00 s since ")
     assert one.text.endswith(
-        " in rollout r-7, in sandbox.run (sandbox.py:12), and had not returned up to the last record;"
+        " in rollout r-7, in sandbox.run (sandbox.py:12), and had not returned when its process ended;"
         " 1 hang, of rank 0."
     )
 
 
-def test_calls_that_failed_or_came_late_are_a_warning_with_the_longest(writer: ProcessWriter) -> None:
+def test_a_call_hung_until_its_process_was_killed_and_is_a_warning_where_the_run_went_on(tmp_path: Path) -> None:
+    # Long ago: a process that may be of another machine has ended for sure.
+    writer = process(tmp_path / "run", 0, started=1_700_000_000_000_000_000)
+    worker = process(tmp_path / "run", None, started=writer.started, process__pid=4712, rl__role="rollout")
+    worker.clean_exit = False
+    _hang(worker, 70)
+    worker.event("exception", 80)
+    worker.write()
+    writer.event("rl.run.end", 18_000)
+    [one] = _findings(writer)
+    assert one.severity == "warning"
+    assert one.text.startswith("Tool run_sandbox hung for 1 min 10 s since ")
+    assert ", and had not returned when its process ended, after which the run went on; 1 hang" in one.text
+
+
+def test_a_call_of_a_process_without_an_end_is_critical_where_no_other_went_on(writer: ProcessWriter) -> None:
+    other = process(writer.folder.parent, 1, started=STARTED)
+    other.exit_reason = "uncaught RuntimeError"
+    other.event("rl.run.end", 90)
+    other.write()
+    _hang(writer, 70)
+    [one] = _findings(writer)
+    assert one.severity == "critical"
+
+
+def test_a_call_that_returned_after_its_limit_is_a_notice_beside_what_is_usual(writer: ProcessWriter) -> None:
+    _hang(writer, 70, "chat m", **{"rl.call.kind": "model", "rl.call.usual_duration": 4.0})
+    _end(writer, 100, "returned", 90.0, "chat m", "model")
+    [one] = _findings(writer)
+    assert (one.severity, one.section, one.look_at) == ("notice", "models", [])
+    assert one.text.startswith("Model call chat m took 1 min 30 s (usually 4 s), and returned; 1 call beyond")
+
+
+def test_calls_that_failed_are_a_warning_with_the_longest(writer: ProcessWriter) -> None:
     _hang(writer, 70)
     _end(writer, 310, "failed", 300.0)
-    _hang(writer, 400, **{"rl.call.usual_duration": 1.0})
-    _end(writer, 440, "returned", 100.0)
+    _hang(writer, 400)
+    _end(writer, 440, "dropped", 100.0)
     [one] = _findings(writer)
     assert one.severity == "warning"
     assert one.text.startswith("Tool run_sandbox hung for 5 min 00 s since ")

@@ -74,6 +74,13 @@ def examine(
     is_running = any(state.is_alive for state in states) or any(map(_is_alive, run_rings.waiting))
     last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
     last_signs += [calls.written for calls in run_rings.waiting]
+    lists = run_rings.waiting
+    if is_running:
+        # Nobody waits for a process that is gone.
+        lists = [calls for calls in lists if not _fate(calls, run_rings)]
+    found = chains.find_chains(states, lists)
+    for chain in found:
+        chain.fate = _fate(chain.end.process, run_rings)
     between = waits.find_waits(states)
     return Postmortem(
         run_id=run_rings.run_id,
@@ -84,7 +91,7 @@ def examine(
         missing=_missing(run_rings, compared),
         notes=run_rings.notes,
         dumps=compared,
-        chains=chains.find_chains(states, run_rings.waiting),
+        chains=found,
     )
 
 
@@ -121,6 +128,14 @@ def _dumps(
 
 def _is_alive(calls: WaitingCalls) -> bool:
     return bool(lifetime.is_alive(calls.lifetime))
+
+
+def _fate(calls: WaitingCalls, run_rings: rings.RunRings) -> str:
+    """Return how the process of ``calls`` ended; empty where it runs or that cannot be seen."""
+    seen = run_rings.exits.get(calls.lifetime)
+    if seen is not None:
+        return f"{calls.label} {'was ' if seen.status < 0 else ''}{seen.words}"
+    return f"{calls.label} is gone" if lifetime.is_alive(calls.lifetime) is False else ""
 
 
 def _last_sign(dump: dumps.Dump) -> int:

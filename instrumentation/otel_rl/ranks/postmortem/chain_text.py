@@ -20,6 +20,8 @@ _WAITS = {
     Kind.SERVICE: "waits for service `{}`",
     Kind.REQUEST: "answers `{}`",
 }
+#: The same of what is over.
+_PAST = {"waits": "had waited", "is": "was", "answers": "was to answer"}
 
 
 def sentence(chain: WaitChain, at: int) -> str:
@@ -29,13 +31,17 @@ def sentence(chain: WaitChain, at: int) -> str:
     for link in chain.links[1:]:
         is_elsewhere, here = link.process.lifetime != here, link.process.lifetime
         parts.append(
-            f", where {link.process.label} {_waits(link.call)}" if is_elsewhere else f", which {_waits(link.call)}"
+            f", where {link.process.label} {_waits(chain, link.call)}"
+            if is_elsewhere
+            else f", which {_waits(chain, link.call)}"
         )
     parts.append(_where(end))
     parts.append(f" since {_clock(end.call.since)} UTC ({max(at - end.call.since, 0) / _NANOSECONDS:.0f} s)")
     parts.append(_listener(chain))
     if chain.others:
-        parts.append(f"; it waits for {chain.others} more")
+        parts.append(f"; it {_tense(chain, 'waits')} for {chain.others} more")
+    if chain.fate:
+        parts.append(f"; {chain.fate}")
     return "".join(parts)
 
 
@@ -43,17 +49,24 @@ def _first(chain: WaitChain) -> str:
     """Return who waits for the first call."""
     state, phases, (process, call) = chain.rank, chain.phases, chain.links[0]
     if state is None:
-        return f"{process.label}{f', in rollout {call.rollout},' if call.rollout else ''} {_waits(call)}"
+        return f"{process.label}{f', in rollout {call.rollout},' if call.rollout else ''} {_waits(chain, call)}"
     place = f"`{phases[-1]}` of step {state.step}" if phases else f"step {state.step}"
     is_own = process.lifetime == state.ring.lifetime
     if not call.rollout:
-        return f"{state.label} waits in {place}, where {'it' if is_own else process.label} {_waits(call)}"
+        who = "it" if is_own else process.label
+        return f"{state.label} {_tense(chain, 'waits')} in {place}, where {who} {_waits(chain, call)}"
     elsewhere = "" if is_own else f" in {process.label}"
-    return f"{state.label} waits in {place} for rollout {call.rollout}, which{elsewhere} {_waits(call)}"
+    waits = _tense(chain, "waits")
+    return f"{state.label} {waits} in {place} for rollout {call.rollout}, which{elsewhere} {_waits(chain, call)}"
 
 
-def _waits(call: WaitingCall) -> str:
-    words = _WAITS.get(call.kind, "waits in `{}`").format(call.name)
+def _tense(chain: WaitChain, verb: str) -> str:
+    return _PAST.get(verb, verb) if chain.fate else verb
+
+
+def _waits(chain: WaitChain, call: WaitingCall) -> str:
+    verb, _, what = _WAITS.get(call.kind, "waits in `{}`").partition(" ")
+    words = f"{_tense(chain, verb)} {what.format(call.name)}"
     at = f" at {call.address}:{call.port}" if call.address and call.port else ""
     return f"{words}{at}{f' inside tool `{call.tool}`' if call.tool else ''}"
 

@@ -44,6 +44,8 @@ class WaitChain:
     others: int = 0
     #: Who listens at the address of the last call, where that is on this machine.
     listener: Listener | None = None
+    #: How the process of the last call ended: nobody waits any more; empty where it may run.
+    fate: str = ""
 
     @property
     def end(self) -> ChainLink:

@@ -76,7 +76,7 @@ def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRin
     rings = _one_per_process([*copies, *_read(of_run, unreadable, owners)])
     notes += [note for note in unreadable if prefix(run_id) in note]
     exits = exits_of(source.path, ring_directory)
-    waits = waiting_calls(source.path, ring_directory, run_id)
+    waits = _of_newest(waiting_calls(source.path, ring_directory, run_id), source.processes, rings)
     if not rings and any(one.calls for one in waits):
         # Rollouts without steps: of their processes it is known in which calls they are.
         return RunRings(run_id, [], source.processes, notes, exits, waits)
@@ -154,7 +154,7 @@ def _among(directory: Path, run: str | None) -> RunRings:
     if without:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
     exits = exit_records.read_all(directory.glob(exit_records.PATTERN), {os.geteuid(), directory.stat().st_uid})
-    waits = waiting_calls(directory, directory, newest)
+    waits = _of_newest(waiting_calls(directory, directory, newest), [], rings)
     return RunRings(
         newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits, waiting=waits
     )
@@ -177,6 +177,14 @@ def waiting_calls(folder: Path, ring_directory: Path, run_id: str) -> list[Waiti
     lists = ring_directory.glob(f"{prefix(run_id)}*{LISTS_SUFFIX}") if run_id else ()
     paths = [*folder.glob(f"*/{WAITING_COPY}"), *lists]
     return [found for found in waiting.read_all(paths, owners) if found.run_id == header_text(run_id)]
+
+
+def _of_newest(lists: list[WaitingCalls], processes: list[Process], rings: list[RingSnapshot]) -> list[WaitingCalls]:
+    """Leave out lists of processes that are known to be of an earlier attempt: nobody waits for them any more."""
+    attempts = {process.lifetime: process.attempt[:2] for process in processes if process.lifetime is not None}
+    attempts |= {ring.lifetime: launch.parse_attempt(ring.attempt)[:2] for ring in rings}
+    newest = max(attempts.values(), default=())
+    return [one for one in lists if attempts.get(one.lifetime) in (newest, (), None)]
 
 
 def _read(

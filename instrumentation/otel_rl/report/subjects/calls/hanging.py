@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.endings import process_end
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RlCallEndingValues as Ending
 from otel_rl.semconv.attributes import RlCallKindValues as Kind
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Log
 
 CODE = "hanging_call"
@@ -31,9 +37,14 @@ class HangsOfName:
     kind: str
     name: str
     number: int = 0
-    #: Of these, how many had no end up to now, and seconds of the longest.
+    #: Of these, how many had no end up to now, how many of them ended with their process, and seconds of the longest.
     open: int = 0
+    cut_off: int = 0
     longest: float = 0.0
+    #: The run went on after each process that ended in one.
+    went_on: bool = True
+    #: Usual seconds, as of the last one.
+    usual: float = 0.0
     rollout: str = ""
     function: str = ""
     #: When it began, in ns since the epoch; 0: not known.
@@ -48,13 +59,12 @@ class HangingCalls:
 
     def __init__(self) -> None:
         self._by_name: dict[tuple[str, str], HangsOfName] = {}
+        #: What returned after its limit.
+        self._late: dict[tuple[str, str], HangsOfName] = {}
         self._open: dict[tuple[str, str, str], Log] = {}
-        #: Time of the last record, in ns since the epoch.
-        self._now = 0
 
     def add_log(self, log: Log) -> None:
         """Take in a hang, or its end."""
-        self._now = max(self._now, log.time)
         if log.event not in (events.RL_CALL_HANG.name, events.RL_CALL_HANG_END.name):
             return
         kind, name = (str(log.attributes.get(key) or "") for key in (names.RL_CALL_KIND, names.RL_CALL_NAME))
@@ -66,9 +76,20 @@ class HangingCalls:
         told, ending = self._open.pop(key, None), log.attributes.get(names.RL_CALL_ENDING)
         if told is None or ending in _USUAL:
             return
-        # The first call of a name that returns after all was no hang, as far as anybody knows.
-        if ending != Ending.RETURNED or _number(told.attributes.get(names.RL_CALL_USUAL_DURATION)):
-            self._count(self._by_name, told, _number(log.attributes.get(names.RL_HANG_DURATION)))
+        usual, seconds = (
+            _number(values.get(name))
+            for values, name in (
+                (told.attributes, names.RL_CALL_USUAL_DURATION),
+                (log.attributes, names.RL_HANG_DURATION),
+            )
+        )
+        if ending != Ending.RETURNED:
+            self._count(self._by_name, told, seconds)
+        elif usual:
+            late = self._count(self._late, told, seconds)
+            if late is not None:
+                late.usual = usual
+        # Else the first call of a name has returned: that was no hang, as far as anybody knows.
 
     def _count(self, by_name: dict[tuple[str, str], HangsOfName], told: Log, seconds: float) -> HangsOfName | None:
         get = told.attributes.get
@@ -89,15 +110,35 @@ class HangingCalls:
             hangs.ranks.add(told.process.rank)
         return hangs
 
-    def hangs(self) -> list[HangsOfName]:
-        """Return what hung, and hangs now, the longest first."""
+    def hangs(self, ends: Callable[[], Mapping[str, ProcessEnd]] = dict) -> list[HangsOfName]:
+        """Return what hung, and hangs now, the longest first; ``ends`` says how processes ended, by their keys."""
         by_name = {key: replace(one, who={*one.who}, ranks={*one.ranks}) for key, one in self._by_name.items()}
+        known = ends() if self._open else {}
         for told in self._open.values():
-            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (self._now - told.time) / 1e9
+            # Others of the run may have gone on for hours after the process of the call was killed.
+            until, end = max(told.process.last, told.time), known.get(told.process.key)
+            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (until - told.time) / 1e9
             counted = self._count(by_name, told, seconds)
             if counted is not None:
                 counted.open += 1
+                counted.cut_off += end is not None and _has_ended(end)
+                counted.went_on &= end is not None and _went_on_after(end, known)
         return sorted(by_name.values(), key=lambda one: -one.longest)
+
+    def late(self) -> list[HangsOfName]:
+        """Return what was taken for a hang and returned, the longest first: lengths of generations vary a lot."""
+        return sorted(self._late.values(), key=lambda one: -one.longest)
+
+
+def _has_ended(end: ProcessEnd) -> bool:
+    return not end.state.is_open or (end.state is EndState.NOT_KNOWN and process_end.is_silent(end))
+
+
+def _went_on_after(end: ProcessEnd, ends: Mapping[str, ProcessEnd]) -> bool:
+    """Return whether another process worked on after this ``end``, and runs or ended in order."""
+    well = (EndState.RUNNING, EndState.IN_ORDER)
+    others = (other for other in ends.values() if other is not end and other.state in well)
+    return _has_ended(end) and any(other.process.last > end.time for other in others)
 
 
 def _number(value: Any) -> float:
@@ -110,28 +151,50 @@ def _place(get: Any) -> str:
 
 
 def findings(collected: Collected) -> list[Finding]:
-    """Return a finding for each kind and name."""
-    return [_finding(one) for one in collected[HangingCalls].hangs()]
+    """Return a finding for each kind and name, and a notice where calls took long and returned."""
+    calls = collected[HangingCalls]
+    found = [_finding(one) for one in calls.hangs(partial(process_end.every_end, collected))]
+    return [*found, *map(_notice, calls.late())]
 
 
 def _finding(one: HangsOfName) -> Finding:
-    where = f" in rollout {one.rollout}" if one.rollout else ""
-    inside = f", in {one.function}" if one.function else ""
     more = f"; {human.amount(one.number, 'hang')}, of {human.listed(sorted(one.who))}"
-    how = "had not returned up to the last record" if one.open else "came to its end late"
-    text = (
-        f"{_CALLS.get(one.kind, 'Call')} {one.name} hung for {human.duration(one.longest)} since"
-        f" {human.moment(one.since)}{where}{inside}, and {how}{more}."
-    )
+    if one.open:
+        until = "when its process ended" if one.cut_off == one.open else "up to its process's last record"
+        how = f"had not returned {until}{', after which the run went on' if one.went_on else ''}"
+    else:
+        how = "came to its end late"
+    text = f"{_call(one)} hung for {human.duration(one.longest)} since {_where(one)}, and {how}{more}."
+    severity = Severity.CRITICAL if one.open and not one.went_on else Severity.WARNING
+    return _about(one, severity, text, ["`otel-rl postmortem`, which says who waits for it and for whom it waits."])
+
+
+def _notice(one: HangsOfName) -> Finding:
+    took = f"took {human.duration(one.longest)} (usually {human.duration(one.usual)})"
+    calls = f"{human.amount(one.number, 'call')} beyond the limit, of {human.listed(sorted(one.who))}"
+    return _about(one, Severity.NOTICE, f"{_call(one)} {took}, and returned; {calls}; first: {_where(one)}.")
+
+
+def _call(one: HangsOfName) -> str:
+    return f"{_CALLS.get(one.kind, 'Call')} {one.name}"
+
+
+def _where(one: HangsOfName) -> str:
+    """Return when the first one began, and where it was."""
+    rollout = f" in rollout {one.rollout}" if one.rollout else ""
+    return f"{human.moment(one.since)}{rollout}{f', in {one.function}' if one.function else ''}"
+
+
+def _about(one: HangsOfName, severity: Severity, text: str, look_at: Sequence[str] = ()) -> Finding:
     return Finding(
         CODE,
-        Severity.CRITICAL if one.open else Severity.WARNING,
+        severity,
         text,
         "models" if one.kind in (Kind.MODEL, Kind.ENGINE) else "tools",
         subject=one.name,
         onset=one.iteration,
         ranks=sorted(one.ranks),
-        look_at=["`otel-rl postmortem`, which says who waits for it and for whom it waits."],
+        look_at=[*look_at],
     )
 
 
