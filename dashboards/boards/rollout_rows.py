@@ -6,7 +6,7 @@ from dashboards.boards.lines import failures, quantiles
 from dashboards.lib import links, panels, search
 from dashboards.lib.layout import Cell, Row
 from dashboards.lib.names import shown
-from dashboards.lib.promql import Match, buckets, quantile, rate
+from dashboards.lib.promql import Match, buckets, quantile, rate, zero_if_none
 from dashboards.lib.queries import LokiQuery, PromQuery, TempoQuery
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
@@ -102,9 +102,8 @@ MODEL_CALLS = Row(
                 [
                     failures(_CALL, where=(Match(attributes.ERROR_TYPE, _UNNAMED, "!="),)),
                     PromQuery(
-                        rate(_CALL, where=(Match(attributes.ERROR_TYPE, _UNNAMED),), part="count"),
+                        zero_if_none(rate(_CALL, where=(Match(attributes.ERROR_TYPE, _UNNAMED),), part="count"), _CALL),
                         legend="left streams, or kinds beyond the limit",
-                        empty_when="no stream was left beside the official instrumentor",
                     ),
                 ],
                 unit="cps",
