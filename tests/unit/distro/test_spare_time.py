@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
 
+from otel_rl.pipeline import io_thread
 from otel_rl.pipeline.io_thread import IoThread
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class Endless:
@@ -49,12 +54,22 @@ def test_work_goes_on_until_the_thread_ends_and_not_during_a_flush_or_the_end() 
     assert seen[0] == seen[1] <= seen[2] == work.calls
 
 
-def test_work_that_is_done_is_looked_at_again_with_the_next_turn() -> None:
-    calls = []
+def test_work_that_is_done_is_looked_at_again_with_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No turn but those that are asked for.
+    monkeypatch.setattr(io_thread, "_LONGEST_SLEEP", 3600.0)
+    calls, called = [], threading.Semaphore(0)
+
+    def work() -> bool:
+        calls.append(1)
+        called.release()
+        return False
+
     thread = IoThread("otel-rl-test")
-    thread.spare_time.append(lambda: bool(calls.append(1)))
+    thread.spare_time.append(work)
     assert thread.post(lambda: True, time.monotonic() + 30).wait()
+    assert called.acquire(timeout=30)
     thread.wake()
+    assert called.acquire(timeout=30)
     assert thread.post(lambda: thread.end_with(lambda: None), time.monotonic() + 30).wait()
     thread.join(time.monotonic() + 30)
-    assert len(calls) <= 2
+    assert len(calls) == 2
