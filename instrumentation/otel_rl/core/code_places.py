@@ -51,6 +51,12 @@ def innermost_of_program(frames: Iterable[FrameType]) -> FrameType | None:
     return best
 
 
+def is_of_program(frame: FrameType) -> bool:
+    """Return whether it is a function of the program, and no part of one."""
+    code = frame.f_code
+    return rank_of(code.co_filename) == PROGRAM and code.co_name not in _COMPREHENSIONS
+
+
 def place(frame: FrameType) -> RunningFunction:
     """Name what runs in ``frame``."""
     code = frame.f_code

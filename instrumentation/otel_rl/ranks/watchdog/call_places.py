@@ -16,18 +16,47 @@ if TYPE_CHECKING:
 
 #: Most frames of a stack that are looked at.
 _DEPTH = 2000
+#: Most frames that a call looks at when it begins.
+_SIGNED_DEPTH = 64
+#: Stands for a function of the program where the thread had none, as a pool's that runs a method of a client.
+_NO_PROGRAM = 1
 #: Most tasks that wait for each other, as those in which LangChain runs tools.
 _TASKS = 16
 #: Frame and next one of coroutines, generators, asynchronous generators.
 _KINDS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 
 
+def sign() -> int:
+    """Return what the outermost function of the program in this thread is known by: while it runs, so does that work.
+
+    A number, as a frame would keep all that its function holds; with its code, as ids are used again.
+    """
+    found = _NO_PROGRAM
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the frame that began the call
+    for _ in range(_SIGNED_DEPTH):
+        if frame is None:
+            break
+        if code_places.is_of_program(frame):
+            found = _known_by(frame)
+        frame = frame.f_back
+    return 0 if frame is not None and found == _NO_PROGRAM else found
+
+
+def _known_by(frame: FrameType) -> int:
+    return id(frame) ^ id(frame.f_code) << 1
+
+
 def find_place(begin: CallBegin) -> RunningFunction | None:
-    """Return the innermost function of the program there; None where none is seen."""
+    """Return the innermost function of the program there; None where none is seen, or that of other work."""
+    if "gevent" in sys.modules:
+        # All greenlets are one thread.
+        return None
     task = begin.task() if begin.task is not None else None
     if begin.task is not None and (task is None or task.done()):
         return None
-    frames = _of_thread(begin.thread) if task is None or _runs(task) else iter(_of_task(task))
+    frames = list(_of_thread(begin.thread)) if task is None or _runs(task) else _of_task(task)
+    if task is None and begin.frame and all(_known_by(frame) != begin.frame for frame in frames):
+        return None
     frame = code_places.innermost_of_program(frames)
     if frame is None or code_places.rank_of(frame.f_code.co_filename) != code_places.PROGRAM:
         return None
