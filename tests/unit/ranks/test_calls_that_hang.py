@@ -178,13 +178,22 @@ def test_a_thread_without_a_function_of_the_program_when_the_call_began_is_no_pl
     progress.watch_calls(None)
 
 
-def test_the_function_is_that_of_the_thread_while_it_waits_in_it(process, recorded, signed):
-    with otel_rl.rollout("r-1"):
-        process.tool("run_sandbox")
+def test_the_function_is_that_of_the_thread_that_waits_in_it(process, recorded, signed):
+    began, over = threading.Event(), threading.Event()
+
+    def runs_a_sandbox():
+        with otel_rl.rollout("r-1"):
+            process.tool("run_sandbox")
+            began.set()
+            over.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(runs_a_sandbox)
+        began.wait()
         process.passes(60)
+        over.set()
     (event,) = hangs(recorded)
-    assert event.attributes["code.file.path"] == __file__
-    assert event.attributes["code.function.name"].endswith("passes")
+    assert event.attributes["code.function.name"].endswith("runs_a_sandbox")
 
 
 def test_no_function_is_named_where_greenlets_share_a_thread(process, recorded, signed, monkeypatch):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import code_places
+from otel_rl.ranks.watchdog import get_ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 #: Most frames of a stack that are looked at.
 _DEPTH = 2000
 #: Most frames that a call looks at when it begins.
-_SIGNED_DEPTH = 64
+_SIGNED_DEPTH = 32
 #: Stands for a function of the program where the thread had none, as a pool's that runs a method of a client.
 _NO_PROGRAM = 1
 #: Most tasks that wait for each other, as those in which LangChain runs tools.
@@ -31,15 +33,22 @@ def sign() -> int:
 
     A number, as a frame would keep all that its function holds; with its code, as ids are used again.
     """
-    found = _NO_PROGRAM
+    if get_ident() == threading.main_thread().ident:
+        # It does one thing only, and who waits there need not pay for this.
+        return 0
+    outermost: FrameType | None = None
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the frame that began the call
-    for _ in range(_SIGNED_DEPTH):
-        if frame is None:
-            break
-        if code_places.is_of_program(frame):
-            found = _known_by(frame)
-        frame = frame.f_back
-    return 0 if frame is not None and found == _NO_PROGRAM else found
+    known, looked_at = code_places.known_ranks, 0
+    while frame is not None and looked_at < _SIGNED_DEPTH:
+        file = frame.f_code.co_filename
+        # One look-up for most: this is on the way of each call.
+        rank = known.get(file)
+        if (code_places.rank_of(file) if rank is None else rank) == code_places.PROGRAM:
+            outermost = frame
+        frame, looked_at = frame.f_back, looked_at + 1
+    if outermost is not None:
+        return _known_by(outermost)
+    return 0 if frame is not None else _NO_PROGRAM
 
 
 def _known_by(frame: FrameType) -> int:
