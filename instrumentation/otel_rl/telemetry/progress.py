@@ -253,7 +253,8 @@ def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left
     _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
     if begin.tool is None:
         return
-    nearest, tool = None, begin.tool
+    nearest: OpenCall | None = None
+    tool: OpenCall | None = begin.tool
     while tool is not None:
         tool.last_inside = now
         if nearest is None and id(tool) in _open_calls:
