@@ -24,7 +24,8 @@ _STANDARD_LIBRARIES = tuple(f"{path}{os.sep}" for folder in _FOLDERS for path in
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Our own code is no program either, where it is installed from a checkout.
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
-_ranks: dict[str, int] = {}
+#: What :func:`rank_of` has found, for those who ask very often.
+known_ranks: dict[str, int] = {}
 
 
 class RunningFunction(NamedTuple):
@@ -67,11 +68,11 @@ def qualified_name(code: CodeType) -> str:
 
 def rank_of(file: str) -> int:
     """Return whose code a file is; the program's is the highest."""
-    rank = _ranks.get(file)
+    rank = known_ranks.get(file)
     if rank is None:
-        if len(_ranks) >= _MOST_FILES:
-            _ranks.clear()
-        rank = _ranks[file] = _owner(file)
+        if len(known_ranks) >= _MOST_FILES:
+            known_ranks.clear()
+        rank = known_ranks[file] = _owner(file)
     return rank
 
 

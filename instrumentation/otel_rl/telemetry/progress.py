@@ -143,6 +143,8 @@ class CallBegin(NamedTuple):
     task: ref[Any] | None
     #: The tool that it is inside of.
     tool: OpenCall | None
+    #: What :func:`sign_frames` was given said of the thread's stack; 0: nothing.
+    frame: int = 0
 
 
 class TrajectoryOfCall(Protocol):
@@ -203,6 +205,8 @@ _MOST_CALLS = 16_384
 _open_calls: dict[int, ref[OpenCall]] = {}
 _ended_calls: deque[EndedCall] = deque(maxlen=_ENDED)
 _calls_are_watched = False
+#: Says by which frame the stack of this thread is known again.
+_signer: Callable[[], int] | None = None
 #: Called with each call that begins, until somebody watches them.
 _watch_starter: Callable[[OpenCall], object] | None = None
 
@@ -219,12 +223,20 @@ def calls_are_seen() -> None:
     _watch_starter = None
 
 
+def sign_frames(signer: Callable[[], int] | None) -> None:
+    """Let ``signer()`` give the ``frame`` of calls that begin outside of event loops. It must be quick."""
+    global _signer
+    _signer = signer
+
+
 def call_began(call: OpenCall, tool: OpenCall | None = None) -> None:
     """Know ``call`` until :func:`call_is_over`; ``tool`` is the one that it is inside of."""
     if not _calls_are_watched:
         return
+    task = _current_task()
+    frame = _signer() if _signer is not None and task is None else 0
     # Not CallBegin(...), which runs Python code: this is on the way of each model call.
-    call.begin = tuple.__new__(CallBegin, (monotonic(), get_ident(), _current_task(), tool))
+    call.begin = tuple.__new__(CallBegin, (monotonic(), get_ident(), task, tool, frame))
     if len(_open_calls) >= _MOST_CALLS:
         _make_room()
     _open_calls[id(call)] = ref(call)
@@ -241,7 +253,8 @@ def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left
     _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
     if begin.tool is None:
         return
-    nearest, tool = None, begin.tool
+    nearest: OpenCall | None = None
+    tool: OpenCall | None = begin.tool
     while tool is not None:
         tool.last_inside = now
         if nearest is None and id(tool) in _open_calls:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import pytest
 from opentelemetry.context import get_current
@@ -20,7 +24,7 @@ from otel_rl.inference.http.service_calls import ServiceCall
 from otel_rl.inference.requests import ModelRequest, endpoint_of
 from otel_rl.inference.servers import server
 from otel_rl.instrumentors.trl.tools import ToolCalls
-from otel_rl.ranks.watchdog import call_list, calls, reports
+from otel_rl.ranks.watchdog import call_list, call_places, calls, reports
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools import open_tools
@@ -126,6 +130,79 @@ def test_the_function_is_that_of_the_task_that_has_begun_the_call(process, recor
     (event,) = hangs(recorded)
     assert event.attributes["code.function.name"].endswith("run_sandbox")
     assert event.attributes["code.file.path"] == __file__
+
+
+@pytest.fixture
+def signed():
+    progress.sign_frames(call_places.sign)
+    yield
+    progress.sign_frames(None)
+
+
+def test_a_thread_that_has_begun_the_call_and_has_other_work_is_no_place_of_it(process, recorded, signed):
+    def begins_a_call():
+        with otel_rl.rollout("r-1"):
+            process.tool("run_sandbox")
+
+    def unrelated_job(began, over):
+        began.set()
+        over.wait()
+
+    began, over = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(begins_a_call).result()
+        other = pool.submit(unrelated_job, began, over)
+        began.wait()
+        process.passes(60)
+        over.set()
+        other.result()
+    (event,) = hangs(recorded)
+    assert "code.function.name" not in event.attributes
+
+
+def test_a_thread_without_a_function_of_the_program_when_the_call_began_is_no_place_of_it_later(signed):
+    with ThreadPoolExecutor(1) as pool:
+        began, over = threading.Event(), threading.Event()
+
+        def unrelated_job():
+            began.set()
+            over.wait()
+
+        progress.watch_calls(lambda _: None)
+        call = OpenTool("run_sandbox", "test")
+        pool.submit(progress.call_began, call).result()
+        pool.submit(unrelated_job)
+        began.wait()
+        assert call_places.find_place(call.begin) is None
+        over.set()
+    progress.watch_calls(None)
+
+
+def test_the_function_is_that_of_the_thread_that_waits_in_it(process, recorded, signed):
+    began, over = threading.Event(), threading.Event()
+
+    def runs_a_sandbox():
+        with otel_rl.rollout("r-1"):
+            process.tool("run_sandbox")
+            began.set()
+            over.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(runs_a_sandbox)
+        began.wait()
+        process.passes(60)
+        over.set()
+    (event,) = hangs(recorded)
+    assert event.attributes["code.function.name"].endswith("runs_a_sandbox")
+
+
+def test_no_function_is_named_where_greenlets_share_a_thread(process, recorded, signed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gevent", ModuleType("gevent"))
+    with otel_rl.rollout("r-1"):
+        process.tool("run_sandbox")
+        process.passes(60)
+    (event,) = hangs(recorded)
+    assert "code.function.name" not in event.attributes
 
 
 def test_a_tool_that_is_meant_to_be_long_is_compared_with_its_own_calls(process, recorded):

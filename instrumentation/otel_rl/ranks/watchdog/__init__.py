@@ -101,7 +101,7 @@ def _make() -> Watchdog | None:
 def _loaded() -> Watchdog | None:
     try:
         with _loading:
-            from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - most processes train nothing
+            from otel_rl.ranks.watchdog import call_places, reports  # noqa: PLC0415 - most processes train nothing
             from otel_rl.ranks.watchdog.thread import Watchdog  # noqa: PLC0415
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
@@ -110,6 +110,7 @@ def _loaded() -> Watchdog | None:
         progress.watch_calls(None)
         return None
     progress.calls_are_seen()
+    progress.sign_frames(call_places.sign)
     reports.observe(_sees_hang)
     return Watchdog(settings.current().hang_seconds)
 

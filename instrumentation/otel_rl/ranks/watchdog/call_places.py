@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import code_places
+from otel_rl.ranks.watchdog import get_ident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,18 +18,54 @@ if TYPE_CHECKING:
 
 #: Most frames of a stack that are looked at.
 _DEPTH = 2000
+#: Most frames that a call looks at when it begins.
+_SIGNED_DEPTH = 32
+#: Stands for a function of the program where the thread had none, as a pool's that runs a method of a client.
+_NO_PROGRAM = 1
 #: Most tasks that wait for each other, as those in which LangChain runs tools.
 _TASKS = 16
 #: Frame and next one of coroutines, generators, asynchronous generators.
 _KINDS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 
 
+def sign() -> int:
+    """Return what the outermost function of the program in this thread is known by: while it runs, so does that work.
+
+    A number, as a frame would keep all that its function holds; with its code, as ids are used again.
+    """
+    if get_ident() == threading.main_thread().ident:
+        # It does one thing only, and who waits there need not pay for this.
+        return 0
+    outermost: FrameType | None = None
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the frame that began the call
+    known, looked_at = code_places.known_ranks, 0
+    while frame is not None and looked_at < _SIGNED_DEPTH:
+        file = frame.f_code.co_filename
+        # One look-up for most: this is on the way of each call.
+        rank = known.get(file)
+        if (code_places.rank_of(file) if rank is None else rank) == code_places.PROGRAM:
+            outermost = frame
+        frame, looked_at = frame.f_back, looked_at + 1
+    if outermost is not None:
+        return _known_by(outermost)
+    return 0 if frame is not None else _NO_PROGRAM
+
+
+def _known_by(frame: FrameType) -> int:
+    return id(frame) ^ id(frame.f_code) << 1
+
+
 def find_place(begin: CallBegin) -> RunningFunction | None:
-    """Return the innermost function of the program there; None where none is seen."""
+    """Return the innermost function of the program there; None where none is seen, or that of other work."""
+    if "gevent" in sys.modules:
+        # All greenlets are one thread.
+        return None
     task = begin.task() if begin.task is not None else None
     if begin.task is not None and (task is None or task.done()):
         return None
-    frames = _of_thread(begin.thread) if task is None or _runs(task) else iter(_of_task(task))
+    frames = list(_of_thread(begin.thread)) if task is None or _runs(task) else _of_task(task)
+    if task is None and begin.frame and all(_known_by(frame) != begin.frame for frame in frames):
+        return None
     frame = code_places.innermost_of_program(frames)
     if frame is None or code_places.rank_of(frame.f_code.co_filename) != code_places.PROGRAM:
         return None
