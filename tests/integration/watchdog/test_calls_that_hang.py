@@ -81,6 +81,21 @@ from waits import wait_for_go
 with otel_rl.rollout("r-1"), otel_rl.tool("run_sandbox"):
     wait_for_go()
 """
+#: It trains, and makes a rollout ahead in a thread.
+AHEAD = """
+import threading, otel_rl
+from waits import wait_for_go
+
+def ahead():
+    with otel_rl.rollout("r-40"), otel_rl.tool("run_sandbox"):
+        wait_for_go()
+
+with otel_rl.step(1), otel_rl.phase("train"):
+    thread = threading.Thread(target=ahead)
+    thread.start()
+    wait_for_go()
+    thread.join()
+"""
 #: An engine that answers one request, when it may; with our middleware where it is asked for.
 ENGINE = """
 import json, sys
@@ -214,6 +229,17 @@ def test_the_first_tool_that_hangs_in_a_rollout_of_asyncio_is_told_while_the_ste
     # It is over: nothing is left of it, on the page nor beside the rings.
     assert Liveness(tmp_path / "otel-rl" / "run", "run", tmp_path, 0.3).look().findings == []
     assert list(tmp_path.glob("*.waits")) == []
+
+
+def test_a_rank_that_trains_does_not_wait_for_a_rollout_that_is_made_ahead(tmp_path: Path) -> None:
+    with _program(tmp_path, "train", AHEAD) as program:
+        sentence, finding = _chain(tmp_path, program), _finding(tmp_path, program)
+        _end(tmp_path, program)
+    assert _without_times(sentence) == (
+        f"process {_pid(sentence)} is in `train` of step 1; meanwhile rollout r-40 waits in tool `run_sandbox`,"
+        " in waits.wait_for_go (waits.py:6), since TIME"
+    )
+    assert (finding.title, finding.severity.value) == ("Tool run_sandbox hangs", "warning")
 
 
 def test_of_an_agent_without_steps_its_process_and_its_tool_are_named(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from otel_rl.semconv.attributes import RlCallKindValues as Kind
 from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from otel_rl.ranks.watchdog.call_limits import CallLimit
     from otel_rl.telemetry.progress import CallBegin, CallState, EndedCall, OpenCall
 
@@ -52,8 +54,11 @@ class CallWatch:
         self._pauses: deque[tuple[float, float]] = deque(maxlen=_PAUSES)
         self._list = CallList()
 
-    def look(self, now: float, paused: float, *, in_step: bool) -> None:
-        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since."""
+    def look(self, now: float, paused: float, *, in_step: bool, step_threads: Collection[int] = ()) -> None:
+        """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since.
+
+        ``step_threads`` are those in which the open steps have begun.
+        """
         if paused > 0:
             self._pauses.append((now, paused))
         for ended in progress.ended_calls():
@@ -70,7 +75,7 @@ class CallWatch:
         if new and not stacks.capture().are_in_long_work:
             for key in new:
                 self._report(over[key])
-        self._list.write(long, {id(one.call) for key in self._hanging for one in over[key]})
+        self._list.write(long, {id(one.call) for key in self._hanging for one in over[key]}, step_threads)
 
     def hanging(self) -> str | None:
         """Return the call that was told first of those that hang, for a sentence."""
@@ -79,6 +84,11 @@ class CallWatch:
             return None
         rollout = call_reports.rollout_of(told.state.trajectory)
         return f"{call_reports.words_of(told.state)}{f' of rollout {rollout}' if rollout else ''}"
+
+    def told_in(self, threads: Collection[int]) -> bool:
+        """Return whether that call began in one of ``threads``."""
+        told = next(iter(self._hanging.values()), None)
+        return told is not None and told.begin.thread in threads
 
     # -- which ---------------------------------------------------------------------------------------------------------
 

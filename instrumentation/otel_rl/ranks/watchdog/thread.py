@@ -71,7 +71,9 @@ class Watchdog:
         passed = min(since_look, 2 * self._sleep)
         self.times.update()
         with guard("watchdog.calls"):
-            self.calls.look(now, since_look - passed, in_step=self.times.step is not None)
+            self.calls.look(
+                now, since_look - passed, in_step=self.times.step is not None, step_threads=self.times.threads()
+            )
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
@@ -120,6 +122,6 @@ class Watchdog:
             return
         self.sees_hang = True
         self._inside = inside = open_operations.find_operations(
-            self.times.step, captured.collective, self.calls.hanging()
+            self.times.step, captured.collective, self.calls.hanging(), self.calls.told_in(self.times.threads())
         )
         reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)
