@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -164,6 +165,15 @@ def test_on_the_live_page_a_rank_is_not_late_for_a_call_that_it_does_not_wait_fo
         finding = hanging_calls.finding(chain, NOON, 1e-9)
         assert (finding.severity is Severity.CRITICAL) is explained
         assert (late not in hanging_calls.explain([late], [finding])) is explained
+
+
+@pytest.mark.parametrize("of", ["this process", "another machine", "a process that is gone"])
+def test_who_listens_is_looked_for_only_where_the_caller_runs_on_this_machine(rank: RankState, of: str) -> None:
+    lifetimes = {"another machine": OWN._replace(boot_id="another"), "a process that is gone": OWN._replace(pid=4711)}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asks = _call("chat m", kind="model", hangs=True, address="127.0.0.1", port=server.getsockname()[1])
+        (chain,) = find_chains([rank], [replace(_own(asks), lifetime=lifetimes.get(of, OWN))])
+    assert (chain.listener is not None) is (of == "this process")
 
 
 def _worker(folder: Path, ancestors: tuple[int, ...] = (OWN.pid,)) -> WaitingCalls:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.flight_recorder import layout, waiting
-from otel_rl.process import listeners
+from otel_rl.process import lifetime, listeners
 from otel_rl.semconv.attributes import RlCallKindValues as Kind
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ def _chain(joined: _Joined, state: RankState | None, firsts: Iterable[ChainLink]
     worst = min(paths, key=lambda path: (not any(link.call.hangs for link in path), path[-1].call.began))
     end = worst[-1].call
     listener = None
-    if end.kind in (Kind.MODEL, Kind.SERVICE) and end.port:
+    # The list may be of another machine or container, whose addresses mean others there, or of a run that is over.
+    if end.kind in (Kind.MODEL, Kind.SERVICE) and end.port and lifetime.is_alive(worst[-1].process.lifetime):
         listener = listeners.find_listener(end.address, end.port)
-    return [WaitChain(state, worst, len(paths) - 1, listener)]
+    return [WaitChain(state, worst, len(paths) - 1, listener=listener)]
