@@ -63,6 +63,9 @@ class CallList:
             folder = Path(settings.current().ring_directory).expanduser()
             self._path = folder / f"{files.name(who.id, socket.gethostname(), who.rank)}{files.LISTS_SUFFIX}"
             self._ancestors = lifetime.ancestors()
+            # A process without steps makes no ring, with which old files go.
+            if who.local_rank in (0, None):
+                files.remove_old_lists(folder)
         calls = tuple(
             _entry(one, hangs=id(one.call) in hanging, in_step=one.begin.thread in step_threads) for one in shown
         )
