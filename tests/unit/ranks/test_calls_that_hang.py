@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 
 import pytest
 
@@ -106,6 +107,16 @@ def test_a_process_without_steps_bounds_the_lists_that_killed_ones_have_left(pro
         process.tool("run_sandbox")
         process.passes(60)
     assert not left.exists()
+
+
+def test_a_writing_of_the_list_looks_at_the_threads_once(process, monkeypatch):
+    looks = []
+    monkeypatch.setattr(call_list.call_places, "current_frames", lambda: looks.append(1) or sys._current_frames())
+    with otel_rl.rollout("r-1"):
+        for _ in range(5):
+            process.tool("search")
+        process.passes(12)
+    assert looks == [1]
 
 
 def _here(event):

@@ -18,7 +18,8 @@ from otel_rl.semconv import attributes
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
+    from types import FrameType
 
     from otel_rl.telemetry.progress import CallBegin, CallState, OpenCall
 
@@ -66,9 +67,16 @@ class CallList:
             # A process without steps makes no ring, with which old files go.
             if who.local_rank in (0, None):
                 files.remove_old_lists(folder)
-        calls = tuple(
-            _entry(one, hangs=id(one.call) in hanging, in_step=one.begin.thread in step_threads) for one in shown
-        )
+        # Once for all calls: it takes as long as there are threads.
+        threads = call_places.current_frames()
+        try:
+            calls = tuple(
+                _entry(one, threads, hangs=id(one.call) in hanging, in_step=one.begin.thread in step_threads)
+                for one in shown
+            )
+        finally:
+            # Our own frame is among them: together they would hold what the program has dropped.
+            del threads
         content = WaitingCalls(
             own, who.id or "", socket.gethostname(), who.rank, self._ancestors, time.time_ns(), more, calls
         )
@@ -76,8 +84,8 @@ class CallList:
         copies.waiting_list = os.getpid(), self._path
 
 
-def _entry(one: LongCall, *, hangs: bool, in_step: bool) -> WaitingCall:
-    state, place = one.state, call_places.find_place(one.begin)
+def _entry(one: LongCall, threads: Mapping[int, FrameType], *, hangs: bool, in_step: bool) -> WaitingCall:
+    state, place = one.state, call_places.find_place(one.begin, threads)
     trace, span = call_reports.span_ids(state.span)
     step = steps.where().step
     tool = one.begin.tool.state() if one.begin.tool is not None else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core import code_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
     from otel_rl.core.code_places import RunningFunction
@@ -22,12 +22,15 @@ _TASKS = 16
 _KINDS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 
 
-def find_place(begin: CallBegin) -> RunningFunction | None:
-    """Return the innermost function of the program there; None where none is seen."""
+def find_place(begin: CallBegin, threads: Mapping[int, FrameType] | None = None) -> RunningFunction | None:
+    """Return the innermost function of the program there; None where none is seen.
+
+    ``threads`` are the frames of all threads, for who asks of many calls; else they are looked up.
+    """
     task = begin.task() if begin.task is not None else None
     if begin.task is not None and (task is None or task.done()):
         return None
-    frames = _of_thread(begin.thread) if task is None or _runs(task) else iter(_of_task(task))
+    frames = _of_thread(begin.thread, threads) if task is None or _runs(task) else iter(_of_task(task))
     frame = code_places.innermost_of_program(frames)
     if frame is None or code_places.rank_of(frame.f_code.co_filename) != code_places.PROGRAM:
         return None
@@ -39,8 +42,13 @@ def _runs(task: Any) -> bool:
     return bool(getattr(coroutine, "cr_running", False) or getattr(coroutine, "gi_running", False))
 
 
-def _of_thread(thread: int) -> Iterator[FrameType]:
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - as faulthandler sees them
+def current_frames() -> Mapping[int, FrameType]:
+    """Return the frames of all threads, as faulthandler sees them."""
+    return sys._current_frames()  # noqa: SLF001
+
+
+def _of_thread(thread: int, threads: Mapping[int, FrameType] | None) -> Iterator[FrameType]:
+    frame = (current_frames() if threads is None else threads).get(thread)
     for _ in range(_DEPTH):
         if frame is None:
             return
