@@ -10,6 +10,7 @@ import os
 import re
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.flight_recorder import layout
@@ -18,7 +19,6 @@ from otel_rl.process import exit_records, lifetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 EXITS = f"otel-rl-*{exit_records.SUFFIX}"
 PATTERN = f"otel-rl-*{layout.SUFFIX}"
@@ -66,7 +66,17 @@ def remove_old(directory: Path, run_id: str) -> list[Path]:
     dead = [ring for ring in rings if ring.run_id not in running]
     dead.sort(key=lambda ring: ring.last_sign, reverse=True)
     removed = [ring.path for place, ring in enumerate(dead) if _age(ring) > (OLD if place < MOST else KEPT)]
-    removed += [*_old_files(directory, EXITS), *_old_files(directory, LISTS)]
+    removed += [*_old_files(directory, EXITS), *_old_lists(directory)]
+    return _remove(removed)
+
+
+def remove_old_lists(directory: Path) -> list[Path]:
+    """Remove lists of calls as :func:`remove_old` does, for processes that make no ring, and return them."""
+    return _remove(_old_lists(directory))
+
+
+def _remove(paths: Iterable[Path]) -> list[Path]:
+    removed = [*paths]
     for path in removed:
         with suppress(OSError):
             path.unlink()
@@ -89,6 +99,26 @@ def _old_files(directory: Path, pattern: str) -> Iterable[Path]:
             what = path.lstat()
             if what.st_uid == os.geteuid() and time.time() - what.st_mtime > OLD:
                 yield path
+
+
+def _old_lists(directory: Path) -> list[Path]:
+    """Return lists of calls that are old, and the oldest beyond :data:`MOST`: one of a process that runs is young."""
+    mine: list[tuple[float, Path]] = []
+    now = time.time()
+    for path in directory.glob(LISTS):
+        with suppress(OSError):
+            what = path.lstat()
+            if what.st_uid == os.geteuid():
+                mine.append((now - what.st_mtime, path))
+    mine.sort()
+    over = [path for place, (age, path) in enumerate(mine) if age > (OLD if place < MOST else KEPT)]
+    return [path for path in over if not _may_run(path)]
+
+
+def _may_run(path: Path) -> bool:
+    """Return whether the process that its list's name ends with is there."""
+    pid = path.name.removesuffix(LISTS_SUFFIX).rpartition("-")[2]
+    return pid.isdecimal() and Path(f"/proc/{pid}").exists()
 
 
 def _headers(directory: Path) -> Iterable[RingSnapshot]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.flight_recorder import reader
 from otel_rl.process.lifetime import Lifetime
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -26,6 +27,8 @@ MOST = 64
 _MOST_BYTES = 256 * 1024
 _LONGEST_TEXT = 300
 _MODE = 0o600
+#: Phases of a step whose work is calls. In others, as in `train`, a call may be of a rollout that is made ahead.
+_OF_CALLS = frozenset({Phase.SAMPLE, Phase.GENERATE, "rollout", Phase.REWARD, Phase.EVALUATE})
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class WaitingCall:
     line: int = 0
     #: It is longer than its limit.
     hangs: bool = False
+    #: The thread of the open step has begun it.
+    in_step: bool = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -84,6 +89,11 @@ class WaitingCalls:
     def label(self) -> str:
         """Its name in sentences."""
         return f"rank {self.rank}" if self.rank is not None else f"process {self.lifetime.pid}"
+
+
+def is_waited_for(phase: str | None, *, in_step: bool) -> bool:
+    """Return whether a step in ``phase``, the innermost, waits for a call; ``in_step``: its thread has begun it."""
+    return in_step or not phase or phase in _OF_CALLS
 
 
 def write(path: Path, calls: WaitingCalls) -> None:

@@ -30,7 +30,7 @@ def finding(chain: WaitChain, now: int, hang_seconds: float) -> LiveFinding:
     """Return a finding about the end of ``chain``, ``now`` in ns; critical where its rank makes no progress."""
     call, state = chain.end.call, chain.rank
     seconds = max(now - call.since, 0) / _NANOSECONDS
-    stands = state is not None and 0 < hang_seconds <= state.seconds_without_progress
+    stands = state is not None and not chain.is_meanwhile and 0 < hang_seconds <= state.seconds_without_progress
     phases = f" ({' > '.join(chain.phases)})" if chain.phases else ""
     waits = human.amount(chain.others + 1, "call")
     return LiveFinding(
@@ -38,7 +38,8 @@ def finding(chain: WaitChain, now: int, hang_seconds: float) -> LiveFinding:
         Severity.CRITICAL if stands else Severity.WARNING,
         _TITLES.get(call.kind, "{} hangs").format(call.name),
         f"{_sentence(chain, now)}.",
-        [] if state is None or state.ring.rank is None else [state.ring.rank],
+        # A rank that does something else is not late for it.
+        [] if state is None or state.ring.rank is None or chain.is_meanwhile else [state.ring.rank],
         f"step {state.step}{phases}" if state is not None and state.step is not None else "",
         state.step if state is not None else None,
         call.since,

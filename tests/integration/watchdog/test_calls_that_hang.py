@@ -81,6 +81,21 @@ from waits import wait_for_go
 with otel_rl.rollout("r-1"), otel_rl.tool("run_sandbox"):
     wait_for_go()
 """
+#: It trains, and makes a rollout ahead in a thread.
+AHEAD = """
+import threading, otel_rl
+from waits import wait_for_go
+
+def ahead():
+    with otel_rl.rollout("r-40"), otel_rl.tool("run_sandbox"):
+        wait_for_go()
+
+with otel_rl.step(1), otel_rl.phase("train"):
+    thread = threading.Thread(target=ahead)
+    thread.start()
+    wait_for_go()
+    thread.join()
+"""
 #: An engine that answers one request, when it may; with our middleware where it is asked for.
 ENGINE = """
 import json, sys
@@ -216,6 +231,17 @@ def test_the_first_tool_that_hangs_in_a_rollout_of_asyncio_is_told_while_the_ste
     assert list(tmp_path.glob("*.waits")) == []
 
 
+def test_a_rank_that_trains_does_not_wait_for_a_rollout_that_is_made_ahead(tmp_path: Path) -> None:
+    with _program(tmp_path, "train", AHEAD) as program:
+        sentence, finding = _chain(tmp_path, program), _finding(tmp_path, program)
+        _end(tmp_path, program)
+    assert _without_times(sentence) == (
+        f"process {_pid(sentence)} is in `train` of step 1; meanwhile rollout r-40 waits in tool `run_sandbox`,"
+        " in waits.wait_for_go (waits.py:6), since TIME"
+    )
+    assert (finding.title, finding.severity.value) == ("Tool run_sandbox hangs", "warning")
+
+
 def test_of_an_agent_without_steps_its_process_and_its_tool_are_named(tmp_path: Path) -> None:
     with _program(tmp_path, "agent", AGENT) as program:
         sentence, finding = _chain(tmp_path, program), _finding(tmp_path, program)
@@ -268,7 +294,9 @@ def _port(engine: subprocess.Popen[str]) -> str:
     return engine.stdout.readline().strip()
 
 
-def test_of_an_engine_without_middleware_the_process_that_listens_is_named_also_after_a_kill(tmp_path: Path) -> None:
+def test_of_an_engine_without_middleware_the_process_that_listens_is_named_and_a_kill_leaves_the_wait(
+    tmp_path: Path,
+) -> None:
     with _program(tmp_path, "engine", ENGINE, "plain") as engine:
         port, pid = _port(engine), engine.pid
         os.kill(pid, signal.SIGSTOP)
@@ -278,10 +306,9 @@ def test_of_an_engine_without_middleware_the_process_that_listens_is_named_also_
             program.wait()
         (after,) = text.chains(_postmortem(tmp_path))
         os.kill(pid, signal.SIGCONT)
-    expected = (
-        f"process {_pid(sentence)} waits in `sample` of step 1 for rollout r-1, which waits for model call `chat m` at"
-        f" 127.0.0.1:{port}"
-    )
-    assert sentence.startswith(expected)
+    trainer = _pid(sentence)
+    waits = "process {0} {1} in `sample` of step 1 for rollout r-1, which {1} for model call `chat m` at 127.0.0.1:{2}"
+    assert sentence.startswith(waits.format(trainer, "waits", port))
     assert sentence.endswith(f"; there listens process {pid} (python, stopped by a signal)"), sentence
-    assert after.startswith(expected)
+    assert after.startswith(waits.format(trainer, "had waited", port))
+    assert after.endswith(f"; process {trainer} is gone")

@@ -69,6 +69,18 @@ def test_what_parents_told_of_ends_goes_after_a_week_and_stays_where_somebody_el
     assert list(tmp_path.iterdir()) == [young]
 
 
+def test_of_more_lists_of_calls_than_the_bound_the_oldest_go_unless_their_process_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST", 2)
+    gone = 2**22 + 1
+    paths = [tmp_path / f"otel-rl-run-host-pid-{gone + hours}.waits" for hours in range(5)]
+    running = tmp_path / f"otel-rl-run-host-pid-{os.getpid()}.waits"
+    for hours, path in enumerate([*paths, running]):
+        path.write_text("{}")
+        os.utime(path, (time.time() - hours * 3600 - 60,) * 2)
+    assert sorted(files.remove_old_lists(tmp_path)) == paths[2:]
+    assert sorted(tmp_path.iterdir()) == sorted([*paths[:2], running])
+
+
 def test_what_is_no_ring_of_ours_stays(tmp_path, monkeypatch):
     ring = _left(tmp_path, "old", 30 * DAY)
     (tmp_path / "otel-rl-damaged.ring").write_bytes(b"x" * layout.SIZE)

@@ -16,7 +16,7 @@ from opentelemetry.context import get_current
 
 import otel_rl
 from otel_rl.core import settings
-from otel_rl.flight_recorder import copies, waiting
+from otel_rl.flight_recorder import copies, files, waiting
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
 from otel_rl.inference.http.calls import Url
@@ -104,6 +104,27 @@ def test_the_first_call_of_a_tool_is_told_at_the_shortest_limit_and_its_end_too(
         f"tool run_sandbox has not returned for 60 s (the first call of it), in rollout r-1{_here(event)}, it may hang",
         "tool run_sandbox returned after 89 s",
     ]
+
+
+def test_a_process_without_steps_bounds_the_lists_that_killed_ones_have_left(process, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST", 0)
+    left = tmp_path / f"otel-rl-run-host-pid1-{2**22 + 1}.waits"
+    left.write_text("{}")
+    os.utime(left, (0, 0))
+    with otel_rl.rollout("r-1"):
+        process.tool("run_sandbox")
+        process.passes(60)
+    assert not left.exists()
+
+
+def test_a_writing_of_the_list_looks_at_the_threads_once(process, monkeypatch):
+    looks = []
+    monkeypatch.setattr(call_list.call_places, "current_frames", lambda: looks.append(1) or sys._current_frames())
+    with otel_rl.rollout("r-1"):
+        for _ in range(5):
+            process.tool("search")
+        process.passes(12)
+    assert looks == [1]
 
 
 def _here(event):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +14,13 @@ from otel_rl.flight_recorder import layout, waiting
 from otel_rl.flight_recorder.reader import read
 from otel_rl.flight_recorder.ring import create
 from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
+from otel_rl.live import hanging_calls
+from otel_rl.live.standing import LiveFinding
 from otel_rl.process import lifetime, listeners
 from otel_rl.ranks.postmortem import chain_text, examine, rings
 from otel_rl.ranks.postmortem.chains import WaitChain, find_chains
 from otel_rl.ranks.postmortem.ranks import RankState, state_of
+from otel_rl.report.core.finding import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +42,11 @@ def _call(name: str, seconds: int = 100, **values: Any) -> WaitingCall:
 
 
 @pytest.fixture
-def rank(tmp_path: Path) -> Iterator[RankState]:
-    """This process: rank 0 in the phase `sample` of step 3."""
+def rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RankState]:
+    """This process: rank 0 in the phase `sample` of step 3, or in the one that a test asks for."""
     ring = create(tmp_path, "otel-rl-run-host-rank0-1")
     ring.identify("run", "0.0.0", "host", (0, 2, 0))
-    handles = [ring.begin(layout.STEP, "", 3), ring.begin(layout.PHASE, "sample")]
+    handles = [ring.begin(layout.STEP, "", 3), ring.begin(layout.PHASE, getattr(request, "param", "sample"))]
     yield state_of(read(ring.path))
     for handle in handles:
         ring.end(handle)
@@ -130,6 +134,46 @@ def test_spans_that_name_each_other_end_the_chain(rank: RankState) -> None:
     assert find_chains([rank], [_own(first, second)]) == []
     (chain,) = find_chains([rank], [_own(outer, inner)])
     assert [link.call.name for link in chain.links] == ["outer", "one"]
+
+
+@pytest.mark.parametrize("rank", ["train"], indirect=True)
+def test_a_call_that_the_rank_does_not_wait_for_is_open_meanwhile(rank: RankState) -> None:
+    ahead = _call("chat m", 12, kind="model", rollout="r-40")
+    worker = _process(4712, _call("search", 20, rollout="r-41"), ancestors=(OWN.pid,))
+    assert _sentences(find_chains([rank], [_own(ahead), worker])) == [
+        (
+            "rank 0 is in `train` of step 3; meanwhile rollout r-41 in process 4712 waits in tool `search`"
+            " since 11:59:40 UTC (20 s); 1 more is open"
+        )
+    ]
+
+
+@pytest.mark.parametrize("rank", ["train"], indirect=True)
+def test_a_call_of_the_steps_own_thread_is_what_the_rank_waits_for_in_every_phase(rank: RankState) -> None:
+    own, ahead = _call("run_sandbox", 20, rollout="r-7", in_step=True), _call("chat m", 12, kind="model")
+    waits, meanwhile = find_chains([rank], [_own(own, ahead)])
+    assert _sentences([waits])[0].startswith("rank 0 waits in `train` of step 3 for rollout r-7, which waits in tool")
+    assert (meanwhile.is_meanwhile, meanwhile.end.call.name) == (True, "chat m")
+
+
+@pytest.mark.parametrize("rank", ["train"], indirect=True)
+def test_on_the_live_page_a_rank_is_not_late_for_a_call_that_it_does_not_wait_for(rank: RankState) -> None:
+    late = LiveFinding("late_rank", Severity.CRITICAL, "Rank 0 is late", "Rank 0 is late.", [0])
+    ahead, own = _call("chat m", rollout="r-40", hangs=True), _call("search", rollout="r-7", hangs=True, in_step=True)
+    for call, explained in ((ahead, False), (own, True)):
+        (chain,) = find_chains([rank], [_own(call)])
+        finding = hanging_calls.finding(chain, NOON, 1e-9)
+        assert (finding.severity is Severity.CRITICAL) is explained
+        assert (late not in hanging_calls.explain([late], [finding])) is explained
+
+
+@pytest.mark.parametrize("of", ["this process", "another machine", "a process that is gone"])
+def test_who_listens_is_looked_for_only_where_the_caller_runs_on_this_machine(rank: RankState, of: str) -> None:
+    lifetimes = {"another machine": OWN._replace(boot_id="another"), "a process that is gone": OWN._replace(pid=4711)}
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asks = _call("chat m", kind="model", hangs=True, address="127.0.0.1", port=server.getsockname()[1])
+        (chain,) = find_chains([rank], [replace(_own(asks), lifetime=lifetimes.get(of, OWN))])
+    assert (chain.listener is not None) is (of == "this process")
 
 
 def _worker(folder: Path, ancestors: tuple[int, ...] = (OWN.pid,)) -> WaitingCalls:

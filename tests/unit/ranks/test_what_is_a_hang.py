@@ -110,6 +110,17 @@ def test_a_hang_says_which_call_it_waits_for(program, recorded, monkeypatch):
     assert event.body.startswith("no progress for 60 s in step 6, waits for tool run_sandbox of rollout r-1\n")
 
 
+def test_a_hang_in_training_does_not_wait_for_a_rollout_that_is_made_ahead(program, recorded, monkeypatch):
+    program.trains(FIRST_STEPS)
+    monkeypatch.setattr(program.watchdog.calls, "hanging", lambda: "tool run_sandbox of rollout r-40")
+    with Phase(spans.RL_TRAIN, SCOPE):
+        program.passes(61)
+    (event,) = recorded.events("rl.hang")
+    assert event.body.startswith(
+        "no progress for 60 s in step 6 (train); meanwhile tool run_sandbox of rollout r-40 is open\n"
+    )
+
+
 def test_the_event_lies_in_the_trace_of_the_step(program, recorded):
     program.trains(FIRST_STEPS)
     program.passes(61)

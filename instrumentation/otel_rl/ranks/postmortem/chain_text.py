@@ -39,7 +39,10 @@ def sentence(chain: WaitChain, at: int) -> str:
     parts.append(f" since {_clock(end.call.since)} UTC ({max(at - end.call.since, 0) / _NANOSECONDS:.0f} s)")
     parts.append(_listener(chain))
     if chain.others:
-        parts.append(f"; it {_tense(chain, 'waits')} for {chain.others} more")
+        more = "is open" if chain.others == 1 else "are open" if chain.is_meanwhile else ""
+        parts.append(
+            f"; {chain.others} more {more}" if more else f"; it {_tense(chain, 'waits')} for {chain.others} more"
+        )
     if chain.fate:
         parts.append(f"; {chain.fate}")
     return "".join(parts)
@@ -52,6 +55,9 @@ def _first(chain: WaitChain) -> str:
         return f"{process.label}{f', in rollout {call.rollout},' if call.rollout else ''} {_waits(chain, call)}"
     place = f"`{phases[-1]}` of step {state.step}" if phases else f"step {state.step}"
     is_own = process.lifetime == state.ring.lifetime
+    if chain.is_meanwhile:
+        who = f"rollout {call.rollout}{'' if is_own else f' in {process.label}'}" if call.rollout else process.label
+        return f"{state.label} {_tense(chain, 'is')} in {place}; meanwhile {who} {_waits(chain, call)}"
     if not call.rollout:
         who = "it" if is_own else process.label
         return f"{state.label} {_tense(chain, 'waits')} in {place}, where {who} {_waits(chain, call)}"
@@ -114,5 +120,6 @@ def as_json(chain: WaitChain, at: int) -> dict[str, Any]:
         ],
         "listener": listener._asdict() if listener is not None else None,
         "others": chain.others,
+        "is_meanwhile": chain.is_meanwhile,
         "text": sentence(chain, at),
     }

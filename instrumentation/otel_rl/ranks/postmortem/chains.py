@@ -1,16 +1,16 @@
 """What a rank waits for beyond other ranks: a rollout, its tool, the server behind a call, and where that ends.
 
 Calls are joined by their spans: one below another one's span is what that waits for, in another process too. Those of a
-process below a rank, and of a rank itself, are what the rank waits for while its step is open.
+process below a rank, and of a rank itself, are what the rank waits for while its step is open, in a phase of calls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.flight_recorder import layout
-from otel_rl.process import listeners
+from otel_rl.flight_recorder import layout, waiting
+from otel_rl.process import lifetime, listeners
 from otel_rl.semconv.attributes import RlCallKindValues as Kind
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class WaitChain:
     links: list[ChainLink]
     #: Further calls that it waits for, which take less long.
     others: int = 0
+    #: The rank does something else, and does not wait as far as is known: a rollout that is made ahead.
+    is_meanwhile: bool = False
     #: Who listens at the address of the last call, where that is on this machine.
     listener: Listener | None = None
     #: How the process of the last call ended: nobody waits any more; empty where it may run.
@@ -55,8 +57,7 @@ class WaitChain:
     @property
     def phases(self) -> list[str]:
         """Phases that the rank is in, the outermost first."""
-        ring = self.rank.ring if self.rank is not None else None
-        return [event.name for event in ring.open if event.kind == layout.PHASE] if ring is not None else []
+        return _phases(self.rank) if self.rank is not None else []
 
 
 @dataclass
@@ -117,8 +118,12 @@ def find_chains(states: list[RankState], lists: list[WaitingCalls]) -> list[Wait
     firsts = [link for link in joined.links if id(link) not in waited_for]
     for state in states:
         if state.step_is_open and not any(entered.outcome == "open" for entered in state.unfinished):
-            own = [link for link in firsts if _is_waited_for(state, link, states)]
-            chains += _chain(joined, state, own)
+            own = [link for link in firsts if _belongs_to(state, link, states)]
+            phase = next(reversed(_phases(state)), None)
+            waits = [link for link in own if waiting.is_waited_for(phase, in_step=link.call.in_step)]
+            chains += _chain(joined, state, waits)
+            ahead = [link for link in own if link not in waits]
+            chains += [replace(chain, is_meanwhile=True) for chain in _chain(joined, state, ahead)]
             told |= {id(link) for link in own}
     left: dict[int, list[ChainLink]] = {}
     for link in firsts:
@@ -129,8 +134,12 @@ def find_chains(states: list[RankState], lists: list[WaitingCalls]) -> list[Wait
     return chains
 
 
-def _is_waited_for(state: RankState, link: ChainLink, states: list[RankState]) -> bool:
-    """Return whether the step of ``state`` waits for ``link``: it is its own, or of a process below it."""
+def _phases(state: RankState) -> list[str]:
+    return [event.name for event in state.ring.open if event.kind == layout.PHASE]
+
+
+def _belongs_to(state: RankState, link: ChainLink, states: list[RankState]) -> bool:
+    """Return whether ``link`` is of ``state``: its own, or of a process below it."""
     own, process = state.ring.lifetime, link.process
     if link.call.kind == Kind.REQUEST:
         # A server, also one that it has started, answers others, too.
@@ -153,6 +162,7 @@ def _chain(joined: _Joined, state: RankState | None, firsts: Iterable[ChainLink]
     worst = min(paths, key=lambda path: (not any(link.call.hangs for link in path), path[-1].call.began))
     end = worst[-1].call
     listener = None
-    if end.kind in (Kind.MODEL, Kind.SERVICE) and end.port:
+    # The list may be of another machine or container, whose addresses mean others there, or of a run that is over.
+    if end.kind in (Kind.MODEL, Kind.SERVICE) and end.port and lifetime.is_alive(worst[-1].process.lifetime):
         listener = listeners.find_listener(end.address, end.port)
-    return [WaitChain(state, worst, len(paths) - 1, listener)]
+    return [WaitChain(state, worst, len(paths) - 1, listener=listener)]

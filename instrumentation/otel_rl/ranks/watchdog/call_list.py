@@ -18,6 +18,9 @@ from otel_rl.semconv import attributes
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from types import FrameType
+
     from otel_rl.telemetry.progress import CallBegin, CallState, OpenCall
 
 _NANOSECONDS = 1_000_000_000
@@ -41,8 +44,11 @@ class CallList:
         self._path: Path | None = None
         self._ancestors: tuple[int, ...] = ()
 
-    def write(self, long: list[LongCall], hanging: set[int]) -> None:
-        """List the calls, where they are others than before; ``hanging`` are the ids of those beyond their limits."""
+    def write(self, long: list[LongCall], hanging: set[int], step_threads: Collection[int] = ()) -> None:
+        """List the calls, where they are others than before; ``hanging`` are the ids of those beyond their limits.
+
+        ``step_threads`` are the threads in which the open steps have begun.
+        """
         shown = sorted(long, key=lambda one: id(one.call) not in hanging)[: waiting.MOST]
         listed = (len(long), *((id(one.call), one.begin.moment, id(one.call) in hanging) for one in shown))
         if listed == self._listed or (not long and self._path is None) or settings.current().ring != "on":
@@ -50,15 +56,27 @@ class CallList:
         self._listed = listed
         # A full or read-only file system has no list; the next change tries again.
         with suppress(OSError):
-            self._replace(shown, len(long) - len(shown), hanging)
+            self._replace(shown, len(long) - len(shown), hanging, step_threads)
 
-    def _replace(self, shown: list[LongCall], more: int, hanging: set[int]) -> None:
+    def _replace(self, shown: list[LongCall], more: int, hanging: set[int], step_threads: Collection[int]) -> None:
         who, own = process_identity.current(), lifetime.own()
         if self._path is None:
             folder = Path(settings.current().ring_directory).expanduser()
             self._path = folder / f"{files.name(who.id, socket.gethostname(), who.rank)}{files.LISTS_SUFFIX}"
             self._ancestors = lifetime.ancestors()
-        calls = tuple(_entry(one, hangs=id(one.call) in hanging) for one in shown)
+            # A process without steps makes no ring, with which old files go.
+            if who.local_rank in (0, None):
+                files.remove_old_lists(folder)
+        # Once for all calls: it takes as long as there are threads.
+        threads = call_places.current_frames()
+        try:
+            calls = tuple(
+                _entry(one, threads, hangs=id(one.call) in hanging, in_step=one.begin.thread in step_threads)
+                for one in shown
+            )
+        finally:
+            # Our own frame is among them: together they would hold what the program has dropped.
+            del threads
         content = WaitingCalls(
             own, who.id or "", socket.gethostname(), who.rank, self._ancestors, time.time_ns(), more, calls
         )
@@ -66,8 +84,8 @@ class CallList:
         copies.waiting_list = os.getpid(), self._path
 
 
-def _entry(one: LongCall, *, hangs: bool) -> WaitingCall:
-    state, place = one.state, call_places.find_place(one.begin)
+def _entry(one: LongCall, threads: Mapping[int, FrameType], *, hangs: bool, in_step: bool) -> WaitingCall:
+    state, place = one.state, call_places.find_place(one.begin, threads)
     trace, span = call_reports.span_ids(state.span)
     step = steps.where().step
     tool = one.begin.tool.state() if one.begin.tool is not None else None
@@ -90,4 +108,5 @@ def _entry(one: LongCall, *, hangs: bool) -> WaitingCall:
         file=place.file if place is not None else "",
         line=place.line if place is not None else 0,
         hangs=hangs,
+        in_step=in_step,
     )

@@ -10,7 +10,7 @@ from otel_rl.core import code_places
 from otel_rl.ranks.watchdog import get_ident
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
     from otel_rl.core.code_places import RunningFunction
@@ -55,15 +55,18 @@ def _known_by(frame: FrameType) -> int:
     return id(frame) ^ id(frame.f_code) << 1
 
 
-def find_place(begin: CallBegin) -> RunningFunction | None:
-    """Return the innermost function of the program there; None where none is seen, or that of other work."""
+def find_place(begin: CallBegin, threads: Mapping[int, FrameType] | None = None) -> RunningFunction | None:
+    """Return the innermost function of the program there; None where none is seen, or that of other work.
+
+    ``threads`` are the frames of all threads, for who asks of many calls; else they are looked up.
+    """
     if "gevent" in sys.modules:
         # All greenlets are one thread.
         return None
     task = begin.task() if begin.task is not None else None
     if begin.task is not None and (task is None or task.done()):
         return None
-    frames = list(_of_thread(begin.thread)) if task is None or _runs(task) else _of_task(task)
+    frames = list(_of_thread(begin.thread, threads)) if task is None or _runs(task) else _of_task(task)
     if task is None and begin.frame and all(_known_by(frame) != begin.frame for frame in frames):
         return None
     frame = code_places.innermost_of_program(frames)
@@ -77,8 +80,13 @@ def _runs(task: Any) -> bool:
     return bool(getattr(coroutine, "cr_running", False) or getattr(coroutine, "gi_running", False))
 
 
-def _of_thread(thread: int) -> Iterator[FrameType]:
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - as faulthandler sees them
+def current_frames() -> Mapping[int, FrameType]:
+    """Return the frames of all threads, as faulthandler sees them."""
+    return sys._current_frames()  # noqa: SLF001
+
+
+def _of_thread(thread: int, threads: Mapping[int, FrameType] | None) -> Iterator[FrameType]:
+    frame = (current_frames() if threads is None else threads).get(thread)
     for _ in range(_DEPTH):
         if frame is None:
             return

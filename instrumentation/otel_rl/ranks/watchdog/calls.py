@@ -18,6 +18,8 @@ from otel_rl.semconv.attributes import RlCallKindValues as Kind
 from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from otel_rl.ranks.watchdog.call_limits import CallLimit
     from otel_rl.telemetry.progress import CallBegin, CallState, EndedCall, OpenCall
 
@@ -52,10 +54,11 @@ class CallWatch:
         self._pauses: deque[tuple[float, float]] = deque(maxlen=_PAUSES)
         self._list = CallList()
 
-    def look(self, now: float, paused: float, *, in_step: bool) -> None:
+    def look(self, now: float, paused: float, *, in_step: bool, step_threads: Collection[int] = ()) -> None:
         """Compare the calls that are open ``now``; ``paused`` are the seconds that the process has lost since.
 
-        Those outside of rollouts only ``in_step``: while one is open, in no phase that may be long.
+        Those outside of rollouts only ``in_step``: while one is open, in no phase that may be long. The open steps have
+        begun in ``step_threads``.
         """
         if paused > 0:
             self._pauses.append((now, paused))
@@ -76,7 +79,9 @@ class CallWatch:
             for key in new:
                 self._report(over[key])
         hanging = {id(one.call) for key in self._hanging for one in over.get(key, ())}
-        self._list.write(long, hanging | {told.identity for key, told in self._hanging.items() if key not in over})
+        self._list.write(
+            long, hanging | {told.identity for key, told in self._hanging.items() if key not in over}, step_threads
+        )
 
     def hanging(self) -> str | None:
         """Return the call that was told first of those that hang, for a sentence."""
@@ -85,6 +90,11 @@ class CallWatch:
             return None
         rollout = call_reports.rollout_of(told.state.trajectory)
         return f"{call_reports.words_of(told.state)}{f' of rollout {rollout}' if rollout else ''}"
+
+    def told_in(self, threads: Collection[int]) -> bool:
+        """Return whether that call began in one of ``threads``."""
+        told = next(iter(self._hanging.values()), None)
+        return told is not None and told.begin.thread in threads
 
     # -- which ---------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.flight_recorder import reader
+from otel_rl.flight_recorder import reader, waiting
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES, entered_by
 from otel_rl.telemetry import progress
@@ -24,6 +24,8 @@ class Operations(NamedTuple):
     collective: Collective | None
     #: A call that hangs: what, and of which rollout.
     call: str | None = None
+    #: Whether the step waits for that, as far as its phase and the thread of the call tell.
+    waits_for_call: bool = True
 
     @property
     def group_name(self) -> str | None:
@@ -41,15 +43,21 @@ class Operations(NamedTuple):
         where = f"in step {self.iteration}" if self.iteration is not None else "between two steps"
         phase = f" ({self.phase})" if self.phase else ""
         if self.operation is None:
-            return f"{where}{phase}{f', waits for {self.call}' if self.call else ''}"
+            call = f", waits for {self.call}" if self.waits_for_call else f"; meanwhile {self.call} is open"
+            return f"{where}{phase}{call if self.call else ''}"
         waits_in = self.operation if self.collective is None else self.collective.named(self.operation)
         return f"{where}{phase}, waits in {waits_in}"
 
 
-def find_operations(step: Step | None, called: str | None, call: str | None = None) -> Operations:
+def find_operations(
+    step: Step | None,
+    called: str | None,
+    call: str | None = None,
+    in_step: bool = False,
+) -> Operations:
     """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it.
 
-    ``call`` says which call hangs.
+    ``call`` says which call hangs, ``in_step`` whether the thread of the step has begun it.
     """
     phases = progress.open_phases()
     entered = _entered()
@@ -59,6 +67,7 @@ def find_operations(step: Step | None, called: str | None, call: str | None = No
         operation=entered.operation if entered is not None else called,
         collective=entered.collective if entered is not None else None,
         call=call,
+        waits_for_call=waiting.is_waited_for(phases[-1] if phases else None, in_step=in_step),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from statistics import median
+from threading import get_ident
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -28,10 +29,12 @@ _QUEUED = 4096
 class _Times:
     """Of one loop."""
 
-    __slots__ = ("ended", "seconds")
+    __slots__ = ("ended", "seconds", "thread")
 
     def __init__(self) -> None:
         self.ended = 0
+        #: In which its last step began.
+        self.thread = 0
         self.seconds: deque[float] = deque(maxlen=REMEMBERED)
 
 
@@ -41,7 +44,7 @@ class StepTimes:
     def __init__(self, minimum: float) -> None:
         self._minimum = minimum
         #: Loops, not steps: a step holds its spans and contexts, which nobody else may need any more.
-        self._queue: deque[tuple[Loop, float | None]] = deque(maxlen=_QUEUED)
+        self._queue: deque[tuple[Loop, float | None, int]] = deque(maxlen=_QUEUED)
         self._loops: WeakKeyDictionary[Loop, _Times] = WeakKeyDictionary()
         #: Steps that began or ended.
         self.seen = 0
@@ -50,22 +53,27 @@ class StepTimes:
 
     def began(self, step: Step) -> None:
         """Queue the begin of a step; called by the thread that trains."""
-        self._queue.append((step.loop, None))
+        self._queue.append((step.loop, None, get_ident()))
 
     def ended(self, step: Step) -> None:
         """Queue the end of a step; called by the thread that trains."""
-        self._queue.append((step.loop, clock.counter() - step.started))
+        self._queue.append((step.loop, clock.counter() - step.started, 0))
 
     def update(self) -> None:
         """Take in the queued steps."""
         while self._queue:
-            loop, seconds = self._queue.popleft()
+            loop, seconds, thread = self._queue.popleft()
             self.seen += 1
             times = self._loops.setdefault(loop, _Times())
+            times.thread = thread or times.thread
             if seconds is not None:
                 times.ended += 1
                 times.seconds.append(seconds)
         self.step = next((loop.step for loop in list(self._loops) if loop.step is not None), None)
+
+    def threads(self) -> frozenset[int]:
+        """Return the threads in which the open steps have begun."""
+        return frozenset(times.thread for loop, times in list(self._loops.items()) if loop.step is not None)
 
     def limit(self) -> float | None:
         """Seconds without progress that are a hang; None where nothing is one: before, between and after training."""

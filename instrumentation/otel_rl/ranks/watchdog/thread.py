@@ -72,7 +72,7 @@ class Watchdog:
         self.times.update()
         with guard("watchdog.calls"):
             in_step = self.times.step is not None and not _MAY_BE_LONG.intersection(progress.open_phases())
-            self.calls.look(now, since_look - passed, in_step=in_step)
+            self.calls.look(now, since_look - passed, in_step=in_step, step_threads=self.times.threads())
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
@@ -121,6 +121,6 @@ class Watchdog:
             return
         self.sees_hang = True
         self._inside = inside = open_operations.find_operations(
-            self.times.step, captured.collective, self.calls.hanging()
+            self.times.step, captured.collective, self.calls.hanging(), self.calls.told_in(self.times.threads())
         )
         reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)
