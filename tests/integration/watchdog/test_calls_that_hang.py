@@ -159,7 +159,8 @@ def _chain(folder: Path, process: subprocess.Popen[Any], calls: int = 1) -> str:
     """What the postmortem says of who waits for whom, once the chain has so many calls and its end hangs."""
 
     def found() -> str | None:
-        if not (folder / "otel-rl" / "run").is_dir() or not list(folder.glob("*.waits")):
+        # The folder of a process is there before its first records.
+        if not list((folder / "otel-rl" / "run").glob("*/*.jsonl")) or not list(folder.glob("*.waits")):
             return None
         postmortem = _postmortem(folder)
         links = [chain.links for chain in postmortem.chains]
