@@ -133,7 +133,7 @@ def test_a_record_of_many_rows_counts_as_many_records():
 
 def test_large_records_count_as_many_in_the_queue_of_the_logs(monkeypatch):
     monkeypatch.setattr(providers.run_span, "touch", lambda: None)
-    thread = SimpleNamespace(tasks=[], chores=[], started=True, wake=lambda: None)
+    thread = SimpleNamespace(tasks=[], chores=[], spare_time=[], started=True, wake=lambda: None)
     resource = Resource.get_empty()
     telemetry = providers.Telemetry(
         ProcessStore(resource),

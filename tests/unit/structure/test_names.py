@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
+TESTS = Path(__file__).parents[2]
+PACKAGE = TESTS.parent / "instrumentation" / "otel_rl"
 #: Constants are generated from the registry, and named as it names them.
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent.name != "semconv"]
 
@@ -21,6 +22,12 @@ def test_no_two_top_level_classes_share_a_name():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_two_test_modules_share_a_name():
+    # Folders of tests are no packages, so pytest collects the second of a name as an error.
+    names = Counter(path.name for path in TESTS.rglob("test_*.py"))
+    assert [name for name, number in names.items() if number > 1] == []
 
 
 def _listed() -> list[Path]:
