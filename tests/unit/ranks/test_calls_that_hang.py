@@ -218,7 +218,9 @@ def test_the_function_is_that_of_the_thread_that_waits_in_it(process, recorded, 
 
 
 def test_no_function_is_named_where_greenlets_share_a_thread(process, recorded, signed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gevent", ModuleType("gevent"))
+    monkey = ModuleType("gevent.monkey")
+    monkey.is_module_patched = lambda name: name == "threading"
+    monkeypatch.setitem(sys.modules, "gevent.monkey", monkey)
     with otel_rl.rollout("r-1"):
         process.tool("run_sandbox")
         process.passes(60)

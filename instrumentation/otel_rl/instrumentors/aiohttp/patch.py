@@ -206,20 +206,17 @@ def _takes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _waits(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def _wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def _wait(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = senders.call_of(self)
-        waiting = original(self, *args, **kwargs)
-        return waiting if call is None else _awaited(call, waiting)
+        if call is None:
+            return await original(self, *args, **kwargs)
+        call.awaits_chunk(True)
+        try:
+            return await original(self, *args, **kwargs)
+        finally:
+            call.awaits_chunk(False)
 
     return _wait
-
-
-async def _awaited(call: Any, waiting: Any) -> Any:
-    call.awaits_chunk(True)
-    try:
-        return await waiting
-    finally:
-        call.awaits_chunk(False)
 
 
 def _breaking_off(reader: Any, error: BaseException, *_: Any) -> None:

@@ -55,13 +55,18 @@ def _known_by(frame: FrameType) -> int:
     return id(frame) ^ id(frame.f_code) << 1
 
 
+def _threads_are_greenlets() -> bool:
+    """Return True where gevent has patched ``threading``: the stack of a thread is that of any greenlet."""
+    is_patched = getattr(sys.modules.get("gevent.monkey"), "is_module_patched", None)
+    return is_patched is not None and bool(is_patched("threading"))
+
+
 def find_place(begin: CallBegin, threads: Mapping[int, FrameType] | None = None) -> RunningFunction | None:
     """Return the innermost function of the program there; None where none is seen, or that of other work.
 
     ``threads`` are the frames of all threads, for who asks of many calls; else they are looked up.
     """
-    if "gevent" in sys.modules:
-        # All greenlets are one thread.
+    if _threads_are_greenlets():
         return None
     task = begin.task() if begin.task is not None else None
     if begin.task is not None and (task is None or task.done()):
