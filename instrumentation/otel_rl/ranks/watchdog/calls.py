@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.ranks.watchdog import call_places, call_reports, stacks
 from otel_rl.ranks.watchdog.call_limits import CallLimits
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 LISTED = 10.0
 #: Most findings at once, and pauses of the process that are remembered.
 _MOST, _PAUSES = 64, 64
+
+
+class CallsOverLimit(NamedTuple):
+    """Calls of one kind and name that are longer than their limit, the longest first."""
+
+    limit: CallLimit
+    calls: list[LongCall]
 
 
 @dataclass
@@ -78,7 +85,7 @@ class CallWatch:
         if new and not stacks.capture().are_in_long_work:
             for key in new:
                 self._report(over[key])
-        hanging = {id(one.call) for key in self._hanging for one in over.get(key, ())}
+        hanging = {id(one.call) for key in self._hanging if key in over for one in over[key].calls}
         self._list.write(
             long, hanging | {told.identity for key, told in self._hanging.items() if key not in over}, step_threads
         )
@@ -115,7 +122,7 @@ class CallWatch:
                 found.append(LongCall(call, begin, state, seconds))
         return sorted(found, key=lambda long: -long.seconds)
 
-    def _over(self, long: list[LongCall], *, in_step: bool) -> dict[tuple[str, str], list[LongCall]]:
+    def _over(self, long: list[LongCall], *, in_step: bool) -> dict[tuple[str, str], CallsOverLimit]:
         """Return what is longer than its limit, by kind and name; a call around another one only waits for that."""
         candidates = [
             one
@@ -124,29 +131,31 @@ class CallWatch:
             and one.state.kind != Kind.REQUEST
             and (in_step or one.state.trajectory is not None)
         ]
-        over: dict[tuple[str, str], list[LongCall]] = {}
+        # Once for each name: thousands of its calls may be open.
+        limits = {key: self._limits.of(*key) for key in {(one.state.kind, one.state.name) for one in candidates}}
+        over: dict[tuple[str, str], CallsOverLimit] = {}
         around = _around(long) if candidates else set()
         for one in candidates:
-            limit = self._limits.of(one.state.kind, one.state.name)
+            key = one.state.kind, one.state.name
+            limit = limits[key]
             if limit is not None and one.seconds >= limit.seconds and id(one.call) not in around:
-                over.setdefault((one.state.kind, one.state.name), []).append(one)
+                over.setdefault(key, CallsOverLimit(limit, [])).calls.append(one)
         return over
 
     # -- what is said --------------------------------------------------------------------------------------------------
 
-    def _report(self, over: list[LongCall]) -> None:
-        longest = over[0]
+    def _report(self, over: CallsOverLimit) -> None:
+        longest = over.calls[0]
         state = longest.state
-        limit: CallLimit | None = self._limits.of(state.kind, state.name)
-        if limit is None:
-            return
         self._hanging[state.kind, state.name] = HangingCall(
             id(longest.call), longest.begin, state, _last_sign(longest.call, longest.begin, state)
         )
         tool = longest.begin.tool.state() if longest.begin.tool is not None else None
         place = call_places.find_place(longest.begin)
         call_reports.hang(
-            call_reports.CallHang(state, longest.seconds, limit, len(over), place, tool.name if tool else None)
+            call_reports.CallHang(
+                state, longest.seconds, over.limit, len(over.calls), place, tool.name if tool else None
+            )
         )
 
     def _ending(self, told: HangingCall, long: list[LongCall]) -> str | None:
