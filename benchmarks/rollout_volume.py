@@ -115,7 +115,10 @@ def main() -> int:
         directory = Path(folder)
         memory = rollout_programs.run(__file__, directory, options.rollouts, options.steps)
         every = Rows.of(directory.glob("data/*/*/logs-0*.jsonl*"))
-        compressed = Rows.of(directory.glob("data/*/*/logs-0*.jsonl.gz"))
+        full = list(directory.glob("data/*/*/logs-0*.jsonl.gz"))
+        if not full:
+            parser.error("so few rollouts fill no file of the store, and only full ones are compressed: give more")
+        compressed = Rows.of(full)
         spans = rollout_programs.spans(directory)
     expected, per_row = options.rollouts * options.steps, compressed.on_disk / compressed.number
     settings = Settings()

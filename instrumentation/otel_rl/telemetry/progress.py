@@ -143,7 +143,7 @@ class CallBegin(NamedTuple):
     task: ref[Any] | None
     #: The tool that it is inside of.
     tool: OpenCall | None
-    #: What :func:`sign_frames` was given said of the thread's stack; 0: nothing.
+    #: Identifies the program's outermost frame in the thread, see :func:`sign_frames`; 0: not known.
     frame: int = 0
 
 
@@ -205,14 +205,14 @@ _MOST_CALLS = 16_384
 _open_calls: dict[int, ref[OpenCall]] = {}
 _ended_calls: deque[EndedCall] = deque(maxlen=_ENDED)
 _calls_are_watched = False
-#: Says by which frame the stack of this thread is known again.
+#: Returns a number that identifies the program's outermost frame in this thread.
 _signer: Callable[[], int] | None = None
 #: Called with each call that begins, until somebody watches them.
 _watch_starter: Callable[[OpenCall], object] | None = None
 
 
 def watch_calls(starter: Callable[[OpenCall], object] | None) -> None:
-    """Know calls from now on. Each that begins is given to ``starter``, until :func:`calls_are_seen`."""
+    """Record open calls from now on, and pass each to ``starter`` until :func:`calls_are_seen`; None ends it."""
     global _calls_are_watched, _watch_starter
     _calls_are_watched, _watch_starter = starter is not None, starter
 
@@ -224,7 +224,7 @@ def calls_are_seen() -> None:
 
 
 def sign_frames(signer: Callable[[], int] | None) -> None:
-    """Let ``signer()`` give the ``frame`` of calls that begin outside of event loops. It must be quick."""
+    """Let ``signer()`` return the ``frame`` of each call that begins outside of event loops. It must be quick."""
     global _signer
     _signer = signer
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from otel_rl.ranks.postmortem.chains import ChainLink, WaitChain
 
 _NANOSECONDS = 1e9
-#: Phases, and what a rank waits in, as in ``in `sample` of step 3``.
+#: What a process does while a call of a kind is open.
 _WAITS = {
     Kind.TOOL: "waits in tool `{}`",
     Kind.MODEL: "waits for model call `{}`",

@@ -29,9 +29,10 @@ _KINDS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "
 
 
 def sign() -> int:
-    """Return what the outermost function of the program in this thread is known by: while it runs, so does that work.
+    """Return a number that identifies the program's outermost frame in this thread; 0: none is needed or found.
 
-    A number, as a frame would keep all that its function holds; with its code, as ids are used again.
+    While that frame runs, the thread still does the work that began the call. It is no reference, which would keep all
+    that the function holds; the id of its code is in it, as ids of frames are used again.
     """
     if get_ident() == threading.main_thread().ident:
         # It does one thing only, and who waits there need not pay for this.

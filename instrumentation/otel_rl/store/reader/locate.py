@@ -132,9 +132,9 @@ def _signal_files(path: Path) -> list[SignalFile]:
         # Beside a compressed file the file itself may lie for a moment; it comes first.
         if match and former(child) not in files:
             # It may have been compressed since the folder was listed.
-            path = child if child.is_file() else present(child)
-            if path is child or path.is_file():
-                files[former(child)] = SignalFile(path, match[1])
+            now = child if child.is_file() else present(child)
+            if now is child or now.is_file():
+                files[former(child)] = SignalFile(now, match[1])
     return list(files.values())
 
 
