@@ -86,11 +86,13 @@ for number in range(1, 4):
         with otel_rl.phase("train"):
             dist.monitored_barrier(timeout=datetime.timedelta(seconds=3 if number == 3 else 60))
 """
-#: Rank 1 stops before number 4 of a group that has the name and ranks of one before.
+#: Rank 1 stops before number 4 of a group that has the name and ranks of one before. Each group has a store of its own:
+#: in the one of torchrun, torch 2.13 finds the addresses of the group before, and may connect to them or wait for ever.
 REMADE_PROGRAM = """
-import signal, torch, otel_rl, torch.distributed as dist
+import os, signal, torch, otel_rl, torch.distributed as dist
 def train(first, last):
-    dist.init_process_group("gloo")
+    store = dist.FileStore(f"store-{first}", 2)
+    dist.init_process_group("gloo", store=store, rank=int(os.environ["RANK"]), world_size=2)
     for step in range(first, last):
         with otel_rl.step(step):
             if step == 24 and dist.get_rank() == 1:
