@@ -87,7 +87,7 @@ class BatchQueue(Generic[Item]):
         self.refused = 0
 
     def emit(self, item: Item) -> None:
-        """Queue ``item``; never blocks. With a full queue the new item is dropped and counted."""
+        """Queue ``item``; waits for nothing. With a full queue the new item is dropped and counted."""
         if not self._begun:
             self._begin()
         if self._muted:
@@ -97,10 +97,13 @@ class BatchQueue(Generic[Item]):
             drops.count(self.signal, "queue_full")
             return
         self._queue.append(item)
+        waiting = len(self._queue)
         if not self._thread.started:
             self._thread.start()
-        elif len(self._queue) >= (self._high_water_mark if self._outages else self.limits.batch):
+        elif waiting >= (self._high_water_mark if self._outages else self.limits.batch):
             self._thread.wake()
+            if waiting * 2 > self.limits.queue and not self._outages:
+                self._thread.give_way()
 
     def _begin(self) -> None:
         # Set first: a signal handler of the program may record while this runs, and so may what it calls.

@@ -16,6 +16,7 @@ import time
 from _thread import allocate_lock, get_ident
 from collections import deque
 from contextlib import suppress
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core import own_cpu
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FIRST_EXPORT = 2.0
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
+#: Seconds for which a thread of the program gives way to an I/O thread, and least seconds from one time to the next.
+_WAY, _WAY_INTERVAL = 0.0001, 0.01
 #: Seconds that a flush goes on during an outage, and between its attempts.
 _PATIENCE, _RETRY = 5.0, 0.5
 
@@ -122,6 +125,7 @@ class IoThread:
 
     def _reset(self) -> None:
         self._identifier: int | None = None
+        self._gave_way = 0.0
         self._ending = False
         self._retired = False
         self._goes_on = False
@@ -154,6 +158,18 @@ class IoThread:
     def wake(self) -> None:
         """Let the thread look at its tasks now."""
         self._wakeup.set()
+
+    def give_way(self) -> None:
+        """Let the thread work for a moment, which has fallen behind; for a thread of the program, of any kind.
+
+        CPython takes the GIL from a thread that has held it for 5 ms, but never from one that releases it more often
+        and has it again before another thread is awake: ``os.urandom`` in each ``uuid4`` is enough for that
+        (``take_gil`` in ``Python/ceval_gil.c``, 3.10 to 3.14). A sleep, however short, hands it over.
+        """
+        now = monotonic()
+        if now - self._gave_way >= _WAY_INTERVAL and get_ident() != self._identifier:
+            self._gave_way = now
+            sleep(_WAY)
 
     def post(self, work: Callable[[], bool], deadline: float) -> IoRequest:
         """Post ``work`` to the thread; the request fails at once when the thread cannot do it."""

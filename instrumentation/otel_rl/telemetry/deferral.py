@@ -48,6 +48,9 @@ class DrainingThread(Protocol):
     def wake(self) -> None:
         """Let it look at ``posted`` now."""
 
+    def give_way(self) -> None:
+        """Let it work for a moment, where this thread may have kept it from that."""
+
 
 class Moment(NamedTuple):
     """One moment on both clocks: ``time.perf_counter()`` in s, ns since the epoch."""
@@ -155,6 +158,12 @@ def post(signal: str, recording: Callable[[], None]) -> bool:
     elif number >= MAXIMUM:
         drain_all()
     return True
+
+
+def give_way() -> None:
+    """Let the I/O thread work for a moment, which has fallen behind."""
+    if _io_thread is not None:
+        _io_thread.give_way()
 
 
 def is_drained() -> bool:

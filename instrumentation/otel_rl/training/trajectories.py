@@ -163,9 +163,12 @@ def _keep(waiting: _WaitingRows) -> None:
         _waits_since = time.monotonic()
     _rows += waiting.rows
     _waiting.append(waiting)
+    is_crowded = _is_crowded()
     # Asked last: another thread may have ended the step meanwhile, and its end has recorded what was there.
-    if not waiting.is_held or _is_crowded():
+    if not waiting.is_held or is_crowded:
         _record_soon()
+    if is_crowded:
+        deferral.give_way()
 
 
 def _is_crowded() -> bool:
