@@ -6,7 +6,8 @@ import signal
 import threading
 
 # Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
-from _thread import allocate_lock, get_ident, start_new_thread
+from _thread import allocate_lock, get_ident
+from _thread import start_new_thread as _start
 from contextlib import suppress
 from types import FunctionType
 from typing import TYPE_CHECKING
@@ -18,9 +19,10 @@ from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
-#: The two of ``_thread`` are for modules that may be loaded after gevent has patched it. A greenlet in a thread of ours
-#: does not run, and its hub may wait forever for an import that the program's hub makes at the same time.
+#: ``allocate_lock`` is for modules that may be loaded after gevent has patched it. A greenlet in a thread of ours does
+#: not run, and its hub may wait forever for an import that the program's hub makes at the same time.
 __all__ = ["PeriodicThread", "Wakeup", "allocate_lock", "preparations", "prepare_thread", "start_new_thread"]
 
 #: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
@@ -35,6 +37,7 @@ _SYNCHRONOUS = {
     signal.SIGSYS,
     signal.SIGTRAP,
 }
+_ASYNCHRONOUS = signal.valid_signals() - _SYNCHRONOUS
 #: Called in every thread of ours when it begins; ``telemetry`` adds what marks the thread.
 preparations: list[Callable[[], None]] = []
 
@@ -59,11 +62,29 @@ class Wakeup:
         return self._lock.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
 
 
+def start_new_thread(function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    """Start a thread of ours, which never has signals unblocked.
+
+    A program that waits in sigwait() has blocked its signals; the kernel would deliver them to the thread and end it. A
+    write beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
+
+    Blocked before the thread begins: until CPython knows it, it may take a SIGTERM that waits for the main thread, of
+    which faulthandler then writes nothing (``faulthandler_dump_traceback``, CPython 3.10 to 3.14). The signal is lost.
+
+    Raises:
+        RuntimeError: where the system refuses a thread.
+    """
+    # Asked first: a handler of the program that runs in the second call may raise, and the signals are blocked by then.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ASYNCHRONOUS)
+        _start(function, arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def prepare_thread(name: str) -> None:
-    """Make the calling thread one of ours: block signals, suppress instrumentation, record nothing in place."""
-    # A program that waits in sigwait() has blocked its signals; the kernel would deliver them here and end it. A write
-    # beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _SYNCHRONOUS)
+    """Make the calling thread one of ours, which records nothing in place and has no instrumentation."""
     attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
     _register(name)
     own_cpu.find_threads()

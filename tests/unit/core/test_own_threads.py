@@ -1,13 +1,15 @@
-"""CPU time of our own threads: those whose names say so, by the clock of each."""
+"""Our own threads: their signals, and their CPU time, by the clock of each one whose name says that it is ours."""
 
 from __future__ import annotations
 
 import gc
+import queue
+import signal
 import threading
 
 import pytest
 
-from otel_rl.core import own_cpu
+from otel_rl.core import own_cpu, threads
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +133,34 @@ def test_collections_in_our_threads_are_no_cpu_time_of_ours_and_the_sum_never_fa
     assert own_cpu.threads_nanoseconds() == 151_000_000
     clock.now += 200_000_000
     assert own_cpu.threads_nanoseconds() == 351_000_000 - 150_000_000 + own_cpu.MAXIMUM_MULTIPLE_OF_MEAN * 1_000_000
+
+
+def _blocked():
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_thread_of_ours_begins_with_signals_blocked_as_the_kernel_may_give_it_one_before_python_knows_it():
+    before, masks = _blocked(), queue.Queue()
+    threads.start_new_thread(lambda: masks.put(_blocked()), ())
+    assert {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1} <= masks.get(timeout=10)
+    assert _blocked() == before
+
+
+def test_a_handler_of_the_program_that_raises_while_a_thread_of_ours_starts_leaves_no_signal_blocked(monkeypatch):
+    class ExpectedError(Exception):
+        pass
+
+    def handle(*_):
+        raise ExpectedError
+
+    def starts(*_):
+        signal.raise_signal(signal.SIGUSR1)
+
+    before, handler = _blocked(), signal.signal(signal.SIGUSR1, handle)
+    monkeypatch.setattr(threads, "_start", starts)
+    try:
+        with pytest.raises(ExpectedError):
+            threads.start_new_thread(print, ())
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+    assert _blocked() == before

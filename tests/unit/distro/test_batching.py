@@ -12,7 +12,7 @@ from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
-from otel_rl.pipeline import exporter_selection, providers, sdk_logging
+from otel_rl.pipeline import exporter_selection, io_thread, providers, sdk_logging
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.identity_gate import Gate
@@ -494,3 +494,32 @@ def test_gate_opens_after_its_time_at_the_latest(monkeypatch):
     assert not gate.is_open()
     now[0] = 130
     assert gate.is_open()
+
+
+def test_a_program_gives_way_to_a_thread_with_half_a_queue_left_and_not_for_each_item(monkeypatch):
+    slept = []
+    monkeypatch.setattr(io_thread, "sleep", slept.append)
+    monkeypatch.setattr(io_thread, "monotonic", lambda: 60.0)
+    exporter = Exporter(block=threading.Event())
+    line = make(exporter, queue=8, batch=2)
+    line.queue.emit(0)
+    line.queue.emit(1)
+    assert exporter.called.wait(10)
+    for item in range(4):
+        line.queue.emit(item)
+    assert slept == []
+    for item in range(4):
+        line.queue.emit(item)
+    assert slept == [io_thread._WAY]
+    exporter._block.set()
+    line.close()
+
+
+def test_a_thread_does_not_give_way_to_itself(monkeypatch):
+    slept = []
+    monkeypatch.setattr(io_thread, "sleep", slept.append)
+    thread = IoThread("otel-rl-test")
+    assert thread.post(lambda: thread.give_way() is None, time.monotonic() + 10).wait()
+    assert slept == []
+    thread.give_way()
+    assert slept == [io_thread._WAY]

@@ -152,9 +152,10 @@ def test_the_process_of_a_page_that_is_killed_is_an_error_and_no_wait(run):
 
 def test_a_page_that_nobody_needs_any_more_is_given_up(run):
     rendering = Follower(run).begin_rendering(lambda *_: signal.pause() or b"")
+    child = rendering._child
     rendering.cancel()
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 def test_a_folder_that_is_deleted_is_gone_and_what_was_read_is_shown(run):

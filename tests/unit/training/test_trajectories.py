@@ -268,13 +268,17 @@ def test_the_longest_row_with_the_longest_names_is_within_the_bound_of_a_record(
     assert all("... [truncated, 30" in name for name in made[0]["rl.reward.names"])
 
 
-def test_rows_beyond_the_limit_are_counted(io_thread, recorded):
+def test_rows_beyond_the_limit_are_counted(recorded, monkeypatch):
     drops.reset()
+    posted = []
+    # An I/O thread that has not come to it yet.
+    monkeypatch.setattr(deferral, "posting", lambda: True)
+    monkeypatch.setattr(deferral, "post", lambda _, recording: posted.append(recording) or True)
     waiting = trajectories.MAXIMUM_ROWS - 2
     trajectories.add_batch(scope, "trainer", 1, waiting, lambda: Columns({"rl.rollout.turns": [1] * waiting}, {}))
     trajectories.add_batch(scope, "trainer", 1, 5, lambda: Columns({"rl.rollout.turns": [1] * 5}, {}))
     assert drops.snapshot()["logs", "trajectory_limit"] == 5
-    io_thread.flush_now()
+    posted.pop(0)()
     records = recorded.events("rl.trajectories")
     assert sum(len(record.body["rl.rollout.turns"]) for record in records) == waiting
     assert records[0].attributes["rl.trajectories.started"] == waiting + 5
@@ -486,7 +490,10 @@ def test_rows_of_an_open_step_are_recorded_before_they_crowd_out_others(io_threa
         trajectories.add_batch(scope, "trainer", 1, half, lambda: Columns({"rl.rollout.turns": [1] * half}, {}))
         io_thread.flush_now()
         assert recorded.events("rl.trajectories") == []
+        given = io_thread._gave_way
         rollouts("one too many")
+        # What keeps the GIL may have kept the thread from them.
+        assert io_thread._gave_way > given
         io_thread.flush_now()
         assert sum(len(one.body["rl.rollout.turns"]) for one in recorded.events("rl.trajectories")[:-1]) == half
         assert trajectories._rows == 0
