@@ -9,7 +9,7 @@ from uuid import UUID
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
-from opentelemetry.trace import INVALID_SPAN, Link
+from opentelemetry.trace import INVALID_SPAN, INVALID_SPAN_CONTEXT, Link
 
 from otel_rl.api import continuation, sample_ids
 from otel_rl.api.call_content import Result, captured
@@ -22,7 +22,7 @@ from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
 from otel_rl.telemetry.scope import Scope
-from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
+from otel_rl.training import caller_steps, rollout_spans, steps, trajectories, trajectory_rows
 from otel_rl.training.trajectory_shares import TrajectoryName
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Rollout:
     ) -> None:
         if is_named:
             rollout_id, sample_id, group_id = sample_ids.of_arguments(arguments)
-        step = steps.where().step
+        # In the worker of a pool, that of the process which submitted the call.
+        step = steps.where().step or caller_steps.current()
         iteration = _iteration(iteration)
         if iteration is None and step is not None:
             iteration = step.iteration
@@ -101,7 +102,8 @@ class Rollout:
             attributes.RL_LOOP_ITERATION: iteration,
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP if reason else None,
         }
-        link = Link(step.span_context) if step is not None else run_span.link()
+        of_step = step.span_context if step is not None else INVALID_SPAN_CONTEXT
+        link = Link(of_step) if of_step.is_valid else run_span.link()
         # A trace of its own in the program's context: its baggage, its values and its suppression hold inside.
         context = trace_api.set_span_in_context(INVALID_SPAN, get_current())
         for key in OF_ONE_ROLLOUT:

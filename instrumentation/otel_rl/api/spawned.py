@@ -1,4 +1,4 @@
-"""The context of a rollout on its way into a process that ``multiprocessing`` spawns, or into a pool's worker.
+"""The rollout that a process spawned by ``multiprocessing`` goes on with; of a pool's worker the step of its call too.
 
 A leaf: the child reads it from a pickle before the program's code runs, also where it does not record.
 """
@@ -43,7 +43,7 @@ def begin_call(environment: dict[str, str], arguments: dict[str, Any]) -> dict[s
 def carry_on(environment: dict[str, str], *, is_next: bool = False) -> None:
     """Make the context in ``environment`` current in this thread for good, where telemetry is on.
 
-    ``is_next``: instead of that of a rollout before it.
+    ``is_next``: instead of that of the call before it, and with the step of this one.
     """
     # The pickle is the program's: an error here would end its child.
     with suppress(Exception):
@@ -53,7 +53,10 @@ def carry_on(environment: dict[str, str], *, is_next: bool = False) -> None:
             from otel_rl.telemetry import propagation  # noqa: PLC0415 - only where telemetry is on
 
             if is_next:
+                from otel_rl.training import caller_steps  # noqa: PLC0415 - only in the worker of a pool
+
                 propagation.leave_rollout()
+                caller_steps.begin_call(environment.get(caller_steps.VARIABLE))
             if propagation.carry_on(environment):
                 from otel_rl.training import trajectory_changes  # noqa: PLC0415 - only inside of a rollout
 

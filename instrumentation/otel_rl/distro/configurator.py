@@ -153,6 +153,14 @@ def _start_health(_: Step) -> None:
         instrumentor_status.report_unloadable("health", error, "no health rules")
 
 
+def _follow_pools(_: Step) -> None:
+    """Let calls for pools of processes carry their steps."""
+    if _loaded():
+        from otel_rl.api import continuation  # noqa: PLC0415 - see above
+
+        continuation.install_for_steps()
+
+
 def _describe_run(_: Step | None = None) -> None:
     """Record with the first record, and again with the first step, what the process has done and of which program."""
     if _loaded():
@@ -162,7 +170,7 @@ def _describe_run(_: Step | None = None) -> None:
 
 
 #: What follows the steps of a process and has not started yet, the first one last.
-_following = [_describe_run, _start_health, _start_own_cost, _start_pressure]
+_following = [_describe_run, _start_health, _start_own_cost, _start_pressure, _follow_pools]
 
 
 def _start_console() -> None:

@@ -894,6 +894,9 @@ RL_TRAIN_BATCH_SIZE: Final = "rl.train.batch_size"
 RL_TRAINER_METRIC_KEY: Final = "rl.trainer.metric.key"
 """Key under which the trainer logged the value, unchanged."""
 
+RL_TRAJECTORIES_CALLER_PID: Final = "rl.trajectories.caller_pid"
+"""Process in whose step the rollouts began, where they ran in the worker of a pool."""
+
 RL_TRAJECTORIES_LEFT_OUT: Final = "rl.trajectories.left_out"
 """Trajectories that ended and have no row, because there were too many."""
 
@@ -1767,6 +1770,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_SAMPLE_ID,
     RL_STEP_FIRST,
     RL_STEP_LAST,
+    RL_TRAJECTORIES_CALLER_PID,
     RL_TRAJECTORIES_STEP,
     SERVICE_INSTANCE_ID,
     URL_FULL,

@@ -1,6 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
+``caller_steps``       the step in which a call for the worker of a pool was submitted
 ``checkpoints``        saves and loads: counters, and phases of those that take long
 ``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends

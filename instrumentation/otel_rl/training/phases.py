@@ -363,7 +363,12 @@ class Phase(PhaseHandle):
     @property
     def is_active(self) -> bool:
         """True between its start and its end, except while it is suspended; in the process that started it."""
-        return self._since is not None and self._forks == lifecycle.forks
+        return self._since is not None and self.is_own
+
+    @property
+    def is_own(self) -> bool:
+        """False in a forked child: the process above ends it."""
+        return self._forks == lifecycle.forks
 
     @property
     def interrupts(self) -> bool:
@@ -471,3 +476,10 @@ def is_inside(name: str) -> bool:
             return True
         phase = phase.outer
     return False
+
+
+def leave_those_of_parent() -> None:
+    """In a forked child: be in no phase that was open at the fork."""
+    phase = innermost()
+    if phase is not None and not phase.is_own and may_change():
+        _innermost.set(None)

@@ -30,7 +30,14 @@ from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral, drops, lifecycle
 from otel_rl.telemetry.attribute_values import PlainBody
-from otel_rl.training import steps, trajectory_bodies, trajectory_changes, trajectory_columns, trajectory_counts
+from otel_rl.training import (
+    caller_steps,
+    steps,
+    trajectory_bodies,
+    trajectory_changes,
+    trajectory_columns,
+    trajectory_counts,
+)
 from otel_rl.training.step_subscribers import StepSubscribers
 from otel_rl.training.trajectory_columns import ROWS_PER_RECORD, Columns
 
@@ -38,7 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from otel_rl.telemetry.scope import Scope
+    from otel_rl.training.caller_steps import CallerStep
 
+    #: Scope, iteration, source and step of rows, and the step of the caller where they have none.
+    _Group = tuple[str, int | None, str, steps.Step | None, CallerStep | None]
 
 Taken = TypeVar("Taken")
 
@@ -71,6 +81,8 @@ class _WaitingRows:
     rows: int
     make: Callable[[], Columns]
     copy: Callable[[], Columns] | None = None
+    #: Where the rows are of a call in the worker of a pool: the step of the process that submitted it.
+    caller: CallerStep | None = None
     since: float = field(default_factory=time.monotonic)
     is_copied: bool = False
 
@@ -80,17 +92,24 @@ class _WaitingRows:
         return self.step is not None and self.step.is_open
 
     @property
-    def group(self) -> tuple[str, int | None, str, steps.Step | None]:
+    def group(self) -> _Group:
         """Rows with the same one go into the same record."""
-        return self.scope.name, self.iteration, self.source, self.own_step
+        return self.scope.name, self.iteration, self.source, self.own_step, self.caller
 
     def common(self, made: Sequence[Columns]) -> dict[str, Any]:
         """Attributes of the record that has these rows, and others of the same group: ``made`` are all of them."""
         return {
-            attributes.RL_LOOP_NAME: None if self.step is None else self.step.loop.name,
-            attributes.RL_TRAJECTORIES_STEP: None if self.own_step is None else self.own_step.iteration,
+            **self._place(),
             attributes.RL_ADVANTAGE_ESTIMATOR: trajectory_columns.common(part.estimator for part in made),
             attributes.RL_GROUP_SIZE: trajectory_columns.common(part.group_size for part in made),
+        }
+
+    def _place(self) -> dict[str, Any]:
+        if self.step is None and self.caller is not None:
+            return self.caller.of_rows()
+        return {
+            attributes.RL_LOOP_NAME: None if self.step is None else self.step.loop.name,
+            attributes.RL_TRAJECTORIES_STEP: None if self.own_step is None else self.own_step.iteration,
         }
 
     @property
@@ -129,7 +148,8 @@ def add_row(
     """
     step = steps.where().step
     context = step.context if step is not None and step.iteration == iteration else NO_CONTEXT
-    _keep(_WaitingRows(scope, source, iteration, step, context, 1, make, copy))
+    caller = caller_steps.current() if step is None else None
+    _keep(_WaitingRows(scope, source, iteration, step, context, 1, make, copy, caller))
 
 
 def add_batch(
@@ -208,7 +228,7 @@ def copy_soon() -> None:
 
 
 def _copy() -> None:
-    groups: dict[tuple[str, int | None, str, steps.Step | None], list[_WaitingRows]] = {}
+    groups: dict[_Group, list[_WaitingRows]] = {}
     for waiting in _waiting.copy():
         if waiting.copy is not None and not waiting.is_copied and waiting.is_held:
             waiting.is_copied = True
@@ -241,7 +261,7 @@ def record() -> None:
 def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
     """Record the rows that wait, all of them or those of no open step; return the others, which wait on."""
     global _rows, _held, _left_out, _waits_since
-    groups: dict[tuple[str, int | None, str, steps.Step | None], list[_WaitingRows]] = {}
+    groups: dict[_Group, list[_WaitingRows]] = {}
     held: list[_WaitingRows] = []
     for waiting in _taken(_waiting):
         if waiting.is_held and not everything:
@@ -260,7 +280,7 @@ def _record_waiting(*, everything: bool) -> list[_WaitingRows]:
         started[scope.name, source] = started.get((scope.name, source), 0) + count
         unrecorded[scope.name, source] = scope
     left_out, _left_out = _left_out, 0
-    for (name, _, source, _), group in groups.items():
+    for (name, _, source, *_), group in groups.items():
         unrecorded.pop((name, source), None)
         with _SITE:
             _record(group, started.pop((name, source), 0), left_out)

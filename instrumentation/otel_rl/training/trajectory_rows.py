@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 
-from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.telemetry import open_trajectory, side_calls
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
-from otel_rl.training import lowest_rewards, phases, trajectories
+from otel_rl.training import caller_steps, lowest_rewards, trajectories
 from otel_rl.training.trajectory_columns import Columns, rewards_of_turns
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _IDS = (
 _CANCELLED = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 #: How a trajectory ends that something has ended.
 _NOT_FINISHED = (RlRolloutStatusValues.FAILED, RlRolloutStatusValues.CANCELLED)
-_EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
 
 
 class Ended(NamedTuple):
@@ -85,8 +84,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
     row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
-    phase = phases.innermost()
-    if phase is not None and phase.name == _EVALUATE:
+    if caller_steps.is_evaluation():
         row[attributes.RL_ROLLOUT_EVALUATION] = True
     make, copy = partial(_of_one, row, trajectory), partial(_with_late, row, trajectory)
     trajectories.add_row(scope, source, ended.ids.get(attributes.RL_LOOP_ITERATION), make, copy)

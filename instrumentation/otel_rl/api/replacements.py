@@ -1,0 +1,32 @@
+"""What stands in front of functions of the standard library, and how it goes away again."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Wrapper = Callable[[Any], Any]
+
+#: Owner, name, what was there, what we put there.
+_replaced: list[tuple[Any, str, Any, Any]] = []
+
+
+def replace(owner: Any, name: str, wrapper: Wrapper) -> None:
+    """Put ``wrapper`` of what ``owner`` has under ``name`` in its place; once."""
+    original = vars(owner).get(name)
+    if original is None or any(replaced[:2] == (owner, name) for replaced in _replaced):
+        return
+    ours = functools.wraps(original)(wrapper(original))
+    setattr(owner, name, ours)
+    _replaced.append((owner, name, original, ours))
+
+
+def restore() -> None:
+    """Put the originals back where ours are still in place."""
+    while _replaced:
+        owner, name, original, ours = _replaced.pop()
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original)

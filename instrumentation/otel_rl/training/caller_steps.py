@@ -1,0 +1,133 @@
+"""The step in which a call was submitted to a pool of processes: its worker has no step of its own.
+
+The call carries it as a short text. What begins in the call belongs to that step until the next call begins, whichever
+process the worker was forked from and when.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from opentelemetry import baggage
+from opentelemetry import trace as trace_api
+from opentelemetry.context import Context, get_current, set_value
+from opentelemetry.trace import INVALID_SPAN
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from otel_rl.core.guard import guard
+from otel_rl.semconv import attributes, spans
+from otel_rl.telemetry.context import attach
+from otel_rl.training import phases, steps
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+#: What the text is named among the variables that a call carries.
+VARIABLE = "OTEL_RL_STEP"
+#: First part of a text of this form; a worker with another version of the package ignores others.
+_FORM = "1"
+_TRACE, _REWARDS, _EVALUATION = "traceparent", "r", "e"
+_EVALUATE = spans.RL_EVALUATE.type.removeprefix("rl.")
+#: Most characters of a loop's name.
+_LONGEST_NAME = 256
+
+
+class CallerStep(NamedTuple):
+    """The step of the caller, as its worker knows it."""
+
+    iteration: int
+    #: Process id of the caller.
+    pid: int
+    loop: str | None
+    #: False where a trainer logs the rewards of its steps itself.
+    has_rewards: bool
+    #: The caller was in an evaluation.
+    is_evaluation: bool
+    #: The trace context of its span, as a header; empty without one.
+    trace_parent: str
+
+    @property
+    def span_context(self) -> SpanContext:
+        """That of the step's span in the caller; may be invalid."""
+        context = TraceContextTextMapPropagator().extract({_TRACE: self.trace_parent}, Context())
+        return trace_api.get_current_span(context).get_span_context()
+
+    def of_rows(self) -> dict[str, str | int | None]:
+        """Return what the record of rollouts that began in it says of it."""
+        return {
+            attributes.RL_LOOP_NAME: self.loop,
+            attributes.RL_TRAJECTORIES_STEP: self.iteration if self.has_rewards else None,
+            attributes.RL_TRAJECTORIES_CALLER_PID: self.pid,
+        }
+
+    def text(self) -> str:
+        """Return it for another process."""
+        flags = (_REWARDS if self.has_rewards else "") + (_EVALUATION if self.is_evaluation else "")
+        name = "" if self.loop is None else f"={quote(self.loop[:_LONGEST_NAME], errors='replace')}"
+        return ";".join((_FORM, str(self.iteration), str(self.pid), flags, self.trace_parent, name))
+
+
+#: Of the call that this process runs, as the worker of a pool.
+_of_call: CallerStep | None = None
+#: Whether calls that another thread submits were made in an evaluation.
+made_in_evaluation: ContextVar[bool] = ContextVar("otel_rl_made_in_evaluation", default=False)
+
+
+def current() -> CallerStep | None:
+    """Return the step in which the call of this process was submitted; None outside of steps, and without a call."""
+    return _of_call
+
+
+def is_evaluation() -> bool:
+    """Return whether the caller of this function is in an evaluation: its own, or that of the call that it runs in."""
+    phase = phases.innermost()
+    return (phase is not None and phase.name == _EVALUATE) or (_of_call is not None and _of_call.is_evaluation)
+
+
+def message() -> str | None:
+    """Return the step that the caller is in, for a call that it submits; None outside of all steps."""
+    step = steps.where().step
+    if step is None:
+        # A call for a pool of the worker.
+        return None if _of_call is None else _of_call.text()
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
+    evaluates = is_evaluation() or made_in_evaluation.get()
+    loop, parent = step.loop, carrier.get(_TRACE, "")
+    return CallerStep(step.iteration, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent).text()
+
+
+def _span(step: steps.Step) -> trace_api.Span:
+    return trace_api.NonRecordingSpan(step.span_context)
+
+
+def begin_call(text: str | None) -> None:
+    """Leave the step of the call before, or of a fork, for that of ``text``: a call begins in this process."""
+    global _of_call
+    with guard("caller_steps.begin_call"):
+        before, _of_call = _of_call, None if text is None else _read(text)
+        phases.leave_those_of_parent()
+        context = get_current()
+        is_forked = steps.loop_in(context) is not None
+        if is_forked:
+            # The parent's step or phase is the current span.
+            context = set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context))
+        if is_forked or before is not None:
+            for key in (attributes.RL_LOOP_ITERATION, attributes.RL_SAMPLING_PRIORITY):
+                context = baggage.remove_baggage(key, context)
+        if _of_call is not None:
+            context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(_of_call.iteration), context)
+        if context is not get_current():
+            attach(context)
+
+
+def _read(text: str) -> CallerStep | None:
+    form, *parts = text.split(";")
+    if form != _FORM:
+        return None
+    iteration, pid, flags, trace_parent, name = parts
+    loop = unquote(name[1:]) if name else None
+    return CallerStep(int(iteration), int(pid), loop, _REWARDS in flags, _EVALUATION in flags, trace_parent)
