@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
 
-PROCESS = SimpleNamespace(key="process", rank=0, attempt=(0,))
+PROCESS = Process("process", {"rank": 0, "attempt": "0"})
 
 
 def log_calls(recorded):

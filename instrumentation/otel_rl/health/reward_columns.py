@@ -48,6 +48,13 @@ class _Mean:
         self._sum += difference
         self._squares += difference * difference
 
+    def include(self, other: _Mean) -> None:
+        """Add the numbers of ``other``."""
+        difference = other._first - self._first
+        self.count += other.count
+        self._sum += other._sum + other.count * difference
+        self._squares += other._squares + difference * (2 * other._sum + other.count * difference)
+
     @property
     def mean(self) -> float:
         return self._first + self._sum / self.count
@@ -97,6 +104,29 @@ class SampleSums:
             count, low, high = self._groups.get(group, (0, reward, reward))
             self._groups[group] = (count + 1, min(low, reward), max(high, reward))
 
+    @property
+    def size(self) -> int:
+        """Cells that it takes."""
+        return len(self._totals) + len(self._functions) + len(self._metrics) + len(self._groups)
+
+    def include(self, other: SampleSums) -> None:
+        """Add the samples of ``other``, of the same step."""
+        self._samples += other._samples
+        for own, others in (
+            (self._totals, other._totals),
+            (self._functions, other._functions),
+            (self._metrics, other._metrics),
+        ):
+            for name, mean in others.items():
+                if name in own:
+                    own[name].include(mean)
+                elif len(own) < MAXIMUM_REWARDS:
+                    own[name] = mean
+        for group, (count, low, high) in other._groups.items():
+            if group in self._groups or len(self._groups) < MAXIMUM_GROUPS:
+                known, lowest, highest = self._groups.get(group, (0, low, high))
+                self._groups[group] = (known + count, min(lowest, low), max(highest, high))
+
     def unscored(self) -> float | None:
         """Return the share of the samples without a finite reward; None where there are no samples."""
         reward = self._totals.get(REWARD)
@@ -134,7 +164,7 @@ class RewardSteps:
 
     def add(self, body: Mapping[str, Any], iteration: int | None, ended_in: int) -> None:
         """Add a record of rollouts that name ``iteration`` and ended in step ``ended_in``."""
-        step = ended_in if iteration is None else max(iteration, ended_in)
+        step = step_of(iteration, ended_in)
         while step not in self._steps and len(self._steps) >= MAXIMUM_STEPS:
             del self._steps[next(iter(self._steps))]
         self._steps.setdefault(step, SampleSums()).add(body)
@@ -148,18 +178,24 @@ class RewardSteps:
         begins_again = iteration <= self._last
         self._steps = {} if begins_again else {step: later for step, later in self._steps.items() if step > iteration}
         self._last = iteration
-        return {} if sums is None else self._means(sums)
+        return {} if sums is None else self.means(sums)
 
-    def end_before(self, iteration: int | None) -> list[tuple[int, dict[str, float]]]:
-        """End all steps below ``iteration``, or all; return numbers and means. For a reader that sees no steps."""
+    def end_before(self, iteration: int | None) -> list[tuple[int, SampleSums]]:
+        """End all steps below ``iteration``, or all; return numbers and samples. For a reader that sees no steps."""
         over = sorted(step for step in self._steps if iteration is None or step < iteration)
-        return [(step, self._means(self._steps.pop(step))) for step in over]
+        return [(step, self._steps.pop(step)) for step in over]
 
-    def _means(self, sums: SampleSums) -> dict[str, float]:
+    def means(self, sums: SampleSums) -> dict[str, float]:
+        """Return the means of a step of this loop, the steps before it first."""
         means = sums.values()
         self._is_scored = self._is_scored or REWARD in means
         unscored = sums.unscored() if self._is_scored else None
         return means if unscored is None else {**means, UNSCORED: unscored}
+
+
+def step_of(iteration: int | None, ended_in: int) -> int:
+    """Return the step that rollouts count to which name ``iteration`` and ended in step ``ended_in``."""
+    return ended_in if iteration is None else max(iteration, ended_in)
 
 
 def _add_to(means: dict[str, _Mean], name: str, value: float) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from types import SimpleNamespace
 
 import pytest
 from followed_rules import followed
@@ -16,6 +15,7 @@ from otel_rl.health import live, reward_columns
 from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.process import process_identity
 from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.training import scalars, steps, trajectories, trajectory_shares
@@ -139,7 +139,7 @@ def test_the_report_takes_the_rewards_of_the_lowest_rank(recorded):
     [record] = recorded.events("rl.trajectories")
     curves = RewardCurves()
     for rank in (0, 1):
-        process = SimpleNamespace(key=f"rank {rank}", rank=rank, attempt=(0,))
+        process = Process(f"rank {rank}", {"rank": rank, "attempt": "0"})
         list(
             curves.add_log(Log(process, "s", record.event_name, 1, 9, "INFO", record.body, dict(record.attributes), ""))
         )

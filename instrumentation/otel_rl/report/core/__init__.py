@@ -15,6 +15,7 @@ Modules:
     trajectory_names: by which names such a change finds its row.
     joined_versions: versions of the weights of one sample, by several processes.
     reward_curves: means of the rewards of a loop of the program's own, from its rows.
+    called_rewards: the samples of such a loop that began in the workers of pools.
     messages: what was said to models and tools.
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
