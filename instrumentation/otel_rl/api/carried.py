@@ -12,6 +12,7 @@ from opentelemetry.context import get_current
 
 from otel_rl.api.spawned import CarriedArguments
 from otel_rl.core import settings
+from otel_rl.process import pool_workers
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.telemetry import open_trajectory, propagation
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-#: Of executors that run calls in processes: those of ``concurrent.futures``, loky's, and joblib's copy of that.
-EXECUTORS = ("concurrent.futures.process", "loky.process_executor", "joblib.externals.loky.process_executor")
-_WORKERS = (("concurrent.futures.thread", "_worker"), *((name, "_process_worker") for name in EXECUTORS))
-_POOL_WORKER = ("multiprocessing.pool", "worker")
 #: A rollout or step has gone on in another process: the worker of a pool may be in one.
 _is_in_processes = False
 
@@ -48,20 +45,15 @@ def variables(context: Context) -> dict[str, str]:
     return propagation.to_environment(context)
 
 
-def is_pool_worker(started: Any) -> bool:
-    """Return whether a thread or process is a worker of an executor."""
-    return _runs_one_of(started, _WORKERS)
-
-
 def starts(process: Any) -> Context | None:
     """Remember whether a process that starts may be in a rollout or step; return the rollout that it goes on with."""
     global _is_in_processes
     context = of_open_rollout()
     # A forked worker of ``multiprocessing.Pool`` is in what its pool was made in, until a call says otherwise.
-    is_in_step = _runs_one_of(process, (*_WORKERS, _POOL_WORKER)) and caller_steps.message() is not None
+    is_in_step = pool_workers.is_of_process_pool(process) and caller_steps.message() is not None
     _is_in_processes = _is_in_processes or context is not None or is_in_step
     # As for threads: the calls of a worker carry their own. It may take one that was there before the rollout.
-    return None if context is None or is_pool_worker(process) or not is_same_python() else context
+    return None if context is None or pool_workers.is_of_executor(process) or not is_same_python() else context
 
 
 def carrier() -> Callable[[dict[str, Any]], CarriedArguments] | None:
@@ -84,10 +76,3 @@ def is_same_python() -> bool:
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else sys.executable
     return executable is None or os.fsdecode(executable) == sys.executable
-
-
-def _runs_one_of(started: Any, functions: tuple[tuple[str, str], ...]) -> bool:
-    target = getattr(started, "_target", None)
-    return target is not None and any(
-        target is getattr(sys.modules.get(module), name, None) for module, name in functions
-    )

@@ -30,7 +30,7 @@ from otel_rl.api.replacements import replace
 from otel_rl.api.spawned import InheritedContext
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
-from otel_rl.process import child_processes
+from otel_rl.process import child_processes, pool_workers
 from otel_rl.telemetry import lifecycle
 from otel_rl.telemetry.context import attach, detach
 
@@ -103,7 +103,7 @@ def _starts_thread(original: Any) -> Any:
         with guard("continuation.thread"):
             context = carried.of_open_rollout()
             # A worker of a pool outlives the rollout: its calls carry their own context.
-            if context is not None and not carried.is_pool_worker(self):
+            if context is not None and not pool_workers.is_of_executor(self):
                 setattr(self, _CARRIED, context)
         try:
             original(self)

@@ -7,9 +7,10 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.context import get_current
 
-from otel_rl.api.carried import EXECUTORS, carrier
+from otel_rl.api.carried import carrier
 from otel_rl.api.replacements import replace
 from otel_rl.core.guard import guard
+from otel_rl.process.pool_workers import EXECUTORS
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.training import caller_steps
 

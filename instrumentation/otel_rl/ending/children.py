@@ -20,8 +20,8 @@ def report(exit_: Exit) -> None:
     """Emit ``rl.process.exit``, except for an end with status 0."""
     if exit_.status == 0:
         return
-    # Pools and parents that clean up end their workers so.
-    is_usual = exit_.status == -signal.SIGTERM
+    # Pools and parents that clean up end their workers so; the status of a pool's worker says nothing of its calls.
+    is_usual = exit_.status == -signal.SIGTERM or (exit_.is_of_pool and exit_.status > 0)
     _scope.event(
         events.RL_PROCESS_EXIT,
         body=f"child process {exit_.cause}",

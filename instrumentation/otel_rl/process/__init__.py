@@ -13,6 +13,7 @@
 ``listeners``             which process of this machine listens at an address
 ``notebooks``             the name of the notebook that a kernel runs
 ``oom_kills``             OOM kills that the cgroup has counted
+``pool_workers``          which threads and processes are workers of pools
 ``process_identity``      identity as known now, with listeners
 ``program_facts``         arguments without secrets, commit, versions, and age of the program
 ========================  ============================================================

@@ -2,19 +2,21 @@
 
 A killed process cannot say what killed it, its parent can. Our part runs after the parent's own calls, so a child that
 nobody waits for is not seen. Of ``multiprocessing`` ends with status 0 and by SIGTERM are not recorded: workers of
-pools end so all the time.
+pools end so all the time. A status 1 that CPython gives to whatever a thread of an executor forks is none.
 """
 
 from __future__ import annotations
 
 import functools
 import signal
+from threading import current_thread
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.core.threads import allocate_lock, start_new_thread
+from otel_rl.process import pool_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +52,10 @@ class ChildExits:
         self._ranks: WeakKeyDictionary[Any, dict[int, Lifetime]] = WeakKeyDictionary()
         #: Children of multiprocessing that have not ended.
         self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
+        #: Those of them that are workers of pools, and those that were forked in a thread of an executor. These wait
+        #: for that thread at their end, which they are, and exit with 1 (https://github.com/python/cpython/issues/88110).
+        self._workers: WeakSet[Any] = WeakSet()
+        self._of_threads: WeakSet[Any] = WeakSet()
 
     def watch(self) -> None:
         """Follow the modules that start children, now or when they are imported."""
@@ -90,6 +96,8 @@ class ChildExits:
         if module.__name__ == FORKSERVER:
             # Not this process but the server of the children takes their status, perhaps before the first poll.
             _after(module.Popen, "_launch", self._note)
+        else:
+            self._patch_begin(module.Popen)
         original = module.Popen.poll
 
         @functools.wraps(original)
@@ -105,6 +113,21 @@ class ChildExits:
 
         module.Popen.poll = poll
 
+    def _patch_begin(self, kind: Any) -> None:
+        """Know the workers of pools; the classes of all start methods inherit from this one."""
+        original = kind.__init__
+
+        @functools.wraps(original)
+        def __init__(popen: Any, process: Any) -> None:  # noqa: N807 - stands for it
+            original(popen, process)
+            with _GUARD:
+                if pool_workers.is_of_process_pool(process):
+                    self._workers.add(popen)
+                elif popen.method == "fork" and pool_workers.is_of_executor(current_thread()):
+                    self._of_threads.add(popen)
+
+        kind.__init__ = __init__
+
     def _note(self, popen: Any) -> None:
         """Read the child's lifetime before the parent takes its status: then the pid is free for another process."""
         # A launch that has failed leaves none.
@@ -115,8 +138,10 @@ class ChildExits:
     def _ended(self, popen: Any, status: int) -> None:
         who = self._children.pop(popen, None)
         # SIGTERM is how pools end their workers.
-        if who is not None and status not in (0, -signal.SIGTERM):
-            self._record(who, status, None, PARENT)
+        if who is not None and status not in (0, -signal.SIGTERM) and (status != 1 or popen not in self._of_threads):
+            from otel_rl.process import exit_records  # noqa: PLC0415 - most processes start no such child
+
+            self._record(who, status, None, exit_records.POOL if popen in self._workers else PARENT)
 
     # -- both ------------------------------------------------------------------------------------------------------
 

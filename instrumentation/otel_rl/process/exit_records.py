@@ -28,6 +28,8 @@ SUFFIX = ".exits"
 #: Names of such files.
 PATTERN = f"otel-rl-*{SUFFIX}"
 _MODE = 0o600
+#: Who reports the end of a pool's worker.
+POOL = "the process of its pool"
 #: Most bytes that are read of a file.
 _MOST = 1 << 20
 
@@ -59,6 +61,11 @@ class Exit:
             return signal.Signals(-self.status).name
         except ValueError:
             return f"signal {-self.status}"
+
+    @property
+    def is_of_pool(self) -> bool:
+        """True of a pool's worker: the process of the pool knows what its calls came to, and the status says little."""
+        return self.reported_by == POOL
 
     @property
     def cause(self) -> str:

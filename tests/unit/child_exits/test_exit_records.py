@@ -148,6 +148,7 @@ def test_modules_are_followed_once_however_often_that_is_asked_for(monkeypatch):
     callbacks = {}
     monkeypatch.setattr(child_exits.hooks, "after_import", callbacks.__setitem__)
     monkeypatch.setattr(popen_fork.Popen, "poll", popen_fork.Popen.poll)
+    monkeypatch.setattr(popen_fork.Popen, "__init__", popen_fork.Popen.__init__)
     exits = child_exits.ChildExits()
     exits.watch()
     exits.watch()
@@ -161,6 +162,7 @@ def test_modules_are_followed_once_however_often_that_is_asked_for(monkeypatch):
 def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):
     monkeypatch.delenv("OTEL_RL_RAISE_INTERNAL_ERRORS")
     monkeypatch.setattr(popen_fork.Popen, "poll", popen_fork.Popen.poll)
+    monkeypatch.setattr(popen_fork.Popen, "__init__", popen_fork.Popen.__init__)
     exits = child_exits.ChildExits()
     exits._patch_multiprocessing(popen_fork)
     monkeypatch.setattr(exits, "_record", lambda *_: 1 / 0)

@@ -79,7 +79,7 @@ class RankState:
     def has_failed(self) -> bool:
         """True where it has no orderly end, as far as can be seen, or an exception or a status other than 0."""
         by_exception = bool(self.ring.end_reason) and self.ring.end_reason != INTERRUPTED
-        by_status = self.exit is not None and self.exit.status > 0
+        by_status = self.exit is not None and self.exit.status > 0 and not self.exit.is_of_pool
         return self.state in (GONE, UNKNOWN) or (self.state == ENDED and (by_exception or by_status))
 
     @property

@@ -6,6 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from otel_rl.process.exit_records import Exit
     from otel_rl.store.reader.processes import Process
 
@@ -37,11 +39,18 @@ class EndState(Enum):
         return self in (EndState.FAILED, EndState.KILLED, EndState.GONE)
 
     @property
+    def is_well(self) -> bool:
+        """True where the process ended in order, or runs."""
+        return self in (EndState.IN_ORDER, EndState.RUNNING)
+
+    @property
     def is_open(self) -> bool:
         """True where the process has not ended yet, as far as is known."""
         return self in (EndState.RUNNING, EndState.NOT_KNOWN)
 
 
+#: What is added to the words for the end of a pool's worker that the process of the pool has survived.
+SURVIVED = "; that process went on"
 #: The state of several processes is the first of these that one of them has.
 GRAVEST_FIRST = (
     EndState.FAILED,
@@ -76,14 +85,19 @@ def recorded(
     if seen is not None and seen.status < 0:
         is_asked_for = seen.signal in (_SIGTERM, _SIGINT)
         return EndState.STOPPED if is_asked_for else EndState.KILLED, f"was {seen.words}{step}"
+    if seen is not None and seen.is_of_pool and seen.status > 0 and not reason:
+        return EndState.IN_ORDER, f"ended its work, then {seen.words}"
     if reason or status:
         return EndState.FAILED, f"{f'exited with status {status}' if status else f'failed: {reason}'}{step}"
+    return EndState.IN_ORDER, _in_order(process, status)
+
+
+def _in_order(process: Process, status: int | None) -> str:
     if status == 0:
-        return EndState.IN_ORDER, "ended in order (status 0)"
+        return "ended in order (status 0)"
     if process.was_ending:
-        unknown = "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
-        return EndState.IN_ORDER, unknown
-    return EndState.IN_ORDER, "ended in order; its exit status is not known"
+        return "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
+    return "ended in order; its exit status is not known"
 
 
 def unrecorded(seen: Exit | None, is_alive: bool | None, step: str = "") -> tuple[EndState, str]:
@@ -105,6 +119,17 @@ def unrecorded(seen: Exit | None, is_alive: bool | None, step: str = "") -> tupl
     if is_alive is None:
         return EndState.NOT_KNOWN, "has no end recorded"
     return EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}"
+
+
+def survived(seen: Exit | None, state: EndState, going_on: Collection[tuple[str, int]]) -> bool:
+    """Return whether a bad end is that of a pool's worker which the process of the pool has survived.
+
+    Args:
+        seen: How its parent saw it end.
+        state: How it ended.
+        going_on: Host and pid of the processes that ended in order, or run.
+    """
+    return state.is_bad and seen is not None and seen.is_of_pool and (seen.host, seen.parent) in going_on
 
 
 def _why_killed(seen: Exit) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlRoleValues as Role
-from otel_rl.store.reader import run_records
+from otel_rl.store.reader import end_states, run_records
 from otel_rl.store.reader.collector_tails import runs_of_output
 from otel_rl.store.reader.end_states import GRAVEST_FIRST, EndState
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, integer, list_of, mapping_of, number
@@ -205,7 +205,14 @@ def _ends(folders: list[ProcessFolder], exits: Mapping[Lifetime, Exit]) -> list[
         end = folder.end(_seen(folder, exits), asks=asked < _ASKED)
         asked += end.state not in (EndState.IN_ORDER, EndState.RUNNING)
         ends.append((folder, end))
-    return ends
+    well = {(str(folder.value("host")), folder.process.number("pid") or 0) for folder, end in ends if end.state.is_well}
+    return [(folder, _unless_survived(end, _seen(folder, exits), well)) for folder, end in ends]
+
+
+def _unless_survived(end: FoundEnd, seen: Exit | None, well: set[tuple[str, int]]) -> FoundEnd:
+    if not end_states.survived(seen, end.state, well):
+        return end
+    return end._replace(state=EndState.IN_ORDER, words=end.words + end_states.SURVIVED)
 
 
 def _time(found: tuple[ProcessFolder, FoundEnd]) -> int:

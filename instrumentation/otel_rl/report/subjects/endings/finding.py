@@ -264,6 +264,11 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
         of_state = [end for end in ends if end.state is state]
         if of_state:
             found.append(_of_state(state, of_state))
+    survived: dict[str, list[ProcessEnd]] = {}
+    for end in ends:
+        if end.is_survived:
+            survived.setdefault(end.words, []).append(end)
+    found += [_notice(alike[:_SHOWN]) for alike in list(survived.values())[:_SHOWN]]
     unfinished = [end for end in ends if end.process.was_ending and end.process.exit_status is None]
     return [*found, *(_notice([end]) for end in unfinished if end.state is EndState.IN_ORDER)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_rl.process import lifetime
@@ -46,6 +46,8 @@ class ProcessEnd:
     iteration: int | None = None
     #: True where it has recorded its end: what it had recorded before was delivered, or is counted.
     is_recorded: bool = False
+    #: True of a pool's worker that failed or was killed, which the process of the pool has survived.
+    is_survived: bool = False
 
     @property
     def is_bad(self) -> bool:
@@ -101,7 +103,9 @@ class _Ends:
             self._exceptions[exception.process.key] = exception
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
-        return [self._of(process) for process in processes]
+        ends = [self._of(process) for process in processes]
+        well = {_place(end.process) for end in ends if end.state.is_well}
+        return [_survived(end) if end_states.survived(end.exit, end.state, well) else end for end in ends]
 
     def _of(self, process: Process) -> ProcessEnd:
         recorded = self._recorded.get(process.key)
@@ -142,10 +146,18 @@ class _Ends:
     def _exit(self, process: Process) -> Exit | None:
         if process.lifetime is not None:
             return self._exits.get(process.lifetime)
-        host, pid = process.identity(names.HOST_NAME), process.identity(names.PROCESS_PID)
-        seen = self._by_pid.get((str(host), int_or_none(pid) or 0), ())
+        seen = self._by_pid.get(_place(process), ())
         # The kernel gives a pid to another process later.
         return next((end for end in seen if end.at_unix_nano >= process.first), None)
+
+
+def _place(process: Process) -> tuple[str, int]:
+    host, pid = process.identity(names.HOST_NAME), process.identity(names.PROCESS_PID)
+    return str(host), int_or_none(pid) or 0
+
+
+def _survived(end: ProcessEnd) -> ProcessEnd:
+    return replace(end, state=EndState.IN_ORDER, words=end.words + end_states.SURVIVED, is_survived=True)
 
 
 def _key_of_ring(state: RankState) -> tuple[int | None, int | None]:

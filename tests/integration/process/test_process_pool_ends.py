@@ -1,0 +1,101 @@
+"""How the workers of a pool end is a remark where the trainer ended well: what they ran is known to the trainer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from process_support import SCRIPTS
+
+if TYPE_CHECKING:
+    from process_support import Programs
+
+WORK = """
+import multiprocessing, os, signal, sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+import otel_rl
+
+FORK = multiprocessing.get_context("fork")
+def work(how=None):
+    with otel_rl.tool("t"):
+        pass
+    otel_rl.flush(5)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        os._exit(3)
+"""
+#: Ways to begin a process in a thread of an executor: at its end CPython gives it status 1, whatever it did
+#: (https://github.com/python/cpython/issues/88110).
+IN_THREADS = {
+    "executor": """
+pool = ProcessPoolExecutor(1, mp_context=FORK)
+with ThreadPoolExecutor(1) as threads:
+    threads.submit(lambda: pool.submit(work).result()).result()
+pool.shutdown()
+""",
+    "pool": """
+with ThreadPoolExecutor(1) as threads:
+    pool = threads.submit(FORK.Pool, 1).result()
+pool.apply(work)
+pool.close()
+pool.join()
+""",
+    "process": """
+def begin():
+    child = FORK.Process(target=work)
+    child.start()
+    child.join()
+with ThreadPoolExecutor(1) as threads:
+    threads.submit(begin).result()
+""",
+}
+BROKEN = """
+for how in ("kill", "exit"):
+    try:
+        with ProcessPoolExecutor(1, mp_context=FORK) as pool:
+            pool.submit(work, how).result()
+    except BrokenProcessPool:
+        print("broken")
+"""
+
+
+def run_row(programs: Programs) -> dict[str, Any]:
+    """The only run, as ``otel-rl runs`` lists it."""
+    done = programs.run(SCRIPTS / "otel-rl", "runs", programs.store.root, "--json")
+    return dict(json.loads(done.out))
+
+
+def findings(programs: Programs) -> list[dict[str, Any]]:
+    """What the report finds."""
+    done = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root, "--json")
+    return list(json.loads(done.out)["findings"])
+
+
+@pytest.mark.parametrize("way", IN_THREADS)
+def test_a_status_of_1_from_a_thread_of_an_executor_is_no_failure(programs: Programs, way: str) -> None:
+    assert programs.instrumented(WORK + IN_THREADS[way]).code == 0
+    assert run_row(programs)["state"] == "in order"
+    assert findings(programs) == []
+
+
+def test_workers_that_the_trainer_survived_are_a_notice_each(programs: Programs) -> None:
+    done = programs.instrumented(WORK + BROKEN)
+    assert (done.code, done.out.split()) == (0, ["broken", "broken"])
+    assert run_row(programs)["state"] == "in order"
+    ends = [finding for finding in findings(programs) if finding["code"] == "ended"]
+    assert {finding["severity"] for finding in ends} == {"notice"}
+    texts = sorted(finding["text"] for finding in ends)
+    assert ["exited with status 3" in text for text in texts] == ["killed by SIGKILL" not in text for text in texts]
+    assert [text.endswith("; that process went on.") for text in texts] == [True, True]
+
+
+def test_a_worker_that_was_killed_explains_a_trainer_that_failed_of_it(programs: Programs) -> None:
+    failing = "\nwith ProcessPoolExecutor(1, mp_context=FORK) as pool:\n    pool.submit(work, 'kill').result()\n"
+    assert programs.instrumented(WORK + failing).code == 1
+    row = run_row(programs)
+    assert row["state"] == "failed"
+    assert "was killed by SIGKILL (reported by the process of its pool" in row["failure"]
+    assert findings(programs)[0]["severity"] == "critical"
