@@ -102,7 +102,7 @@ def test_the_first_call_of_a_tool_is_told_at_the_shortest_limit_and_its_end_too(
     assert (over.attributes["rl.hang.duration"], over.attributes["rl.call.ending"]) == (89.0, "returned")
     assert [line.partition(": ")[2].partition(": ")[2] for line in process.lines] == [
         f"tool run_sandbox has not returned for 60 s (the first call of it), in rollout r-1{_here(event)}, it may hang",
-        "tool run_sandbox returned after 89 s",
+        "tool run_sandbox returned after 89 s, in rollout r-1",
     ]
 
 
@@ -311,16 +311,56 @@ def test_first_calls_that_turn_out_to_be_long_are_taken_back(process, recorded):
         first.end()
 
 
-def test_calls_of_one_name_are_one_finding_until_none_of_them_hangs(process, recorded):
+def test_of_calls_of_one_name_that_hang_the_longest_is_told_and_then_the_next_one(process, recorded):
+    open_ones = _tools_that_begin_one_after_the_other(process)
+    assert [event.attributes["rl.call.hanging"] for event in hangs(recorded)] == [1]
+    for number, call in enumerate(open_ones, 1):
+        assert len(hangs(recorded)) == number
+        call.end(ValueError())
+        process.passes(1)
+    told = [(event.attributes["rl.rollout.id"], event.attributes["rl.hang.duration"]) for event in hangs(recorded)]
+    assert told == [("r-0", 60.0), ("r-1", 81.0), ("r-2", 72.0)]
+    assert hangs(recorded)[1].attributes["rl.call.hanging"] == 2
+    over = [event.attributes for event in recorded.events("rl.call.hang.end")]
+    assert [(one["rl.rollout.id"], one["rl.hang.duration"]) for one in over] == [
+        ("r-0", 90.0),
+        ("r-1", 81.0),
+        ("r-2", 72.0),
+    ]
+
+
+def test_lines_about_many_calls_of_a_name_that_end_one_by_one_have_the_shortest_limit_between_them(process, recorded):
+    for call in _tools_that_begin_one_after_the_other(process):
+        call.end(ValueError())
+        process.passes(1)
+    assert len(hangs(recorded)) == len(ends(recorded)) == 3
+    first, last = [line.partition(": tool ")[2] for line in process.lines]
+    assert first.startswith("search has not returned for 60 s (the first call of it), in rollout r-0, in ")
+    assert last == "search failed after 72 s, in rollout r-2"
+
+
+def _tools_that_begin_one_after_the_other(process):
+    open_ones = []
+    for number in range(3):
+        with otel_rl.rollout(f"r-{number}"):
+            open_ones.append(process.tool())
+        process.passes(10)
+    process.passes(60)
+    return open_ones
+
+
+def test_while_calls_are_open_the_list_says_when_that_was_seen_last_and_is_not_written_anew(process, tmp_path):
     with otel_rl.rollout():
-        open_ones = [process.tool() for _ in range(3)]
-        process.passes(61)
-        for call in open_ones:
-            assert ends(recorded) == []
-            process.tool()
-            call.end(ValueError())
-            process.passes(1)
-    assert len(hangs(recorded)) == len(ends(recorded)) == 1
+        call = process.tool()
+        process.passes(70)
+        (path,) = tmp_path.glob("*.waits")
+        (before,) = waiting.read_all([path], {os.geteuid()})
+        file = path.stat().st_ino
+        process.passes(1)
+        (after,) = waiting.read_all([path], {os.geteuid()})
+        call.end()
+    assert (after.written, after.calls, path.stat().st_ino) == (before.written, before.calls, file)
+    assert after.seen > before.seen > before.written
 
 
 def test_a_call_outside_of_rollouts_counts_only_while_a_step_is_open(process, recorded):

@@ -53,6 +53,8 @@ class Postmortem:
     dumps: DumpComparison = field(default_factory=DumpComparison)
     #: What ranks wait for beyond each other, and what other processes do.
     chains: list[WaitChain] = field(default_factory=list)
+    #: Calls that had been open for long, by process.
+    waiting: list[WaitingCalls] = field(default_factory=list)
 
 
 def examine(
@@ -73,7 +75,7 @@ def examine(
         raise UnusableInput("; ".join([str(without), *compared.notes]))
     is_running = any(state.is_alive for state in states) or any(map(_is_alive, run_rings.waiting))
     last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
-    last_signs += [calls.written for calls in run_rings.waiting]
+    last_signs += [calls.seen for calls in run_rings.waiting]
     lists = run_rings.waiting
     if is_running:
         # Nobody waits for a process that is gone.
@@ -92,6 +94,7 @@ def examine(
         notes=run_rings.notes,
         dumps=compared,
         chains=found,
+        waiting=run_rings.waiting,
     )
 
 

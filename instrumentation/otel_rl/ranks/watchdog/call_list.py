@@ -51,12 +51,15 @@ class CallList:
         """
         shown = sorted(long, key=lambda one: id(one.call) not in hanging)[: waiting.MOST]
         listed = (len(long), *((id(one.call), one.begin.moment, id(one.call) in hanging) for one in shown))
-        if listed == self._listed or (not long and self._path is None) or settings.current().ring != "on":
+        if (not long and self._path is None) or settings.current().ring != "on":
             return
-        self._listed = listed
         # A full or read-only file system has no list; the next change tries again.
         with suppress(OSError):
-            self._replace(shown, len(long) - len(shown), hanging, step_threads)
+            if listed != self._listed:
+                self._listed = listed
+                self._replace(shown, len(long) - len(shown), hanging, step_threads)
+            elif long and self._path is not None:
+                waiting.stamp(self._path, time.time_ns())
 
     def _replace(self, shown: list[LongCall], more: int, hanging: set[int], step_threads: Collection[int]) -> None:
         who, own = process_identity.current(), lifetime.own()
@@ -77,9 +80,8 @@ class CallList:
         finally:
             # Our own frame is among them: together they would hold what the program has dropped.
             del threads
-        content = WaitingCalls(
-            own, who.id or "", socket.gethostname(), who.rank, self._ancestors, time.time_ns(), more, calls
-        )
+        now = time.time_ns()
+        content = WaitingCalls(own, who.id or "", socket.gethostname(), who.rank, self._ancestors, now, more, calls)
         waiting.write(self._path, content)
         copies.waiting_list = os.getpid(), self._path
 
