@@ -6,14 +6,20 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit.ranks.written_ranks import Ranks
 from unit.report.made_up_jobs import STARTED, examined
 from unit.report.synthetic_run import SECOND, process
 
-from otel_rl.flight_recorder import waiting
+from otel_rl.flight_recorder import layout, waiting
 from otel_rl.flight_recorder.copies import WAITING_COPY
 from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
 from otel_rl.process import lifetime
+from otel_rl.ranks.postmortem import examine
 from otel_rl.report.core import human
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.flight_rings import FlightRings
+from otel_rl.report.subjects import load, overview
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,6 +161,53 @@ def test_a_call_was_open_until_its_process_was_seen_last_and_not_only_up_to_its_
     assert one.text.startswith("Tool run_sandbox hung for at least 11 min 00 s since ")
     # By the list another one hung when the process was killed.
     assert one.text.endswith("; 2 hangs, of rank 0: 2 had not returned.")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_ranks_that_wait_for_the_rank_of_a_hanging_call_are_its_cost_and_no_finding_of_their_own(
+    writer: ProcessWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    own = lifetime.own()
+    ranks = _rank_1_hangs_in_a_tool(tmp_path / "rings")
+    if is_killed:
+        ranks.tells(own, -9)
+        monkeypatch.setattr(lifetime, "is_alive", lambda _: False)
+    hanging = process(writer.folder.parent, 1, started=STARTED, process__pid=own.pid)
+    _hang(hanging, 70)
+    values = {"rl.hang.duration": 60.0, "rl.hang.limit": 60.0, "rl.loop.iteration": 3}
+    writer.event(
+        "rl.hang", 75, body="no progress for 60 s in step 3, waits in all_reduce", attributes=values, severity=17
+    )
+    for one in (hanging, writer):
+        one.clean_exit = False
+        one.write()
+    found = Collected(Reader(find_run(writer.folder.parent)), load()).read(lambda _: None)
+    found.rings = FlightRings(None, examine(tmp_path / "rings", tmp_path / "rings"))
+    [one] = [one for one in overview.examine(found).findings if one.code in ("hanging_call", "hang", "ended")]
+    assert (one.code, one.severity, one.ranks, one.cost) == (
+        "hanging_call",
+        "critical",
+        [1],
+        1.0 if is_killed else None,
+    )
+    waits = "had waited" if is_killed else "wait"
+    assert one.text.endswith(f"; rank 0, rank 2 {waits} for rank 1 in all_reduce number 2 of group default_pg.")
+    assert "hang" in {symptom.code for symptom in one.symptoms}
+    assert any("did not enter all_reduce number 2" in symptom.text for symptom in one.symptoms) == is_killed
+
+
+def _rank_1_hangs_in_a_tool(folder: Path) -> Ranks:
+    folder.mkdir()
+    ranks = Ranks(folder)
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    for rank in (0, 2):
+        ranks.waits(rank, 2)
+    ranks.opens(1, layout.STEP, "", 3)
+    ranks.opens(1, layout.PHASE, "sample")
+    hanging = WaitingCall("tool", "run_sandbox", began=1, since=1, hangs=True)
+    waiting.write(folder / "otel-rl-run-1.waits", WaitingCalls(lifetime.own(), "run", "node2", 1, calls=(hanging,)))
+    return ranks
 
 
 @pytest.mark.parametrize("ending", ["returned", "usual", "went_on"])

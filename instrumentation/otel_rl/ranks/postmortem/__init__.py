@@ -22,7 +22,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.process import lifetime
 from otel_rl.ranks.postmortem import chains, dump_comparison, dump_files, dumps, ranks, rings, waits
@@ -33,7 +33,19 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.ranks import RankState
-    from otel_rl.ranks.postmortem.waits import Waits
+    from otel_rl.ranks.postmortem.waits import RankWait, Waits
+
+
+class HeldUp(NamedTuple):
+    """Ranks that wait for calls, and the waits for them in collectives that they have not entered."""
+
+    ranks: list[RankState]
+    waits: list[RankWait]
+
+    @property
+    def numbers(self) -> set[int | None]:
+        """All these ranks: those of the calls, and those that wait for them."""
+        return {state.ring.rank for state in (*self.ranks, *(wait.waiting for wait in self.waits))}
 
 
 @dataclass
@@ -55,6 +67,17 @@ class Postmortem:
     chains: list[WaitChain] = field(default_factory=list)
     #: Calls that had been open for long, by process.
     waiting: list[WaitingCalls] = field(default_factory=list)
+
+    def held_up_by(self, name: str) -> HeldUp:
+        """Return the ranks that wait for hanging calls of ``name``, and who waits for these ranks."""
+        ranks = [
+            chain.rank
+            for chain in self.chains
+            if chain.rank is not None
+            and not chain.is_meanwhile
+            and any(link.call.hangs and link.call.name == name for link in chain.links)
+        ]
+        return HeldUp(ranks, self.waits.behind(ranks))
 
 
 def examine(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.lifetime import Lifetime
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Log
 
@@ -198,12 +198,43 @@ def _place(get: Any) -> str:
     return f"{function} ({file}:{get(names.CODE_LINE_NUMBER)})" if function and file else str(function or "")
 
 
-def findings(collected: Collected) -> list[Finding]:
-    """Return a finding for each kind and name, and a notice where calls took long and returned."""
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return a finding for each kind and name, and a notice where calls took long and returned.
+
+    That ranks wait for one whose call hangs, until the run ended, goes below the call: it is the cause.
+    """
     calls = collected[HangingCalls]
     hung = calls.hangs(partial(process_end.every_end, collected), collected.rings.waiting)
     named = {(one.kind, one.name) for one in hung}
-    return [*map(_finding, hung), *(_notice(one) for one in calls.late() if (one.kind, one.name) not in named)]
+    found = [_finding(one) for one in hung]
+    for one, finding in zip(hung, found, strict=True):
+        if one.open:
+            _explain(collected, finding, known.get("endings", []))
+    return [*found, *(_notice(one) for one in calls.late() if (one.kind, one.name) not in named)]
+
+
+def _explain(collected: Collected, finding: Finding, endings: list[Finding]) -> None:
+    """Say who waited for the ranks of hanging calls, and take in the finding that says so of the run's end."""
+    postmortem = collected.rings.postmortem
+    held_up = postmortem.held_up_by(finding.subject) if postmortem is not None else None
+    if held_up is None or not held_up.waits:
+        return
+    who = human.listed([wait.waiting.label for wait in held_up.waits])
+    waits = "waits" if len(held_up.waits) == 1 else "wait"
+    waits = waits if postmortem is not None and postmortem.is_running else "had waited"
+    first = held_up.waits[0]
+    finding.text = f"{finding.text[:-1]}; {who} {waits} for {first.missing.label} in {first.collective.words}."
+    finding.severity = Severity.CRITICAL
+    ranks = {state.ring.rank for state in held_up.ranks}
+    end = next(
+        (one for one in endings if one.section == process_end.SECTION and one.ranks and ranks.issuperset(one.ranks)),
+        None,
+    )
+    if end is not None:
+        endings.remove(end)
+        finding.cost, finding.onset = end.cost, end.onset if finding.onset is None else finding.onset
+        finding.symptoms += [end, *end.symptoms]
+        end.symptoms = []
 
 
 def _finding(one: HangsOfName) -> Finding:

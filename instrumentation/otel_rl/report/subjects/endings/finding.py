@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
-#: Section of the page on how the run ended.
-SECTION = "ending"
 _SHOWN, _STANDINGS = 8, 2
 #: Seconds before the first end within which the death of a thread may be its cause.
 _THREAD_BEFORE = 300.0
@@ -331,7 +329,7 @@ def _of_rings(collected: Collected) -> Finding | None:
     steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
     return Finding(
-        "ended", Severity.CRITICAL, first, SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
+        "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
         evidence=more[:_STANDINGS], look_at=look_at,
     )  # fmt: skip
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Process
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
+#: Section of the page on how the run ended.
+SECTION = "ending"
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
 SILENT = 600.0
 #: Steps that a usual length takes; steps and seconds without progress from which a running process is said to stall.
