@@ -11,6 +11,7 @@ Modules, each importing only those below it:
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
     chain_text: a chain of waits as a sentence, and as JSON.
     chains: what a rank waits for beyond other ranks: a rollout, its tool, a server.
+    order: which of two processes ended first, where that is shown.
     waits: who waits for whom, by group and number of the collective.
     ranks: one process: step, phase, collective, how it ended.
     rings: the rings of a run, in its folder and in memory of this node.

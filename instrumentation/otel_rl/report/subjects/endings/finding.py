@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import text
+from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.loops import written
@@ -50,6 +51,8 @@ class _Stop:
     is_asked_for: bool = False
     evidence: list[str] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
+    #: Between which moments it was.
+    bounds: EndBounds | None = None
 
     @property
     def text(self) -> str:
@@ -122,6 +125,7 @@ def _stop(end: ProcessEnd) -> _Stop:
         else words.next_steps_of_signal(seen.signal, seen.oom_kills)
         if seen is not None
         else [],
+        bounds=end.bounds,
     )
 
 
@@ -155,6 +159,7 @@ def _of_thread(exception: UncaughtException, ends: list[ProcessEnd]) -> _Stop:
     return _Stop(
         who, said, exception.time, exception.process.rank, "errors", exception.iteration,
         evidence=words.evidence(exception), look_at=words.next_steps(exception),
+        bounds=EndBounds(exception.time, exception.time),
     )  # fmt: skip
 
 
@@ -237,14 +242,20 @@ def _first(stops: list[_Stop]) -> Finding:
     else:
         finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
         if stops[0].is_vanished:
-            later = human.duration((stops[1].time - stops[0].time) / 1e9)
-            finding.evidence.append(
-                f"It stopped first: its last record is {later} older than the next sign of trouble."
-            )
+            finding.evidence.append(_order_of_ends(stops))
     if all(stop.is_asked_for for stop in stops):
         # Somebody ended the job: what it lost is the end of its telemetry.
         finding.severity = Severity.WARNING
     return finding
+
+
+def _order_of_ends(stops: list[_Stop]) -> str:
+    """Say that the first one stopped first, where heartbeats, exits or records show it: last exports do not."""
+    first, *others = (stop.bounds for stop in stops)
+    if first is not None and all(other is not None and first.is_before(other) for other in others):
+        later = human.duration((min(other.earliest for other in others if other is not None) - first.earliest) / 1e9)
+        return f"It stopped first: its last sign is {later} older than the next sign of trouble."
+    return "Which of them ended first is not known: no heartbeat and no exit record shows it."
 
 
 def _finding(stop: _Stop) -> Finding:
