@@ -107,7 +107,8 @@ def write(path: Path, calls: WaitingCalls) -> None:
     Raises:
         OSError: where it cannot be written.
     """
-    content = {**asdict(calls), "version": VERSION, "path": None}
+    # Not asdict, which copies each text of each call.
+    content = {**vars(calls), "calls": [vars(one) for one in calls.calls], "version": VERSION, "path": None}
     del content["seen"]
     stamped = f"{_BEFORE_STAMP}{max(calls.seen, calls.written):{_DIGITS}d}, {json.dumps(content)[1:]}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -127,6 +127,29 @@ def test_a_writing_of_the_list_looks_at_the_threads_once(process, monkeypatch):
     assert looks == [1]
 
 
+def test_where_a_call_is_looked_up_when_it_is_listed_and_when_it_hangs_and_not_for_each_writing(
+    process, monkeypatch, tmp_path
+):
+    found, find = [], call_places.find_place
+    monkeypatch.setattr(call_list.call_places, "find_place", lambda begin, *of: found.append(begin) or find(begin, *of))
+    with otel_rl.rollout("r-1"):
+        first = process.tool("search")
+        process.passes(5)
+        second = process.tool("search")
+        process.passes(15)
+        begins = [call.begin for call in progress.open_calls()]
+        assert found == begins
+        second.end(ValueError())
+        process.passes(1)
+        assert found == begins
+        (listed,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        assert listed.calls[0].function.endswith("Process.passes")
+        found.clear()
+        process.passes(60)
+        assert set(found) == {begins[0]}
+        first.end()
+
+
 def _here(event):
     """The function in which the call waits, as the event has it: this test's own."""
     values = event.attributes
@@ -197,6 +220,22 @@ def test_a_thread_without_a_function_of_the_program_when_the_call_began_is_no_pl
         assert call_places.find_place(call.begin) is None
         over.set()
     progress.watch_calls(None)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 20, 40, 200])
+def test_the_frame_that_a_call_is_known_by_is_the_outermost_of_the_program_at_any_depth(depth):
+    def begins_a_call(left):
+        return begins_a_call(left - 1) if left else call_places.sign()
+
+    def job(signs):
+        # Deep, then at two other depths, as calls of one job are: where its outermost frame was is remembered.
+        signs += [begins_a_call(depth), begins_a_call(3), begins_a_call(depth + 1)]
+        signs.append(call_places._known_by(sys._getframe()))
+
+    signs = []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(job, signs).result()
+    assert len(set(signs)) == 1
 
 
 def test_the_function_is_that_of_the_thread_that_waits_in_it(process, recorded, signed):

@@ -79,7 +79,8 @@ class Waits:
 
     def behind(self, ranks: Iterable[RankState]) -> list[RankWait]:
         """Return the waits for ``ranks``, and those for who waits so; each rank that waits once."""
-        left, found = list(ranks), {}
+        left = list(ranks)
+        found: dict[int, RankWait] = {}
         while left:
             following = [wait for wait in self.on(left.pop(0)) if id(wait.waiting) not in found]
             found |= {id(wait.waiting): wait for wait in following}
