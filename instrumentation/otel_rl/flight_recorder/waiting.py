@@ -2,7 +2,8 @@
 
 The ring says that a tool or model call is open. This says for which rollout, in which function, at which server, and
 below which span, in processes without a ring too: so readers follow a wait from one process to the next. The watchdog
-writes it, whole, when the list has changed.
+writes it, whole, when the list has changed; while it has calls it stamps the list each time it looks, so that readers
+know until when the calls were open.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ MOST = 64
 _MOST_BYTES = 256 * 1024
 _LONGEST_TEXT = 300
 _MODE = 0o600
+#: What the file begins with, before its stamp, which has always as many characters and can so be replaced.
+_BEFORE_STAMP, _DIGITS = '{"seen": ', 19
 #: Phases of a step whose work is calls. In others, as in `train`, a call may be of a rollout that is made ahead.
 _OF_CALLS = frozenset({Phase.SAMPLE, Phase.GENERATE, "rollout", Phase.REWARD, Phase.EVALUATE})
 
@@ -84,6 +87,8 @@ class WaitingCalls:
     more: int = 0
     calls: tuple[WaitingCall, ...] = ()
     path: Path | None = field(default=None, compare=False)
+    #: Wall clock (ns) of the last look at which the list was still true.
+    seen: int = field(default=0, compare=False)
 
     @property
     def label(self) -> str:
@@ -102,18 +107,38 @@ def write(path: Path, calls: WaitingCalls) -> None:
     Raises:
         OSError: where it cannot be written.
     """
-    content = {**asdict(calls), "version": VERSION, "path": None}
+    # Not asdict, which copies each text of each call.
+    content = {**vars(calls), "calls": [vars(one) for one in calls.calls], "version": VERSION, "path": None}
+    del content["seen"]
+    stamped = f"{_BEFORE_STAMP}{max(calls.seen, calls.written):{_DIGITS}d}, {json.dumps(content)[1:]}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     # Nobody else may have put a file or a link there.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(content, file)
+            file.write(stamped)
         temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def stamp(path: Path, moment: int) -> None:
+    """Note in the list at ``path``, which this process has written, that it is still true at ``moment`` (ns).
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    digits = f"{moment:{_DIGITS}d}".encode()
+    if len(digits) != _DIGITS:
+        # A clock that is wrong by centuries.
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.pwrite(descriptor, digits, len(_BEFORE_STAMP))
+    finally:
+        os.close(descriptor)
 
 
 def read_all(paths: Iterable[Path], owners: Collection[int]) -> list[WaitingCalls]:
@@ -123,7 +148,7 @@ def read_all(paths: Iterable[Path], owners: Collection[int]) -> list[WaitingCall
         with suppress(reader.UnreadableRing, ValueError, TypeError, KeyError):
             found = _parsed(path, reader.content_of(path, owners, _MOST_BYTES))
             key = found.host, found.lifetime
-            if key not in newest or found.written >= newest[key].written:
+            if key not in newest or (found.written, found.seen) >= (newest[key].written, newest[key].seen):
                 newest[key] = found
     return list(newest.values())
 
@@ -140,6 +165,7 @@ def _parsed(path: Path, data: bytes) -> WaitingCalls:
         rank=None if content["rank"] is None else int(content["rank"]),
         ancestors=tuple(int(pid) for pid in content["ancestors"]),
         written=int(content["written"]),
+        seen=max(int(content["seen"]), int(content["written"])),
         more=int(content["more"]),
         calls=tuple(_call(one) for one in content["calls"][:MOST]),
         path=path,

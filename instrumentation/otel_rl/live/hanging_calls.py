@@ -52,6 +52,11 @@ def _sentence(chain: WaitChain, now: int) -> str:
     return text[:1].upper() + text[1:]
 
 
+def are_about(calls: Iterable[LiveFinding], name: str | None) -> bool:
+    """Return whether one of ``calls`` is about calls of ``name``."""
+    return any(call.title in {title.format(name) for title in _TITLES.values()} for call in calls)
+
+
 def explain(standing: Iterable[LiveFinding], calls: list[LiveFinding]) -> list[LiveFinding]:
     """Return ``calls`` and what they do not explain of ``standing``: a rank that waits for a call is late for that."""
     left = []

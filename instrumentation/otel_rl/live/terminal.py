@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from otel_rl.live import essentials
+from otel_rl.live import essentials, hanging_calls
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.live.liveness import Liveness
 from otel_rl.live.pace import Pace
@@ -281,18 +281,21 @@ def _ago(seconds: float | None) -> str:
 
 
 def _findings(view: View) -> list[Text]:
+    now = view.standing.findings
+    said = {"running"} | ({"ended"} if any(finding.code in ("gone", "ended") for finding in now) else set())
+    # A call that hangs now is said with who is late for it.
+    calls = [finding for finding in now if finding.code == hanging_calls.CODE]
     lines = [
-        Text(_clean(f"{finding.severity.value}: {finding.text}"), style=_TONES[finding.severity.value])
-        for finding in view.standing.findings
+        (finding.severity.value, " ".join([finding.text, *(finding.evidence[:1] if finding in calls else ())]))
+        for finding in now
     ]
-    said = {"running"} | (
-        {"ended"} if any(finding.code in ("gone", "ended") for finding in view.standing.findings) else set()
-    )
-    found = [finding for finding in view.content.get("findings", ()) if finding["code"] not in said]
-    return lines + [
-        Text(_clean(f"{finding['severity']}: {finding['text']}"), style=_TONES[finding["severity"]])
-        for finding in found
+    lines += [
+        (finding["severity"], finding["text"])
+        for finding in view.content.get("findings", ())
+        if finding["code"] not in said
+        and not (finding["code"] == hanging_calls.CODE and hanging_calls.are_about(calls, finding["subject"]))
     ]
+    return [Text(_clean(f"{severity}: {text}"), style=_TONES[severity]) for severity, text in lines]
 
 
 def sparkline(values: list[float]) -> str:

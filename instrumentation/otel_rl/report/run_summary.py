@@ -120,7 +120,10 @@ def _end(collected: Collected, known: Summary, ends: list[ProcessEnd], overview:
 
 def _failure(first: ProcessEnd, overview: Overview) -> str:
     """Return the headline of the report on how the run ended."""
-    headline = next((finding for finding in overview.findings if finding.code == _ENDED), None)
+    # It is below the cause where that is known, as a call that hung.
+    headline = next(
+        (one for one in overview.findings if any(part.code == _ENDED for part in (one, *one.symptoms))), None
+    )
     if headline is not None and headline.severity is not Severity.NOTICE:
         return headline.text[:_TEXT]
     return f"{first.process.label} {first.words}"[:_TEXT]

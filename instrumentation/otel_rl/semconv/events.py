@@ -104,7 +104,7 @@ RL_CALL_HANG: Final = definitions.EventDefinition(
 )
 RL_CALL_HANG_END: Final = definitions.EventDefinition(
     name="rl.call.hang.end",
-    description="Calls that an rl.call.hang event told of do not hang any more",
+    description="The call that an rl.call.hang event told of does not hang any more; another one of its name may",
     attributes=(
         attributes.RL_CALL_KIND,
         attributes.RL_CALL_NAME,

@@ -250,7 +250,7 @@ def test_after_a_monitored_barrier_that_failed_the_rank_that_hung_is_named(
     assert (wait["rank"], wait["for_rank"], wait["operation"], wait["number"]) == (0, 1, "barrier", 3)
     assert wait["outcome"] == "failed"
     (sentence,) = found["verdict"]
-    assert sentence.startswith("rank 1 stopped first in step 3 (reward) and did not enter barrier number 3")
+    assert sentence.startswith("rank 1 was stuck in step 3 (reward) and did not enter barrier number 3")
 
 
 def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(

@@ -102,7 +102,7 @@ def test_the_first_call_of_a_tool_is_told_at_the_shortest_limit_and_its_end_too(
     assert (over.attributes["rl.hang.duration"], over.attributes["rl.call.ending"]) == (89.0, "returned")
     assert [line.partition(": ")[2].partition(": ")[2] for line in process.lines] == [
         f"tool run_sandbox has not returned for 60 s (the first call of it), in rollout r-1{_here(event)}, it may hang",
-        "tool run_sandbox returned after 89 s",
+        "tool run_sandbox returned after 89 s, in rollout r-1",
     ]
 
 
@@ -125,6 +125,29 @@ def test_a_writing_of_the_list_looks_at_the_threads_once(process, monkeypatch):
             process.tool("search")
         process.passes(12)
     assert looks == [1]
+
+
+def test_where_a_call_is_looked_up_when_it_is_listed_and_when_it_hangs_and_not_for_each_writing(
+    process, monkeypatch, tmp_path
+):
+    found, find = [], call_places.find_place
+    monkeypatch.setattr(call_list.call_places, "find_place", lambda begin, *of: found.append(begin) or find(begin, *of))
+    with otel_rl.rollout("r-1"):
+        first = process.tool("search")
+        process.passes(5)
+        second = process.tool("search")
+        process.passes(15)
+        begins = [call.begin for call in progress.open_calls()]
+        assert found == begins
+        second.end(ValueError())
+        process.passes(1)
+        assert found == begins
+        (listed,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
+        assert listed.calls[0].function.endswith("Process.passes")
+        found.clear()
+        process.passes(60)
+        assert set(found) == {begins[0]}
+        first.end()
 
 
 def _here(event):
@@ -197,6 +220,22 @@ def test_a_thread_without_a_function_of_the_program_when_the_call_began_is_no_pl
         assert call_places.find_place(call.begin) is None
         over.set()
     progress.watch_calls(None)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 20, 40, 200])
+def test_the_frame_that_a_call_is_known_by_is_the_outermost_of_the_program_at_any_depth(depth):
+    def begins_a_call(left):
+        return begins_a_call(left - 1) if left else call_places.sign()
+
+    def job(signs):
+        # Deep, then at two other depths, as calls of one job are: where its outermost frame was is remembered.
+        signs += [begins_a_call(depth), begins_a_call(3), begins_a_call(depth + 1)]
+        signs.append(call_places._known_by(sys._getframe()))
+
+    signs = []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(job, signs).result()
+    assert len(set(signs)) == 1
 
 
 def test_the_function_is_that_of_the_thread_that_waits_in_it(process, recorded, signed):
@@ -311,16 +350,56 @@ def test_first_calls_that_turn_out_to_be_long_are_taken_back(process, recorded):
         first.end()
 
 
-def test_calls_of_one_name_are_one_finding_until_none_of_them_hangs(process, recorded):
+def test_of_calls_of_one_name_that_hang_the_longest_is_told_and_then_the_next_one(process, recorded):
+    open_ones = _tools_that_begin_one_after_the_other(process)
+    assert [event.attributes["rl.call.hanging"] for event in hangs(recorded)] == [1]
+    for number, call in enumerate(open_ones, 1):
+        assert len(hangs(recorded)) == number
+        call.end(ValueError())
+        process.passes(1)
+    told = [(event.attributes["rl.rollout.id"], event.attributes["rl.hang.duration"]) for event in hangs(recorded)]
+    assert told == [("r-0", 60.0), ("r-1", 81.0), ("r-2", 72.0)]
+    assert hangs(recorded)[1].attributes["rl.call.hanging"] == 2
+    over = [event.attributes for event in recorded.events("rl.call.hang.end")]
+    assert [(one["rl.rollout.id"], one["rl.hang.duration"]) for one in over] == [
+        ("r-0", 90.0),
+        ("r-1", 81.0),
+        ("r-2", 72.0),
+    ]
+
+
+def test_lines_about_many_calls_of_a_name_that_end_one_by_one_have_the_shortest_limit_between_them(process, recorded):
+    for call in _tools_that_begin_one_after_the_other(process):
+        call.end(ValueError())
+        process.passes(1)
+    assert len(hangs(recorded)) == len(ends(recorded)) == 3
+    first, last = [line.partition(": tool ")[2] for line in process.lines]
+    assert first.startswith("search has not returned for 60 s (the first call of it), in rollout r-0, in ")
+    assert last == "search failed after 72 s, in rollout r-2"
+
+
+def _tools_that_begin_one_after_the_other(process):
+    open_ones = []
+    for number in range(3):
+        with otel_rl.rollout(f"r-{number}"):
+            open_ones.append(process.tool())
+        process.passes(10)
+    process.passes(60)
+    return open_ones
+
+
+def test_while_calls_are_open_the_list_says_when_that_was_seen_last_and_is_not_written_anew(process, tmp_path):
     with otel_rl.rollout():
-        open_ones = [process.tool() for _ in range(3)]
-        process.passes(61)
-        for call in open_ones:
-            assert ends(recorded) == []
-            process.tool()
-            call.end(ValueError())
-            process.passes(1)
-    assert len(hangs(recorded)) == len(ends(recorded)) == 1
+        call = process.tool()
+        process.passes(70)
+        (path,) = tmp_path.glob("*.waits")
+        (before,) = waiting.read_all([path], {os.geteuid()})
+        file = path.stat().st_ino
+        process.passes(1)
+        (after,) = waiting.read_all([path], {os.geteuid()})
+        call.end()
+    assert (after.written, after.calls, path.stat().st_ino) == (before.written, before.calls, file)
+    assert after.seen > before.seen > before.written
 
 
 def test_a_call_outside_of_rollouts_counts_only_while_a_step_is_open(process, recorded):

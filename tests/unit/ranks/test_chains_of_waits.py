@@ -232,6 +232,24 @@ def test_a_list_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_stamp_says_until_when_a_list_was_true_and_changes_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "otel-rl-run-host-rank0-1.waits"
+    waiting.write(path, _own(_call("run_sandbox")))
+    before = path.read_text()
+    waiting.stamp(path, NOON + 70 * SECOND)
+    (stamped,) = waiting.read_all([path], {os.geteuid()})
+    assert (stamped, stamped.seen) == (_own(_call("run_sandbox")), NOON + 70 * SECOND)
+    assert before.replace(str(NOON), "") == path.read_text().replace(str(NOON + 70 * SECOND), "").replace(str(NOON), "")
+
+
+def test_a_wait_that_a_kill_has_ended_lasted_until_its_process_was_seen_last(tmp_path: Path) -> None:
+    seen = replace(_own(_call("run_sandbox", 100)), seen=NOON + 5 * SECOND)
+    (chain,) = find_chains([], [replace(seen, calls=(replace(seen.calls[0], hangs=True),))])
+    chain.fate = "rank 0 is gone"
+    # Another process of the run wrote later.
+    assert " (at least 105 s)" in chain_text.sentence(chain, NOON + 900 * SECOND)
+
+
 def test_of_a_list_and_its_copy_the_newer_one_counts(tmp_path: Path) -> None:
     old, new = _own(_call("search")), WaitingCalls(OWN, "run", "host", 0, (), NOON + 1)
     waiting.write(tmp_path / "copy", old)

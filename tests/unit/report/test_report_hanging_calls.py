@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit.ranks.written_ranks import Ranks
 from unit.report.made_up_jobs import STARTED, examined
-from unit.report.synthetic_run import process
+from unit.report.synthetic_run import SECOND, process
+
+from otel_rl.flight_recorder import layout, waiting
+from otel_rl.flight_recorder.copies import WAITING_COPY
+from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
+from otel_rl.process import lifetime
+from otel_rl.ranks.postmortem import examine
+from otel_rl.report.core import human
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.flight_rings import FlightRings
+from otel_rl.report.subjects import load, overview
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +67,7 @@ def test_a_call_that_has_not_returned_is_critical_and_says_where_and_for_how_lon
     writer.event("rl.run.end", 130)
     [one] = _findings(writer)
     assert (one.severity, one.subject, one.onset, one.ranks) == ("critical", "run_sandbox", 3, [0])
-    assert one.text.startswith("Tool run_sandbox hung for 2 min 00 s since ")
+    assert one.text.startswith("Tool run_sandbox hung for at least 2 min 00 s since ")
     assert one.text.endswith(
         " in rollout r-7, in sandbox.run (sandbox.py:12), and had not returned when its process ended;"
         " 1 hang, of rank 0."
@@ -72,7 +85,7 @@ def test_a_call_hung_until_its_process_was_killed_and_is_a_warning_where_the_run
     writer.event("rl.run.end", 18_000)
     [one] = _findings(writer)
     assert one.severity == "warning"
-    assert one.text.startswith("Tool run_sandbox hung for 1 min 10 s since ")
+    assert one.text.startswith("Tool run_sandbox hung for at least 1 min 10 s since ")
     assert ", and had not returned when its process ended, after which the run went on; 1 hang" in one.text
 
 
@@ -102,7 +115,99 @@ def test_calls_that_failed_are_a_warning_with_the_longest(writer: ProcessWriter)
     [one] = _findings(writer)
     assert one.severity == "warning"
     assert one.text.startswith("Tool run_sandbox hung for 5 min 00 s since ")
-    assert one.text.endswith(", and came to its end late; 2 hangs, of rank 0.")
+    assert one.text.endswith(", and came to its end late; 2 hangs, of rank 0: 2 failed or dropped.")
+
+
+def test_what_is_said_of_a_call_is_of_the_one_that_did_not_return_and_not_of_one_that_took_longer(
+    writer: ProcessWriter,
+) -> None:
+    for at, ending, rollout in ((70, "failed", "r-1"), (800, "returned", "r-2")):
+        _hang(writer, at, **{"rl.rollout.id": rollout})
+        _end(writer, at + 440, ending, 500.0)
+    _hang(writer, 1300, **{"rl.rollout.id": "r-3", "rl.call.hanging": 3})
+    writer.event("rl.run.end", 1340)
+    [one] = _findings(writer)
+    assert one.text.startswith("Tool run_sandbox hung for at least 1 min 40 s since ")
+    assert " in rollout r-3, in sandbox.run (sandbox.py:12), and had not returned when" in one.text
+    assert one.text.endswith("; 4 hangs, of rank 0: 3 had not returned, 1 failed or dropped; 1 more returned late.")
+
+
+def test_of_calls_in_two_processes_length_begin_and_rollout_are_of_the_same_one(writer: ProcessWriter) -> None:
+    other = process(writer.folder.parent, 1, started=STARTED)
+    _hang(other, 60, **{"rl.rollout.id": "short"})
+    _end(other, 70, "failed", 70.0)
+    other.write()
+    _hang(writer, 200, **{"rl.rollout.id": "long"})
+    _end(writer, 440, "failed", 300.0)
+    [one] = _findings(writer)
+    assert one.text.startswith(f"Tool run_sandbox hung for 5 min 00 s since {human.moment(STARTED + 140 * SECOND)}")
+    assert " in rollout long, " in one.text
+
+
+def test_a_call_was_open_until_its_process_was_seen_last_and_not_only_up_to_its_last_record(
+    writer: ProcessWriter,
+) -> None:
+    writer.clean_exit = False
+    _hang(writer, 70)
+    writer.write()
+    own = lifetime.own()._replace(pid=2**22 + 1)
+    manifest = writer.folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "lifetime": list(own)}))
+    calls = tuple(WaitingCall("tool", name, hangs=True) for name in ("run_sandbox", "run_sandbox", "search"))
+    path = writer.folder / WAITING_COPY
+    waiting.write(path, WaitingCalls(own, writer.folder.parent.name, "host", 0, (), STARTED + 70 * SECOND, 0, calls))
+    waiting.stamp(path, STARTED + 670 * SECOND)
+    [one] = [one for one in examined(writer.folder.parent).findings if one.code == "hanging_call"]
+    assert one.text.startswith("Tool run_sandbox hung for at least 11 min 00 s since ")
+    # By the list another one hung when the process was killed.
+    assert one.text.endswith("; 2 hangs, of rank 0: 2 had not returned.")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_ranks_that_wait_for_the_rank_of_a_hanging_call_are_its_cost_and_no_finding_of_their_own(
+    writer: ProcessWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    own = lifetime.own()
+    ranks = _rank_1_hangs_in_a_tool(tmp_path / "rings")
+    if is_killed:
+        ranks.tells(own, -9)
+        monkeypatch.setattr(lifetime, "is_alive", lambda _: False)
+    hanging = process(writer.folder.parent, 1, started=STARTED, process__pid=own.pid)
+    _hang(hanging, 70)
+    values = {"rl.hang.duration": 60.0, "rl.hang.limit": 60.0, "rl.loop.iteration": 3}
+    writer.event(
+        "rl.hang", 75, body="no progress for 60 s in step 3, waits in all_reduce", attributes=values, severity=17
+    )
+    for one in (hanging, writer):
+        one.clean_exit = False
+        one.write()
+    found = Collected(Reader(find_run(writer.folder.parent)), load()).read(lambda _: None)
+    found.rings = FlightRings(None, examine(tmp_path / "rings", tmp_path / "rings"))
+    [one] = [one for one in overview.examine(found).findings if one.code in ("hanging_call", "hang", "ended")]
+    assert (one.code, one.severity, one.ranks, one.cost) == (
+        "hanging_call",
+        "critical",
+        [1],
+        1.0 if is_killed else None,
+    )
+    waits = "had waited" if is_killed else "wait"
+    assert one.text.endswith(f"; rank 0, rank 2 {waits} for rank 1 in all_reduce number 2 of group default_pg.")
+    assert "hang" in {symptom.code for symptom in one.symptoms}
+    assert any("did not enter all_reduce number 2" in symptom.text for symptom in one.symptoms) == is_killed
+
+
+def _rank_1_hangs_in_a_tool(folder: Path) -> Ranks:
+    folder.mkdir()
+    ranks = Ranks(folder)
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    for rank in (0, 2):
+        ranks.waits(rank, 2)
+    ranks.opens(1, layout.STEP, "", 3)
+    ranks.opens(1, layout.PHASE, "sample")
+    hanging = WaitingCall("tool", "run_sandbox", began=1, since=1, hangs=True)
+    waiting.write(folder / "otel-rl-run-1.waits", WaitingCalls(lifetime.own(), "run", "node2", 1, calls=(hanging,)))
+    return ranks
 
 
 @pytest.mark.parametrize("ending", ["returned", "usual", "went_on"])

@@ -11,6 +11,7 @@ Modules, each importing only those below it:
     dump_files: the files of PyTorch's flight recorder, read without trust in who wrote them.
     chain_text: a chain of waits as a sentence, and as JSON.
     chains: what a rank waits for beyond other ranks: a rollout, its tool, a server.
+    order: which of two processes ended first, where that is shown.
     waits: who waits for whom, by group and number of the collective.
     ranks: one process: step, phase, collective, how it ended.
     rings: the rings of a run, in its folder and in memory of this node.
@@ -22,7 +23,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.process import lifetime
 from otel_rl.ranks.postmortem import chains, dump_comparison, dump_files, dumps, ranks, rings, waits
@@ -33,7 +34,19 @@ if TYPE_CHECKING:
     from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.ranks.postmortem.chains import WaitChain
     from otel_rl.ranks.postmortem.ranks import RankState
-    from otel_rl.ranks.postmortem.waits import Waits
+    from otel_rl.ranks.postmortem.waits import RankWait, Waits
+
+
+class HeldUp(NamedTuple):
+    """Ranks that wait for calls, and the waits for them in collectives that they have not entered."""
+
+    ranks: list[RankState]
+    waits: list[RankWait]
+
+    @property
+    def numbers(self) -> set[int | None]:
+        """All these ranks: those of the calls, and those that wait for them."""
+        return {state.ring.rank for state in (*self.ranks, *(wait.waiting for wait in self.waits))}
 
 
 @dataclass
@@ -53,6 +66,19 @@ class Postmortem:
     dumps: DumpComparison = field(default_factory=DumpComparison)
     #: What ranks wait for beyond each other, and what other processes do.
     chains: list[WaitChain] = field(default_factory=list)
+    #: Calls that had been open for long, by process.
+    waiting: list[WaitingCalls] = field(default_factory=list)
+
+    def held_up_by(self, name: str) -> HeldUp:
+        """Return the ranks that wait for hanging calls of ``name``, and who waits for these ranks."""
+        ranks = [
+            chain.rank
+            for chain in self.chains
+            if chain.rank is not None
+            and not chain.is_meanwhile
+            and any(link.call.hangs and link.call.name == name for link in chain.links)
+        ]
+        return HeldUp(ranks, self.waits.behind(ranks))
 
 
 def examine(
@@ -73,7 +99,7 @@ def examine(
         raise UnusableInput("; ".join([str(without), *compared.notes]))
     is_running = any(state.is_alive for state in states) or any(map(_is_alive, run_rings.waiting))
     last_signs = [state.ring.last_sign for state in states] or [_last_sign(dump) for dump in compared.dumps]
-    last_signs += [calls.written for calls in run_rings.waiting]
+    last_signs += [calls.seen for calls in run_rings.waiting]
     lists = run_rings.waiting
     if is_running:
         # Nobody waits for a process that is gone.
@@ -92,6 +118,7 @@ def examine(
         notes=run_rings.notes,
         dumps=compared,
         chains=found,
+        waiting=run_rings.waiting,
     )
 
 

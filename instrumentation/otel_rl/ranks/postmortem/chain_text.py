@@ -36,7 +36,7 @@ def sentence(chain: WaitChain, at: int) -> str:
             else f", which {_waits(chain, link.call)}"
         )
     parts.append(_where(end))
-    parts.append(f" since {_clock(end.call.since)} UTC ({max(at - end.call.since, 0) / _NANOSECONDS:.0f} s)")
+    parts.append(f" since {_clock(end.call.since)} UTC ({_length(chain, at)})")
     parts.append(_listener(chain))
     if chain.others:
         more = "is open" if chain.others == 1 else "are open" if chain.is_meanwhile else ""
@@ -46,6 +46,13 @@ def sentence(chain: WaitChain, at: int) -> str:
     if chain.fate:
         parts.append(f"; {chain.fate}")
     return "".join(parts)
+
+
+def _length(chain: WaitChain, at: int) -> str:
+    """Return how long the last call has been open; of a process that has ended, until it was seen last."""
+    process, call = chain.end
+    until = min(at, process.seen or at) if chain.fate else at
+    return f"{'at least ' if chain.fate else ''}{max(until - call.since, 0) / _NANOSECONDS:.0f} s"
 
 
 def _first(chain: WaitChain) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.ranks.postmortem import chain_text, dump_text, ranks
+from otel_rl.ranks.postmortem import chain_text, dump_text, order, ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -14,15 +14,11 @@ if TYPE_CHECKING:
     from otel_rl.ranks.model.collectives import EnteredCollective
     from otel_rl.ranks.postmortem import Postmortem
     from otel_rl.ranks.postmortem.ranks import RankState
+    from otel_rl.ranks.postmortem.waits import RankWait
 
 TITLES = ("rank", "host", "pid", "step", "in", "collective", "number", "ago", "process")
 _OUTCOMES = {"open": "waits in", "failed": "failed in", "done": "after"}
-_FIRST = {
-    ranks.GONE: "stopped first",
-    ranks.ENDED: "stopped first",
-    ranks.RUNNING: "is stuck",
-    ranks.UNKNOWN: "stopped first or is stuck",
-}
+_STANDS = {ranks.RUNNING: "is stuck", ranks.UNKNOWN: "stopped or is stuck"}
 #: So many waits of one kind are written out.
 _SHOWN = 8
 _BY_PATHS = "the program takes different paths"
@@ -241,7 +237,8 @@ def _by(source: str, postmortem: Postmortem, lines: list[str]) -> list[str]:
 
 
 def _of_origin(postmortem: Postmortem, state: RankState) -> str:
-    collective = postmortem.waits.on(state)[0].collective
+    on_it = postmortem.waits.on(state)
+    collective, (stands, order_of_ends) = on_it[0].collective, _stands(state, on_it)
     where = f" {'in' if state.step_was_open else 'after'} step {state.step}"
     if state.step is None:
         # A loop whose steps nobody marks has none.
@@ -250,9 +247,22 @@ def _of_origin(postmortem: Postmortem, state: RankState) -> str:
     seconds = _seconds(postmortem, state.ring.wall(state.last))
     when = "ago" if postmortem.is_running else "before the last sign of the run"
     return (
-        f"{state.label} {_FIRST[state.state]}{where}{inside} and did not enter {collective.words}; its last record was"
-        f" {seconds} s {when}{_own_wait(state)}; {state.cause}"
+        f"{state.label} {stands}{where}{inside} and did not enter {collective.words}; its last record was"
+        f" {seconds} s {when}{_own_wait(state)}; {state.cause}{order_of_ends}"
     )
+
+
+def _stands(state: RankState, on_it: Sequence[RankWait]) -> tuple[str, str]:
+    """Return how a rank kept others waiting, and what is not known of it."""
+    if state.state in _STANDS:
+        return _STANDS[state.state], ""
+    is_first = order.stopped_first(state, on_it)
+    if is_first:
+        return "stopped first", ""
+    was_stuck = is_first is False or order.lived_on(state, on_it)
+    who = ", ".join(_bounded([wait.waiting.label for wait in on_it]))
+    unknown_order = "" if is_first is False else f"; whether it ended before {who} is not known"
+    return "was stuck" if was_stuck else "stopped", unknown_order
 
 
 def _own_wait(state: RankState) -> str:

@@ -77,6 +77,16 @@ class Waits:
         """Return the waits of ``rank``."""
         return self._of.get(id(rank), [])
 
+    def behind(self, ranks: Iterable[RankState]) -> list[RankWait]:
+        """Return the waits for ``ranks``, and those for who waits so; each rank that waits once."""
+        left = list(ranks)
+        found: dict[int, RankWait] = {}
+        while left:
+            following = [wait for wait in self.on(left.pop(0)) if id(wait.waiting) not in found]
+            found |= {id(wait.waiting): wait for wait in following}
+            left += [wait.waiting for wait in following]
+        return list(found.values())
+
     @cached_property
     def _on(self) -> dict[int, list[RankWait]]:
         return _by((wait.missing, wait) for wait in self.waits)

@@ -18,9 +18,9 @@ from otel_rl.semconv import attributes
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from types import FrameType
+    from collections.abc import Collection
 
+    from otel_rl.core.code_places import RunningFunction
     from otel_rl.telemetry.progress import CallBegin, CallState, OpenCall
 
 _NANOSECONDS = 1_000_000_000
@@ -41,6 +41,8 @@ class CallList:
     def __init__(self) -> None:
         #: Of the calls that are listed: which, which of them hang, and since when.
         self._listed: tuple[Any, ...] = ()
+        #: Where the listed calls are, by id, begin, and whether they hang.
+        self._places: dict[tuple[int, float, bool], RunningFunction | None] = {}
         self._path: Path | None = None
         self._ancestors: tuple[int, ...] = ()
 
@@ -51,12 +53,15 @@ class CallList:
         """
         shown = sorted(long, key=lambda one: id(one.call) not in hanging)[: waiting.MOST]
         listed = (len(long), *((id(one.call), one.begin.moment, id(one.call) in hanging) for one in shown))
-        if listed == self._listed or (not long and self._path is None) or settings.current().ring != "on":
+        if (not long and self._path is None) or settings.current().ring != "on":
             return
-        self._listed = listed
         # A full or read-only file system has no list; the next change tries again.
         with suppress(OSError):
-            self._replace(shown, len(long) - len(shown), hanging, step_threads)
+            if listed != self._listed:
+                self._listed = listed
+                self._replace(shown, len(long) - len(shown), hanging, step_threads)
+            elif long and self._path is not None:
+                waiting.stamp(self._path, time.time_ns())
 
     def _replace(self, shown: list[LongCall], more: int, hanging: set[int], step_threads: Collection[int]) -> None:
         who, own = process_identity.current(), lifetime.own()
@@ -67,25 +72,37 @@ class CallList:
             # A process without steps makes no ring, with which old files go.
             if who.local_rank in (0, None):
                 files.remove_old_lists(folder)
-        # Once for all calls: it takes as long as there are threads.
-        threads = call_places.current_frames()
-        try:
-            calls = tuple(
-                _entry(one, threads, hangs=id(one.call) in hanging, in_step=one.begin.thread in step_threads)
-                for one in shown
+        self._find_places(shown, hanging)
+        calls = tuple(
+            _entry(
+                one,
+                self._places[id(one.call), one.begin.moment, id(one.call) in hanging],
+                hangs=id(one.call) in hanging,
+                in_step=one.begin.thread in step_threads,
             )
-        finally:
-            # Our own frame is among them: together they would hold what the program has dropped.
-            del threads
-        content = WaitingCalls(
-            own, who.id or "", socket.gethostname(), who.rank, self._ancestors, time.time_ns(), more, calls
+            for one in shown
         )
+        now = time.time_ns()
+        content = WaitingCalls(own, who.id or "", socket.gethostname(), who.rank, self._ancestors, now, more, calls)
         waiting.write(self._path, content)
         copies.waiting_list = os.getpid(), self._path
 
+    def _find_places(self, shown: list[LongCall], hanging: set[int]) -> None:
+        """Look up where calls are that were not listed before, or hang by now; what is known of the others stays."""
+        before, self._places = self._places, {}
+        keys = {(id(one.call), one.begin.moment, id(one.call) in hanging): one.begin for one in shown}
+        # Once for all calls: it takes as long as there are threads.
+        threads = call_places.current_frames() if keys.keys() - before.keys() else {}
+        try:
+            for key, begin in keys.items():
+                self._places[key] = before[key] if key in before else call_places.find_place(begin, threads)
+        finally:
+            # Our own frame is among them: together they would hold what the program has dropped.
+            del threads
 
-def _entry(one: LongCall, threads: Mapping[int, FrameType], *, hangs: bool, in_step: bool) -> WaitingCall:
-    state, place = one.state, call_places.find_place(one.begin, threads)
+
+def _entry(one: LongCall, place: RunningFunction | None, *, hangs: bool, in_step: bool) -> WaitingCall:
+    state = one.state
     trace, span = call_reports.span_ids(state.span)
     step = steps.where().step
     tool = one.begin.tool.state() if one.begin.tool is not None else None

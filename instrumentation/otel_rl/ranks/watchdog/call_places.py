@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from _thread import _local
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import code_places
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 #: Most frames of a stack that are looked at.
 _DEPTH = 2000
-#: Most frames that a call looks at when it begins.
+#: Most frames that a call looks at when it begins: the outermost ones.
 _SIGNED_DEPTH = 32
+#: Where the outermost frame of the thread was.
+_remembered = _local()
 #: Stands for a function of the program where the thread had none, as a pool's that runs a method of a client.
 _NO_PROGRAM = 1
 #: Most tasks that wait for each other, as those in which LangChain runs tools.
@@ -37,19 +40,44 @@ def sign() -> int:
     if get_ident() == threading.main_thread().ident:
         # It does one thing only, and who waits there need not pay for this.
         return 0
-    outermost: FrameType | None = None
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the frame that began the call
-    known, looked_at = code_places.known_ranks, 0
-    while frame is not None and looked_at < _SIGNED_DEPTH:
+    known, place = code_places.known_ranks, _outermost_place()
+    last = max(place - _SIGNED_DEPTH, 1)
+    while place > last:
+        frame = sys._getframe(place)  # noqa: SLF001
         file = frame.f_code.co_filename
         # One look-up for most: this is on the way of each call.
         rank = known.get(file)
         if (code_places.rank_of(file) if rank is None else rank) == code_places.PROGRAM:
-            outermost = frame
-        frame, looked_at = frame.f_back, looked_at + 1
-    if outermost is not None:
-        return _known_by(outermost)
-    return 0 if frame is not None else _NO_PROGRAM
+            return _known_by(frame)
+        place -= 1
+    return 0 if last > 1 else _NO_PROGRAM
+
+
+def _outermost_place() -> int:
+    """Return the place of this thread's outermost frame, counted from the frame that calls this.
+
+    It is looked for by halves, and remembered: on a walk from frame to frame each gets an object, which takes longer.
+    """
+    place = getattr(_remembered, "place", 0)
+    try:
+        sys._getframe(place)  # noqa: SLF001
+    except ValueError:
+        place = 0
+    try:
+        sys._getframe(place + 1)  # noqa: SLF001
+    except ValueError:
+        return place - 1
+    there, beyond = 0, _SIGNED_DEPTH
+    while beyond - there > 1:
+        middle = (there + beyond) // 2
+        try:
+            sys._getframe(middle)  # noqa: SLF001
+        except ValueError:
+            beyond = middle
+        else:
+            there, beyond = middle, 4 * middle if middle == beyond - 1 else beyond
+    _remembered.place = there
+    return there - 1
 
 
 def _known_by(frame: FrameType) -> int:

@@ -97,8 +97,8 @@ def span_ids(span: Span | None) -> tuple[int, int]:
     return own.trace_id, own.span_id
 
 
-def hang(found: CallHang) -> None:
-    """Report that a call does not return."""
+def hang(found: CallHang, *, has_line: bool = True) -> None:
+    """Report that a call does not return; on stderr where it ``has_line`` there."""
     state, place = found.state, found.place
     step, phases = steps.where().step, progress.open_phases()
     with guard("watchdog.call_hang"):
@@ -126,12 +126,14 @@ def hang(found: CallHang) -> None:
             },
         )
         reports.deliver()
-    reports.write_line(f"otel-rl: {reports.who()}: {found.words}, it may hang")
+    if has_line:
+        reports.write_line(f"otel-rl: {reports.who()}: {found.words}, it may hang")
 
 
-def over(state: CallState, seconds: float, how: str) -> None:
+def over(state: CallState, seconds: float, how: str, *, has_line: bool = True) -> None:
     """Report that a call which was told to hang does not, any more; ``how`` is one of ``RlCallEndingValues``."""
-    words = f"{words_of(state)} {_ENDINGS[how].format(seconds)}"
+    rollout = rollout_of(state.trajectory)
+    words = f"{words_of(state)} {_ENDINGS[how].format(seconds)}{f', in rollout {rollout}' if rollout else ''}"
     with guard("watchdog.call_hang_over"):
         _scope.event(
             events.RL_CALL_HANG_END,
@@ -143,12 +145,13 @@ def over(state: CallState, seconds: float, how: str) -> None:
                 attributes.RL_CALL_NAME: state.name,
                 attributes.RL_HANG_DURATION: seconds,
                 attributes.RL_CALL_ENDING: how,
-                attributes.RL_ROLLOUT_ID: rollout_of(state.trajectory),
+                attributes.RL_ROLLOUT_ID: rollout,
                 attributes.RL_RANK: process_identity.current().rank,
             },
         )
         reports.deliver()
-    reports.write_line(f"otel-rl: {reports.who()}: {words}")
+    if has_line:
+        reports.write_line(f"otel-rl: {reports.who()}: {words}")
 
 
 def _seconds(number: float) -> str:

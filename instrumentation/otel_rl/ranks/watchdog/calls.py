@@ -1,7 +1,7 @@
 """Calls that do not return: of tools, models and services, in rollouts or while a step is open.
 
-A call is told while it hangs, the first of its name too. All calls of one kind and name are one finding, about the one
-that is open for the longest; it is over once none of them is longer than its limit any more.
+A call is told while it hangs, the first of its name too. Of all calls of one kind and name the one is told that is open
+for the longest; once that has ended, the next one, so that each event and its end are about one call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CallsOverLimit(NamedTuple):
 
 @dataclass
 class HangingCall:
-    """What was reported of the calls of one kind and name."""
+    """The call that was reported of its kind and name."""
 
     identity: int
     begin: CallBegin
@@ -57,6 +57,8 @@ class CallWatch:
         self._listed = min(LISTED, minimum / 4)
         self._limits = CallLimits(minimum)
         self._hanging: dict[tuple[str, str], HangingCall] = {}
+        #: Of each of these names the moment of the last line that said that a call of it hangs.
+        self._lines: dict[tuple[str, str], float] = {}
         #: Moments until which the process was stopped, and the seconds of that.
         self._pauses: deque[tuple[float, float]] = deque(maxlen=_PAUSES)
         self._list = CallList()
@@ -76,15 +78,18 @@ class CallWatch:
                 told.ended = ended
         long = self._long(now)
         over = self._over(long, in_step=in_step)
-        for key in [key for key in self._hanging if key not in over]:
-            how = self._ending(self._hanging[key], long)
+        for key, told in list(self._hanging.items()):
+            how = None if key in over and _still_hangs(told, over[key]) else self._ending(told, long)
             if how is not None:
-                self._end(self._hanging.pop(key), how, now)
+                del self._hanging[key]
+                seconds = told.ended.seconds if told.ended else now - told.begin.moment
+                call_reports.over(told.state, seconds, how, has_line=key not in over or self._may_write(key, now))
         new = [key for key in over if key not in self._hanging][: _MOST - len(self._hanging)]
         # Where somebody debugs, compiles or loads, calls wait for that.
-        if new and not stacks.capture().are_in_long_work:
+        if new and not stacks.work_is_long():
             for key in new:
-                self._report(over[key])
+                self._report(over[key], now)
+        self._lines = {key: moment for key, moment in self._lines.items() if key in self._hanging or key in over}
         hanging = {id(one.call) for key in self._hanging if key in over for one in over[key].calls}
         self._list.write(
             long, hanging | {told.identity for key, told in self._hanging.items() if key not in over}, step_threads
@@ -144,10 +149,18 @@ class CallWatch:
 
     # -- what is said --------------------------------------------------------------------------------------------------
 
-    def _report(self, over: CallsOverLimit) -> None:
+    def _may_write(self, key: tuple[str, str], now: float) -> bool:
+        """Return whether a line about one more call of the name may follow: those of many may end one by one."""
+        return key not in self._lines or now - self._lines[key] >= self._minimum
+
+    def _report(self, over: CallsOverLimit, now: float) -> None:
         longest = over.calls[0]
         state = longest.state
-        self._hanging[state.kind, state.name] = HangingCall(
+        key = state.kind, state.name
+        has_line = self._may_write(key, now)
+        if has_line:
+            self._lines[key] = now
+        self._hanging[key] = HangingCall(
             id(longest.call), longest.begin, state, _last_sign(longest.call, longest.begin, state)
         )
         tool = longest.begin.tool.state() if longest.begin.tool is not None else None
@@ -155,7 +168,8 @@ class CallWatch:
         call_reports.hang(
             call_reports.CallHang(
                 state, longest.seconds, over.limit, len(over.calls), place, tool.name if tool else None
-            )
+            ),
+            has_line=has_line,
         )
 
     def _ending(self, told: HangingCall, long: list[LongCall]) -> str | None:
@@ -172,9 +186,11 @@ class CallWatch:
         limit = self._limits.of(one.state.kind, one.state.name)
         return Ending.USUAL if limit is not None and one.seconds < limit.seconds else None
 
-    @staticmethod
-    def _end(told: HangingCall, how: str, now: float) -> None:
-        call_reports.over(told.state, told.ended.seconds if told.ended else now - told.begin.moment, how)
+
+def _still_hangs(told: HangingCall, over: CallsOverLimit) -> bool:
+    """Return whether ``told`` is among those over the limit, and has given no sign since."""
+    found = next((one for one in over.calls if one.begin is told.begin), None)
+    return found is not None and told.ended is None and _last_sign(found.call, found.begin, found.state) <= told.since
 
 
 def _last_sign(call: OpenCall, begin: CallBegin, state: CallState) -> float:

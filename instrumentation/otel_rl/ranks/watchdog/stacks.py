@@ -53,9 +53,19 @@ def capture() -> Stacks:
 
     The frames are held as short as can be. Where a function returns meanwhile, its objects are freed in this thread.
     """
+    frames = _frames()
+    return Stacks(as_text(frames), are_in_long_work(frames), collective(frames))
+
+
+def _frames() -> dict[int, FrameType]:
     frames = dict(sys._current_frames())  # noqa: SLF001 - all threads, as faulthandler sees them
     frames.pop(get_ident(), None)
-    return Stacks(as_text(frames), are_in_long_work(frames), collective(frames))
+    return frames
+
+
+def work_is_long() -> bool:
+    """Return whether a thread but this one compiles, loads or saves; for who needs no text of the stacks."""
+    return are_in_long_work(_frames())
 
 
 def are_in_long_work(frames: dict[int, FrameType]) -> bool:

@@ -13,7 +13,9 @@ from otel_rl.ranks.stragglers.run import compare_rings
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
+    from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.exit_records import Exit
+    from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
     from otel_rl.ranks.stragglers.run import RunComparison
     from otel_rl.store.reader.locate import RunSource
@@ -30,6 +32,8 @@ class FlightRings:
     postmortem: Postmortem | None = None
     #: How parents saw processes of the run end, with rings or without.
     exits: list[Exit] = field(default_factory=list)
+    #: Calls that had been open for long, by process, with rings or without.
+    waiting: dict[Lifetime, WaitingCalls] = field(default_factory=dict)
 
     @property
     def ended_badly(self) -> bool:
@@ -52,9 +56,10 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
         postmortem = examine(source.path, rings, source.run_id, torch_dumps)
     except UnusableInput:
         return FlightRings(exits=exits)
+    waiting = {calls.lifetime: calls for calls in postmortem.waiting}
     if not postmortem.ranks and not postmortem.dumps.dumps:
-        return FlightRings(exits=exits)
-    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem, exits)
+        return FlightRings(exits=exits, waiting=waiting)
+    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem, exits, waiting)
 
 
 def _is_stuck(postmortem: Postmortem) -> bool:

@@ -26,7 +26,7 @@ _ERROR_TYPES = 3
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return tools, then models, of which calls fail or are sent again."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
-    return [*hanging.findings(collected), *_tools(collected), *_models(collected, changed)]
+    return [*hanging.findings(collected, known), *_tools(collected), *_models(collected, changed)]
 
 
 def checks(collected: Collected) -> list[Check]:

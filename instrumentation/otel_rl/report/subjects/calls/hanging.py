@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from otel_rl.store.reader.end_states import EndState
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_rl.report.core.collected import Collected
+    from otel_rl.flight_recorder.waiting import WaitingCalls
+    from otel_rl.process.lifetime import Lifetime
+    from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Log
 
@@ -30,26 +33,43 @@ _CALLS = {Kind.TOOL: "Tool", Kind.MODEL: "Model call", Kind.ENGINE: "Engine call
 _USUAL = frozenset({Ending.USUAL, Ending.WENT_ON})
 
 
+@dataclass(frozen=True, slots=True)
+class HungCall:
+    """One call that hung; what is said of it is of no other one."""
+
+    #: When it began, in ns since the epoch, and for how long it is known to have been open, in s.
+    since: int
+    seconds: float
+    rollout: str = ""
+    function: str = ""
+    iteration: int | None = None
+    is_open: bool = False
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """The larger, the more it matters: what has not returned, and then what took longest."""
+        return self.is_open, self.seconds
+
+
 @dataclass(slots=True)
 class HangsOfName:
-    """Hangs of one kind and name; the first one says where."""
+    """Hangs of one kind and name; the one that matters most says where."""
 
     kind: str
     name: str
+    worst: HungCall
     number: int = 0
-    #: Of these, how many had no end up to now, how many of them ended with their process, and seconds of the longest.
+    #: Of these, how many had no end up to now.
     open: int = 0
+    #: How many of those that were told had none, and how many of them ended with their process.
+    told_open: int = 0
     cut_off: int = 0
-    longest: float = 0.0
     #: The run went on after each process that ended in one.
     went_on: bool = True
+    #: Besides, how many returned after their limit.
+    returned: int = 0
     #: Usual seconds, as of the last one.
     usual: float = 0.0
-    rollout: str = ""
-    function: str = ""
-    #: When it began, in ns since the epoch; 0: not known.
-    since: int = 0
-    iteration: int | None = None
     who: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
 
@@ -61,13 +81,15 @@ class HangingCalls:
         self._by_name: dict[tuple[str, str], HangsOfName] = {}
         #: What returned after its limit.
         self._late: dict[tuple[str, str], HangsOfName] = {}
+        #: How many were told and returned, first calls too.
+        self._returned: Counter[tuple[str, str]] = Counter()
         self._open: dict[tuple[str, str, str], Log] = {}
 
     def add_log(self, log: Log) -> None:
         """Take in a hang, or its end."""
         if log.event not in (events.RL_CALL_HANG.name, events.RL_CALL_HANG_END.name):
             return
-        kind, name = (str(log.attributes.get(key) or "") for key in (names.RL_CALL_KIND, names.RL_CALL_NAME))
+        kind, name = _key(log)
         key = log.process.key, kind, name
         if log.event == events.RL_CALL_HANG.name:
             if len(self._open) < _OPEN:
@@ -76,58 +98,84 @@ class HangingCalls:
         told, ending = self._open.pop(key, None), log.attributes.get(names.RL_CALL_ENDING)
         if told is None or ending in _USUAL:
             return
-        usual, seconds = (
-            _number(values.get(name))
-            for values, name in (
-                (told.attributes, names.RL_CALL_USUAL_DURATION),
-                (log.attributes, names.RL_HANG_DURATION),
-            )
-        )
+        usual = _number(told.attributes.get(names.RL_CALL_USUAL_DURATION))
+        call = _call_of(told, _number(log.attributes.get(names.RL_HANG_DURATION)))
         if ending != Ending.RETURNED:
-            self._count(self._by_name, told, seconds)
-        elif usual:
-            late = self._count(self._late, told, seconds)
-            if late is not None:
-                late.usual = usual
+            _count(self._by_name, told, call)
+            return
+        if (kind, name) in self._returned or len(self._returned) < _NAMES:
+            self._returned[kind, name] += 1
+        late = _count(self._late, told, call) if usual else None
+        if late is not None:
+            late.usual = usual
         # Else the first call of a name has returned: that was no hang, as far as anybody knows.
 
-    def _count(self, by_name: dict[tuple[str, str], HangsOfName], told: Log, seconds: float) -> HangsOfName | None:
-        get = told.attributes.get
-        kind, name = str(get(names.RL_CALL_KIND) or ""), str(get(names.RL_CALL_NAME) or "")
-        if (kind, name) not in by_name and len(by_name) >= _NAMES:
-            return None
-        hangs = by_name.setdefault((kind, name), HangsOfName(kind, name))
-        since = told.time - round(_number(get(names.RL_HANG_DURATION)) * 1e9)
-        if not hangs.number or since < hangs.since:
-            hangs.since, hangs.rollout = since, str(get(names.RL_ROLLOUT_ID) or "")
-            hangs.function = _place(get)
-            iteration = get(names.RL_LOOP_ITERATION)
-            hangs.iteration = iteration if isinstance(iteration, int) else None
-        hangs.number += 1
-        hangs.longest = max(hangs.longest, seconds)
-        hangs.who.add(told.process.label)
-        if told.process.rank is not None:
-            hangs.ranks.add(told.process.rank)
-        return hangs
+    def hangs(
+        self, ends: Callable[[], Mapping[str, ProcessEnd]] = dict, lists: Mapping[Lifetime, WaitingCalls] | None = None
+    ) -> list[HangsOfName]:
+        """Return what hung, and hangs now, the longest first.
 
-    def hangs(self, ends: Callable[[], Mapping[str, ProcessEnd]] = dict) -> list[HangsOfName]:
-        """Return what hung, and hangs now, the longest first; ``ends`` says how processes ended, by their keys."""
+        ``ends`` says how processes ended, by their keys, and ``lists`` which of their calls had been open for long.
+        """
         by_name = {key: replace(one, who={*one.who}, ranks={*one.ranks}) for key, one in self._by_name.items()}
         known = ends() if self._open else {}
         for told in self._open.values():
+            process, end = told.process, known.get(told.process.key)
+            listed = (lists or {}).get(process.lifetime) if process.lifetime is not None else None
+            seen = (process.last, told.time, end.time if end is not None else 0, listed.seen if listed else 0)
             # Others of the run may have gone on for hours after the process of the call was killed.
-            until, end = max(told.process.last, told.time), known.get(told.process.key)
-            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (until - told.time) / 1e9
-            counted = self._count(by_name, told, seconds)
+            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (max(seen) - told.time) / 1e9
+            counted = _count(by_name, told, _call_of(told, seconds, is_open=True))
             if counted is not None:
-                counted.open += 1
+                more = _others(told, listed)
+                counted.number += more
+                counted.open += 1 + more
+                counted.told_open += 1
                 counted.cut_off += end is not None and _has_ended(end)
                 counted.went_on &= end is not None and _went_on_after(end, known)
-        return sorted(by_name.values(), key=lambda one: -one.longest)
+        for key, one in by_name.items():
+            one.returned = self._returned[key]
+        return sorted(by_name.values(), key=lambda one: -one.worst.seconds)
 
     def late(self) -> list[HangsOfName]:
         """Return what was taken for a hang and returned, the longest first: lengths of generations vary a lot."""
-        return sorted(self._late.values(), key=lambda one: -one.longest)
+        return sorted(self._late.values(), key=lambda one: -one.worst.seconds)
+
+
+def _key(log: Log) -> tuple[str, str]:
+    return str(log.attributes.get(names.RL_CALL_KIND) or ""), str(log.attributes.get(names.RL_CALL_NAME) or "")
+
+
+def _call_of(told: Log, seconds: float, *, is_open: bool = False) -> HungCall:
+    get = told.attributes.get
+    iteration = get(names.RL_LOOP_ITERATION)
+    return HungCall(
+        told.time - round(_number(get(names.RL_HANG_DURATION)) * 1e9),
+        seconds,
+        str(get(names.RL_ROLLOUT_ID) or ""),
+        _place(get),
+        iteration if isinstance(iteration, int) else None,
+        is_open,
+    )
+
+
+def _count(by_name: dict[tuple[str, str], HangsOfName], told: Log, call: HungCall) -> HangsOfName | None:
+    key = _key(told)
+    if key not in by_name and len(by_name) >= _NAMES:
+        return None
+    hangs = by_name.setdefault(key, HangsOfName(*key, call))
+    hangs.worst = max(hangs.worst, call, key=lambda one: one.order)
+    hangs.number += 1
+    hangs.who.add(told.process.label)
+    if told.process.rank is not None:
+        hangs.ranks.add(told.process.rank)
+    return hangs
+
+
+def _others(told: Log, listed: WaitingCalls | None) -> int:
+    """Return how many calls of the name hung beside the one that was told: the list, if it has any, is newer."""
+    number = sum((one.kind, one.name) == _key(told) and one.hangs for one in listed.calls) if listed is not None else 0
+    return max(number or int(_number(told.attributes.get(names.RL_CALL_HANGING))), 1) - 1
 
 
 def _has_ended(end: ProcessEnd) -> bool:
@@ -150,37 +198,81 @@ def _place(get: Any) -> str:
     return f"{function} ({file}:{get(names.CODE_LINE_NUMBER)})" if function and file else str(function or "")
 
 
-def findings(collected: Collected) -> list[Finding]:
-    """Return a finding for each kind and name, and a notice where calls took long and returned."""
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return a finding for each kind and name, and a notice where calls took long and returned.
+
+    That ranks wait for one whose call hangs, until the run ended, goes below the call: it is the cause.
+    """
     calls = collected[HangingCalls]
-    found = [_finding(one) for one in calls.hangs(partial(process_end.every_end, collected))]
-    return [*found, *map(_notice, calls.late())]
+    hung = calls.hangs(partial(process_end.every_end, collected), collected.rings.waiting)
+    named = {(one.kind, one.name) for one in hung}
+    found = [_finding(one) for one in hung]
+    for one, finding in zip(hung, found, strict=True):
+        if one.open:
+            _explain(collected, finding, known.get("endings", []))
+    return [*found, *(_notice(one) for one in calls.late() if (one.kind, one.name) not in named)]
+
+
+def _explain(collected: Collected, finding: Finding, endings: list[Finding]) -> None:
+    """Say who waited for the ranks of hanging calls, and take in the finding that says so of the run's end."""
+    postmortem = collected.rings.postmortem
+    held_up = postmortem.held_up_by(finding.subject) if postmortem is not None else None
+    if held_up is None or not held_up.waits:
+        return
+    who = human.listed([wait.waiting.label for wait in held_up.waits])
+    waits = "waits" if len(held_up.waits) == 1 else "wait"
+    waits = waits if postmortem is not None and postmortem.is_running else "had waited"
+    first = held_up.waits[0]
+    finding.text = f"{finding.text[:-1]}; {who} {waits} for {first.missing.label} in {first.collective.words}."
+    finding.severity = Severity.CRITICAL
+    ranks = {state.ring.rank for state in held_up.ranks}
+    end = next(
+        (one for one in endings if one.section == process_end.SECTION and one.ranks and ranks.issuperset(one.ranks)),
+        None,
+    )
+    if end is not None:
+        endings.remove(end)
+        finding.cost, finding.onset = end.cost, end.onset if finding.onset is None else finding.onset
+        finding.symptoms += [end, *end.symptoms]
+        end.symptoms = []
 
 
 def _finding(one: HangsOfName) -> Finding:
-    more = f"; {human.amount(one.number, 'hang')}, of {human.listed(sorted(one.who))}"
+    call = one.worst
     if one.open:
-        until = "when its process ended" if one.cut_off == one.open else "up to its process's last record"
+        until = "when its process ended" if one.cut_off == one.told_open else "up to its process's last record"
         how = f"had not returned {until}{', after which the run went on' if one.went_on else ''}"
     else:
         how = "came to its end late"
-    text = f"{_call(one)} hung for {human.duration(one.longest)} since {_where(one)}, and {how}{more}."
+    length = f"{'at least ' if call.is_open else ''}{human.duration(call.seconds)}"
+    text = f"{_call(one)} hung for {length} since {_where(call)}, and {how}; {_numbers(one)}."
     severity = Severity.CRITICAL if one.open and not one.went_on else Severity.WARNING
     return _about(one, severity, text, ["`otel-rl postmortem`, which says who waits for it and for whom it waits."])
 
 
+def _numbers(one: HangsOfName) -> str:
+    """Return how many calls of the name hung, and what became of them."""
+    failed = one.number - one.open
+    parts = [f"{one.open} had not returned" if one.open else "", f"{failed} failed or dropped" if failed else ""]
+    became = ", ".join(part for part in parts if part)
+    said = f"{human.amount(one.number, 'hang')}, of {human.listed(sorted(one.who))}"
+    returned = f"; {one.returned} more returned late" if one.returned else ""
+    return f"{said}{f': {became}' if one.number > 1 else ''}{returned}"
+
+
 def _notice(one: HangsOfName) -> Finding:
-    took = f"took {human.duration(one.longest)} (usually {human.duration(one.usual)})"
+    took = f"took {human.duration(one.worst.seconds)} (usually {human.duration(one.usual)})"
     calls = f"{human.amount(one.number, 'call')} beyond the limit, of {human.listed(sorted(one.who))}"
-    return _about(one, Severity.NOTICE, f"{_call(one)} {took}, and returned; {calls}; first: {_where(one)}.")
+    first = "it began" if one.number == 1 else "the longest began"
+    return _about(one, Severity.NOTICE, f"{_call(one)} {took}, and returned; {calls}; {first} {_where(one.worst)}.")
 
 
 def _call(one: HangsOfName) -> str:
     return f"{_CALLS.get(one.kind, 'Call')} {one.name}"
 
 
-def _where(one: HangsOfName) -> str:
-    """Return when the first one began, and where it was."""
+def _where(one: HungCall) -> str:
+    """Return when it began, and where it was."""
     rollout = f" in rollout {one.rollout}" if one.rollout else ""
     return f"{human.moment(one.since)}{rollout}{f', in {one.function}' if one.function else ''}"
 
@@ -192,7 +284,7 @@ def _about(one: HangsOfName, severity: Severity, text: str, look_at: Sequence[st
         text,
         "models" if one.kind in (Kind.MODEL, Kind.ENGINE) else "tools",
         subject=one.name,
-        onset=one.iteration,
+        onset=one.worst.iteration,
         ranks=sorted(one.ranks),
         look_at=[*look_at],
     )

@@ -12,7 +12,7 @@ Modules:
 from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
-from otel_rl.report.subjects.endings import finding, section
+from otel_rl.report.subjects.endings import finding, process_end, section
 from otel_rl.report.subjects.endings.aggregate import RunEnds
 from otel_rl.report.subjects.endings.result import RunResult
 
@@ -21,5 +21,5 @@ SUBJECT = Subject(
     aggregates=(RunEnds, RunResult),
     findings=finding.findings,
     checks=finding.checks,
-    sections={finding.SECTION: section.build},
+    sections={process_end.SECTION: section.build},
 )

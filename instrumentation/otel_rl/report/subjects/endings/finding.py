@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import text
+from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.loops import written
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
-#: Section of the page on how the run ended.
-SECTION = "ending"
 _SHOWN, _STANDINGS = 8, 2
 #: Seconds before the first end within which the death of a thread may be its cause.
 _THREAD_BEFORE = 300.0
@@ -52,6 +51,8 @@ class _Stop:
     is_asked_for: bool = False
     evidence: list[str] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
+    #: Between which moments it was.
+    bounds: EndBounds | None = None
 
     @property
     def text(self) -> str:
@@ -124,6 +125,7 @@ def _stop(end: ProcessEnd) -> _Stop:
         else words.next_steps_of_signal(seen.signal, seen.oom_kills)
         if seen is not None
         else [],
+        bounds=end.bounds,
     )
 
 
@@ -157,6 +159,7 @@ def _of_thread(exception: UncaughtException, ends: list[ProcessEnd]) -> _Stop:
     return _Stop(
         who, said, exception.time, exception.process.rank, "errors", exception.iteration,
         evidence=words.evidence(exception), look_at=words.next_steps(exception),
+        bounds=EndBounds(exception.time, exception.time),
     )  # fmt: skip
 
 
@@ -239,14 +242,20 @@ def _first(stops: list[_Stop]) -> Finding:
     else:
         finding.symptoms = [_finding(stop) for stop in stops[1 : _SHOWN + 1]]
         if stops[0].is_vanished:
-            later = human.duration((stops[1].time - stops[0].time) / 1e9)
-            finding.evidence.append(
-                f"It stopped first: its last record is {later} older than the next sign of trouble."
-            )
+            finding.evidence.append(_order_of_ends(stops))
     if all(stop.is_asked_for for stop in stops):
         # Somebody ended the job: what it lost is the end of its telemetry.
         finding.severity = Severity.WARNING
     return finding
+
+
+def _order_of_ends(stops: list[_Stop]) -> str:
+    """Say that the first one stopped first, where heartbeats, exits or records show it: last exports do not."""
+    first, *others = (stop.bounds for stop in stops)
+    if first is not None and all(other is not None and first.is_before(other) for other in others):
+        later = human.duration((min(other.earliest for other in others if other is not None) - first.earliest) / 1e9)
+        return f"It stopped first: its last sign is {later} older than the next sign of trouble."
+    return "Which of them ended first is not known: no heartbeat and no exit record shows it."
 
 
 def _finding(stop: _Stop) -> Finding:
@@ -336,7 +345,7 @@ def _of_rings(collected: Collected) -> Finding | None:
     steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
     return Finding(
-        "ended", Severity.CRITICAL, first, SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
+        "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
         evidence=more[:_STANDINGS], look_at=look_at,
     )  # fmt: skip
 

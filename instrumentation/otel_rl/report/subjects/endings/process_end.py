@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_rl.process import lifetime
+from otel_rl.ranks.postmortem import order
+from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.ranks.postmortem.ranks import GONE, RUNNING
 from otel_rl.report.core import human
 from otel_rl.report.subjects.endings import words
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Process
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
+#: Section of the page on how the run ended.
+SECTION = "ending"
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
 SILENT = 600.0
 #: Steps that a usual length takes; steps and seconds without progress from which a running process is said to stall.
@@ -48,6 +52,8 @@ class ProcessEnd:
     is_recorded: bool = False
     #: True of a pool's worker that failed or was killed, which the process of the pool has survived.
     is_survived: bool = False
+    #: Between which moments it ended, as far as records, heartbeats and its parent tell; None: not at all.
+    bounds: EndBounds | None = None
 
     @property
     def is_bad(self) -> bool:
@@ -134,8 +140,9 @@ class _Ends:
             if exception.is_interrupt
             else uncaught_exceptions.failed(exception, is_trainer)
         )
+        bounds = EndBounds(exception.time, exception.time)
         return ProcessEnd(
-            process, state, said, exception.time, exception, seen, exception.iteration, is_recorded=is_recorded
+            process, state, said, exception.time, exception, seen, exception.iteration, is_recorded, bounds
         )
 
     def _ring(self, process: Process) -> RankState | None:
@@ -170,7 +177,8 @@ def _of_recorded(process: Process, end: RunEnd | None, seen: Exit | None, ring: 
     iteration = ring.step if ring is not None else None
     signal, status = (end.signal, end.status) if end is not None else ("", None)
     state, said = end_states.recorded(process, signal, status, seen, words.step(ring))
-    return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration, is_recorded=True)
+    bounds = EndBounds(moment, moment)
+    return ProcessEnd(process, state, said, moment, exit=seen, iteration=iteration, is_recorded=True, bounds=bounds)
 
 
 def _without_end(process: Process, ring: RankState | None, seen: Exit | None, usual_step: float | None) -> ProcessEnd:
@@ -186,7 +194,13 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None, us
         said += f", last sign {ago} ago{silent}"
     elif state is EndState.NOT_KNOWN:
         said += f"; last sign {human.moment(last)}, {ago} ago{step}"
-    return ProcessEnd(process, state, said, end_states.moment(seen, last), exit=seen, iteration=iteration)
+    # The last heartbeat is newer than the last export, whose order is chance.
+    bounds = order.bounds(ring) if ring is not None else EndBounds(last, None)
+    if seen is not None:
+        bounds = order.of_exit(last, seen)
+    return ProcessEnd(
+        process, state, said, end_states.moment(seen, last), exit=seen, iteration=iteration, bounds=bounds
+    )
 
 
 def _without_progress(ring: RankState, usual_step: float | None) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from otel_rl.ranks.postmortem import dump_text, text
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
-from otel_rl.report.subjects.endings import finding as endings
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.memory import section as pressure_section
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def build(collected: Collected, charts: Charts) -> Section:
     """Return how the run ended, first on the page; empty where all processes ended in order."""
     filler = "Every process with a flight recorder ended in order, or has none."
-    section = Section(endings.SECTION, "How the run ended", filler)
+    section = Section(process_end.SECTION, "How the run ended", filler)
     postmortem = collected.rings.postmortem
     if postmortem is None or not process_end.rings_tell(collected):
         return section

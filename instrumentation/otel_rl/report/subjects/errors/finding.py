@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: So many reports of hangs are said.
 _HANGS, _LINE = 4, "\n"
+_CALL = "hanging_call"
 _BOTH = "failed spans and error records"
 
 
@@ -30,23 +31,30 @@ def checks(collected: Collected) -> list[Check]:
 
 
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
-    """Return what the watchdogs reported; it goes below the end of the run where that was not in order."""
+    """Return what the watchdogs reported; it goes below a call that hangs, or the run's end that was not in order."""
     reported = sorted((group for group in collected[Problems].table() if group.is_hang), key=lambda group: group.first)
-    hangs = [
-        Finding(
-            "hang",
-            Severity.WARNING,
-            f"{group.who}: {group.message.partition(_LINE)[0]}.",
-            "errors",
-            onset=group.iteration,
-        )
-        for group in reported[:_HANGS]
-    ]
+    hangs = []
+    for group in reported[:_HANGS]:
+        text = f"{group.who}: {group.message.partition(_LINE)[0]}."
+        hang = Finding("hang", Severity.WARNING, text, "errors", onset=group.iteration)
+        cause = next((call for call in explained if _is_held_up(group, call, collected)), None)
+        if cause is None:
+            hangs.append(hang)
+        else:
+            cause.symptoms.append(hang)
     ended = next((group for group in explained if group.code == "ended"), None)
     if ended is None:
         return hangs
     ended.symptoms += hangs
     return []
+
+
+def _is_held_up(hang: ErrorGroup, call: Finding, collected: Collected) -> bool:
+    """Return whether the ranks of ``hang`` wait for a ``call`` that hangs, or for a rank that does."""
+    postmortem = collected.rings.postmortem
+    if postmortem is None or call.code != _CALL or call.severity is Severity.NOTICE:
+        return False
+    return hang.ranks <= postmortem.held_up_by(call.subject).numbers
 
 
 def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
