@@ -139,7 +139,7 @@ def _is_chosen(row: Row, arguments: argparse.Namespace) -> bool:
 
 def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:
     """Yield the messages of each rollout with this id: from the spans of its trace, or a trainer's chosen sample."""
-    from otel_rl.report.core.messages import messages_of  # noqa: PLC0415 - as above
+    from otel_rl.report.core.messages import by_call, messages_of  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - as above
     from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
 
@@ -151,9 +151,11 @@ def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[s
     for log in reader.events(events.RL_TRAJECTORY_CONTENT.name):
         step = log.attributes.get(attributes.RL_LOOP_ITERATION)
         if log.attributes.get(attributes.RL_ROLLOUT_ID) == rollout and step in steps:
-            yield from _lines(step, messages_of(log.attributes))
+            yield from _lines(step, by_call(messages_of(log.attributes), log.attributes))
 
 
 def _lines(step: object, messages: Sequence[Message]) -> Iterator[dict[str, object]]:
     for number, message in enumerate(messages):
-        yield {"step": step, "message": number, "of": len(messages), "role": message.role, "text": message.text}
+        of_call = {key: value for key, value in message.call._asdict().items() if value not in ("", None)}
+        said = {"role": message.role, "text": message.text}
+        yield {"step": step, "message": number, "of": len(messages), **of_call, **said}
