@@ -78,6 +78,17 @@ class RunRow:
         end = self.ended or self.last_sign
         return (end - self.started) / 1e9 if self.started and end > self.started else None
 
+    @property
+    def shown(self) -> LoggedValue | None:
+        """The reward, or the loss of a run without one."""
+        return self.reward if self.reward is not None else self.loss
+
+    @property
+    def other_step(self) -> int | None:
+        """The step of the reward, or loss, where that is not the last one."""
+        step = self.shown.last_step if self.shown is not None else None
+        return None if step == self.step else step
+
     def as_json(self) -> dict[str, Any]:
         """Return the row for programs."""
         content = {name: getattr(self, name) for name in self.__slots__}
@@ -291,6 +302,8 @@ def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
         if folder.step is None and not result:
             continue
         reward, loss = run_records.reward_of(result), run_records.loss_of(result)
+        if not result:
+            reward, loss = folder.last_logged
         if reward is None and values.reward is not None:
             reward = LoggedValue("reward", values.reward)
         if loss is None and values.loss is not None:
