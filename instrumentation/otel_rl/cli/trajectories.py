@@ -153,7 +153,7 @@ def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[s
     for row in found:
         trace = row.get(attributes.RL_ROLLOUT_TRACE_ID)
         if isinstance(trace, str):
-            yield from _lines(row.iteration, of_spans(reader.traces({trace})))
+            yield from _lines(row.iteration, of_spans(reader.traces({trace}, reader.problems)))
     steps = {row.iteration for row in found}
     for log in reader.events(events.RL_TRAJECTORY_CONTENT.name):
         step = log.attributes.get(attributes.RL_LOOP_ITERATION)

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import compressed_store
 from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.cli import main
@@ -190,3 +191,13 @@ def test_messages_that_the_content_limit_left_out_are_told(rollout: Rollout) -> 
     rollout.ask([SYSTEM, {"role": "omitted", "parts": [{"type": "omitted", "count": 9}]}, user("x")], answer("y"))
 
     assert rollout.texts() == ["S", "[omitted] 9 left out here by the length limit of content", "x", "y"]
+
+
+def test_a_file_with_spans_that_is_cut_off_is_named(rollout: Rollout, capsys: Any) -> None:
+    rollout.ask([SYSTEM], answer("one"))
+    rollout.lines()
+    path = compressed_store.compress(next(rollout.folder.glob("*/traces-0001.jsonl")))
+    path.write_bytes(path.read_bytes()[:-20])
+
+    assert main(["trajectories", str(rollout.folder), "--rollout", "r"]) == 0
+    assert f"({path.parent.name}/{path.name}: its compressed data is cut off; " in capsys.readouterr().err
