@@ -36,7 +36,6 @@ Exit status: 0 the destination has acknowledged everything; 1 it has not, run it
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOLS = ("grpc", "http/protobuf")
-_PATIENCE = 60.0
 #: Seconds between two signs of life.
 _INTERVAL, _INTERVAL_OF_FILES = 0.2, 10.0
 _NAMED = 5
@@ -59,8 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait",
         metavar="SECONDS",
         type=float,
-        default=_PATIENCE,
-        help="how long the destination may be away (default: %(default)g)",
+        help="how long the destination may be away (default: 60, and not at all where nothing listens from the start)",
     )
 
 
@@ -239,4 +237,5 @@ def _why(stopped: Stopped, where: str) -> str:
     # What a program would do.
     sentence = sentence.replace(f", or unset {_ENDPOINT} to write files", "")
     waited = f", for {stopped.waited:.0f} s" if stopped.waited >= 1 else ""
-    return f"not all was sent: {where} {sentence}{waited}. Run the same command again to go on."
+    listens = "; --wait SECONDS waits until it listens" if stopped.reply.is_unreachable and not waited else ""
+    return f"not all was sent: {where} {sentence}{waited}. Run the same command again to go on{listens}."

@@ -104,11 +104,13 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 def _reward(row: RunRow) -> str:
     from otel_rl.report.core import human  # noqa: PLC0415 - as above
 
-    value, name = (row.reward, "") if row.reward is not None else (row.loss, "loss ")
+    value, name = row.shown, "" if row.reward is not None else "loss "
     if value is None or value.last is None:
         return human.UNKNOWN
-    best = f" (best {human.short_number(value.best)})" if value.best not in (None, value.last) else ""
-    return f"{name}{human.short_number(value.last)}{best}"
+    further = [f"step {row.other_step}"] if row.other_step is not None else []
+    further += [f"best {human.short_number(value.best)}"] if value.best not in (None, value.last) else []
+    said = f" ({', '.join(further)})" if further else ""
+    return f"{name}{human.short_number(value.last)}{said}"
 
 
 def _notes(row: RunRow) -> list[str]:

@@ -40,6 +40,10 @@ _NO_TEXT = (
     "nothing that was said in rollout {} is recorded: content is off (docs/content.md), or its spans were left out"
     " (OTEL_RL_ROLLOUT_SPANS, docs/trajectories.md)"
 )
+_NO_ROLLOUT = (
+    "this run has no rollout {}, or it has not ended yet; `otel-rl trajectories` prints a line for each, with its id:"
+    " otel-rl trajectories | jq -r '.[\"rl.rollout.id\"]'"
+)
 _NONE = "this run has none; docs/trajectories.md says where they come from"
 
 
@@ -77,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         files = source.files
         source.files = [file for file in files if file.signal == "logs"]
         reader, changed = Reader(source), ChangedTrajectories()
+        found: list[Row] = []
         chosen = (row for row in _rows(reader, changed) if _is_chosen(row, arguments))
         if arguments.rollout is None:
             lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
@@ -91,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             printed += 1
     except UnusableInput as error:
         return complain("trajectories", str(error))
-    notes = [*([] if printed else [_none(arguments)]), *said_of(changed)]
+    notes = [*([] if printed else [_none(arguments, found)]), *said_of(changed)]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     notes += source.remarks
@@ -102,14 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _none(arguments: argparse.Namespace) -> str:
-    """Say why no line is printed."""
+def _none(arguments: argparse.Namespace, found: list[Row]) -> str:
+    """Say why no line is printed; ``found``: the rows of the rollout that was asked for."""
+    of = [f"sample {arguments.sample}"] if arguments.sample else []
+    of += [] if arguments.step is None else [f"step {arguments.step}"]
+    if arguments.rollout is not None and not found:
+        return _NO_ROLLOUT.format(" in ".join([arguments.rollout, *of]))
     if arguments.skip or arguments.limit == 0:
         return "no line is left between --skip and --limit"
     if arguments.rollout is not None:
         return _NO_TEXT.format(arguments.rollout)
-    of = [f"sample {arguments.sample}"] if arguments.sample else []
-    of += [] if arguments.step is None else [f"step {arguments.step}"]
     return f"this run has none of {' in '.join(of)}" if of else _NONE
 
 
@@ -139,21 +146,23 @@ def _is_chosen(row: Row, arguments: argparse.Namespace) -> bool:
 
 def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:
     """Yield the messages of each rollout with this id: from the spans of its trace, or a trainer's chosen sample."""
-    from otel_rl.report.core.messages import messages_of  # noqa: PLC0415 - as above
+    from otel_rl.report.core.messages import by_call, messages_of  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - as above
     from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
 
     for row in found:
         trace = row.get(attributes.RL_ROLLOUT_TRACE_ID)
         if isinstance(trace, str):
-            yield from _lines(row.iteration, of_spans(reader.traces({trace})))
+            yield from _lines(row.iteration, of_spans(reader.traces({trace}, reader.problems)))
     steps = {row.iteration for row in found}
     for log in reader.events(events.RL_TRAJECTORY_CONTENT.name):
         step = log.attributes.get(attributes.RL_LOOP_ITERATION)
         if log.attributes.get(attributes.RL_ROLLOUT_ID) == rollout and step in steps:
-            yield from _lines(step, messages_of(log.attributes))
+            yield from _lines(step, by_call(messages_of(log.attributes), log.attributes))
 
 
 def _lines(step: object, messages: Sequence[Message]) -> Iterator[dict[str, object]]:
     for number, message in enumerate(messages):
-        yield {"step": step, "message": number, "of": len(messages), "role": message.role, "text": message.text}
+        of_call = {key: value for key, value in message.call._asdict().items() if value not in ("", None)}
+        said = {"role": message.role, "text": message.text}
+        yield {"step": step, "message": number, "of": len(messages), **of_call, **said}

@@ -92,11 +92,19 @@ def _digests(said: list[Message]) -> list[bytes]:
     try:
         for message in said:
             # A newline stands in no JSON: where a message ends is clear.
-            digest.update(json.dumps(_brief(message)).encode() + b"\n")
+            digest.update(json.dumps(_brief(_without_empty_texts(message))).encode() + b"\n")
             digests.append(digest.digest())
     except (TypeError, ValueError, RecursionError):
         return []
     return digests
+
+
+def _without_empty_texts(message: Message) -> Message:
+    """Return a message of a tool call alike, whether the program sends its content as null or as an empty text."""
+    parts = message["parts"]
+    if not any(part.get("content") == "" and part.get("type") == "text" for part in parts):
+        return message
+    return {**message, "parts": [part for part in parts if part.get("content") != "" or part.get("type") != "text"]}
 
 
 def _brief(value: Any) -> Any:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from otel_rl.live.run_index import ListedRun
+    from otel_rl.store.reader.run_rows import RunRow
 
 #: Rows of one page.
 ROWS = 50
@@ -87,14 +88,13 @@ def _row(run: ListedRun) -> _RunLine:
         row = run_index.row(run)
     except UnusableInput as error:
         row = run_rows.refused(run.path, str(error))
-    value, key = (row.reward, "") if row.reward is not None else (row.loss, "loss ")
     return _RunLine(
         run.name,
         f"run/{quote(run.name, safe='')}/",
         row.state,
         _ago(run.last_sign) if run.last_sign else human.UNKNOWN,
         human.number(row.step if row.step is not None else row.steps),
-        human.UNKNOWN if value is None or value.last is None else f"{key}{human.short_number(value.last)}",
+        _reward(row),
         row.failure or row.finding or row.remark,
         row.severity if row.finding and not row.failure else "critical" if row.failure else "",
         human.duration(row.seconds),
@@ -102,6 +102,14 @@ def _row(run: ListedRun) -> _RunLine:
         row.program,
         run.is_live,
     )
+
+
+def _reward(row: RunRow) -> str:
+    value, key = row.shown, "" if row.reward is not None else "loss "
+    if value is None or value.last is None:
+        return human.UNKNOWN
+    of_step = "" if row.other_step is None else f" (step {row.other_step})"
+    return f"{key}{human.short_number(value.last)}{of_step}"
 
 
 def _ago(moment: float) -> str:

@@ -27,6 +27,10 @@ DEFAULT_TIMEOUT = 10.0
 _USER_AGENT = f"otel-rl-replay/{__version__}"
 #: What gRPC says where no connection was made.
 _NOT_CONNECTED = ("failed to connect", "Connection refused", "DNS resolution failed", "Name resolution")
+#: What the system and gRPC say where nothing listens, or no host has the name.
+_NOT_LISTENING = ("Connection refused", "NameResolutionError", "DNS resolution failed", "Name resolution")
+#: What gRPC says of the answer of a server that speaks HTTP/1.
+_HTTP_1 = ("Failed parsing HTTP/2", "http1.x server", "SETTINGS frame")
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,15 @@ class Reply:
         answer: the judgment.
         may_have_arrived: True where it was sent and the judgment does not say that the destination has none of it.
         raw: the response, or the exception that came instead.
+        is_unreachable: True where the system says at once that nothing listens there.
+        is_other_protocol: True where what listens there speaks another protocol, which no waiting changes.
     """
 
     answer: OtlpAnswer
     may_have_arrived: bool
     raw: Any
+    is_unreachable: bool = False
+    is_other_protocol: bool = False
 
 
 class OtlpSettings:
@@ -134,7 +142,14 @@ class HttpDestination:
         is_unsent = isinstance(error, (self._not_connected, ValueError)) or any(
             words in text for words in ("NewConnectionError", "NameResolutionError", "SSLError", "ProxyError")
         )
-        return Reply(answer, not is_unsent and answer.outcome is not Outcome.REFUSED, error)
+        return Reply(
+            answer,
+            not is_unsent and answer.outcome is not Outcome.REFUSED and "BadStatusLine" not in text,
+            error,
+            is_unreachable=any(words in text for words in _NOT_LISTENING),
+            # The begin of an answer is no status of HTTP.
+            is_other_protocol="BadStatusLine" in text,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -174,7 +189,13 @@ class GrpcDestination:
             may_have_arrived = answer.outcome is Outcome.UNANSWERED or (
                 error.code().name == "UNAVAILABLE" and is_connected
             )
-            return Reply(answer, may_have_arrived, error)
+            return Reply(
+                answer,
+                may_have_arrived,
+                error,
+                is_unreachable=any(words in (error.details() or "") for words in _NOT_LISTENING),
+                is_other_protocol=any(words in (error.details() or "") for words in _HTTP_1),
+            )
         return Reply(otlp_answer.of_message(message, batch.signal), may_have_arrived=False, raw=message)
 
     def close(self) -> None:

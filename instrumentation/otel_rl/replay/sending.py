@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from otel_rl.replay.ledger import Ledger
     from otel_rl.store.reader import RunSource, SignalFile
 
+#: Seconds for which a destination that has answered may be away.
+PATIENCE = 60.0
 #: First and longest pause in seconds while the destination is away.
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 #: Answers that are about one request; the destination may take the others.
@@ -51,7 +53,7 @@ class RunReplay:
         source: the run.
         ledgers: by signal, what its destination has.
         destinations: by signal; files of other signals are left.
-        patience: seconds for which the destination may be away.
+        patience: seconds for which the destination may be away; None: :data:`PATIENCE` once it was there.
         advance: called with the bytes of the files that need no more sending.
     """
 
@@ -60,12 +62,13 @@ class RunReplay:
         source: RunSource,
         ledgers: Mapping[str, Ledger],
         destinations: Mapping[str, HttpDestination | GrpcDestination],
-        patience: float,
+        patience: float | None,
         advance: Callable[[int], object] = lambda _: None,
     ) -> None:
         self._source = source
         self._ledgers = ledgers
         self._destinations = destinations
+        #: None until the destination has answered: one that was never there will not come within a minute.
         self._patience = patience
         self._advance = advance
         #: Items by signal: acknowledged now, of them sent before without an answer, rejected, and refused.
@@ -117,16 +120,25 @@ class RunReplay:
             reply = destination.send(batch)
             if self._is_done(batch, reply, is_repeated=is_repeated):
                 return
-            waited = time.monotonic() - since
-            if reply.answer.outcome not in (Outcome.RETRY, Outcome.UNANSWERED) or waited >= self._patience:
+            waited, patience = time.monotonic() - since, self._patience_with(reply)
+            if reply.answer.outcome not in (Outcome.RETRY, Outcome.UNANSWERED) or waited >= patience:
                 raise Stopped(batch.signal, reply, waited)
-            time.sleep(min(max(pause, reply.answer.retry_after), max(self._patience - waited, 0.1)))
+            time.sleep(min(max(pause, reply.answer.retry_after), max(patience - waited, 0.1)))
             pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _patience_with(self, reply: Reply) -> float:
+        """Return for how many seconds to ask again: not at all where the first answer says that it is in vain."""
+        if reply.is_other_protocol or (self._patience is None and reply.is_unreachable):
+            return 0.0
+        if self._patience is None:
+            self._patience = PATIENCE
+        return self._patience
 
     def _is_done(self, batch: Batch, reply: Reply, *, is_repeated: bool) -> bool:
         """Write down what became of the request; return whether nothing more is to be done about it."""
         answer = reply.answer
         if answer.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
+            self._patience = PATIENCE if self._patience is None else self._patience
             self._ledgers[batch.signal].note(
                 batch, ACKNOWLEDGED, **({"rejected": answer.rejected} if answer.rejected else {})
             )

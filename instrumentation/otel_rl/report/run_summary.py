@@ -103,7 +103,7 @@ def _settings_hash(collected: Collected) -> str | None:
 
 def _end(collected: Collected, known: Summary, ends: list[ProcessEnd], overview: Overview) -> dict[str, Any]:
     states = {end.state for end in ends}
-    bad = min((end for end in ends if end.is_bad), key=lambda end: end.time, default=None)
+    bad = process_end.first_bad(ends)
     is_open = any(state.is_open for state in states)
     return {
         "state": next((state.value for state in GRAVEST_FIRST if state in states), EndState.NOT_RECORDED.value),

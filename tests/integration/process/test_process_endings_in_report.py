@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -140,6 +141,49 @@ def test_a_job_that_runs_is_running_and_a_killed_one_is_not(programs: Programs) 
     assert status == 3
     assert "ended without a record of its end: killed, or os._exit, " in finding["text"]
     assert "step" in finding["text"]
+
+
+POOL = """
+import multiprocessing, time, otel_rl
+
+def work(number):
+    with otel_rl.tool("run"):
+        otel_rl.flush()
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for number in range(1, 100_000):
+            with otel_rl.step(number), otel_rl.phase("train"):
+                if number == 1:
+                    pool.map(work, range(8), chunksize=1)
+                time.sleep(0.02)
+            if number == 9:
+                otel_rl.flush()
+                print(flush=True)
+"""
+
+
+def test_of_a_job_that_was_killed_with_its_pool_the_trainer_is_named(programs: Programs) -> None:
+    path = programs.write("train.py", POOL)
+    trainer = subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, path],
+        cwd=programs.directory, env=programs.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    assert trainer.stdout is not None
+    trainer.stdout.readline()
+    os.killpg(trainer.pid, signal.SIGKILL)
+    trainer.communicate()
+
+    listed = programs.run(SCRIPTS / "otel-rl", "runs", programs.store.root, "--json")
+    gone = rf"\S+ {trainer.pid} ended without a record of its end.*"
+    assert re.fullmatch(gone, json.loads(listed.out)["failure"])
+    _, findings = report(programs)
+    ended = next(finding for finding in findings if finding["code"] == "ended")
+    assert re.fullmatch(gone, ended["text"])
+    assert "It stopped first" not in str(ended)
+    listed = programs.run(SCRIPTS / "otel-rl", "runs", programs.store.root, "--json")
+    assert re.fullmatch(gone, json.loads(listed.out)["failure"])
 
 
 def test_a_job_that_runs_and_makes_no_progress_says_for_how_long(programs: Programs) -> None:

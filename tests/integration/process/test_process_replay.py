@@ -321,6 +321,39 @@ def test_grpc(run: Programs) -> None:
     assert "does not answer" in away.err
 
 
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_where_nothing_listens_from_the_start_it_is_said_at_once(run: Programs, protocol: str) -> None:
+    away = replay(run, free_ports(1)[0], "--protocol", protocol)
+
+    assert away.code == 1
+    assert "does not answer" in away.err
+    assert "start a collector there" in away.err
+    # Seconds that it has waited would be named.
+    assert " s. " not in away.err
+    assert away.err.endswith("Run the same command again to go on; --wait SECONDS waits until it listens.\n")
+
+
+@pytest.mark.parametrize("waits", [(), ("--wait", "600")])
+def test_a_port_of_another_protocol_is_told_at_once_whatever_the_wait(run: Programs, waits: tuple[str, ...]) -> None:
+    server = grpc.server(ThreadPoolExecutor(2))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        to_grpc = replay(run, port, "--protocol", "http/protobuf", *waits)
+    finally:
+        server.stop(None).wait()
+    with receiving() as receiver:
+        to_http = replay(run, receiver.port, "--protocol", "grpc", *waits)
+
+    assert "does not speak HTTP" in to_grpc.err
+    assert "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or send to the HTTP port, mostly 4318" in to_grpc.err
+    assert "speaks HTTP and not gRPC" in to_http.err
+    assert "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or send to the gRPC port, mostly 4317" in to_http.err
+    for stopped in (to_grpc, to_http):
+        assert stopped.code == 1
+        assert " s. " not in stopped.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -89,6 +89,16 @@ def test_a_run_without_steps_has_none(tmp_path: Path, capsys: Any) -> None:
     assert capsys.readouterr().out.splitlines()[1].rstrip().endswith(human.UNKNOWN)
 
 
+def test_a_reward_that_is_not_of_the_last_step_stands_with_its_step(tmp_path: Path, capsys: Any) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    writer.clean_exit = False
+    writer.event("rl.step", 50.0, {"reward": 0.25}, {"rl.loop.iteration": 7})
+    writer.event("rl.step", 51.0, {"lr": 0.1}, {"rl.loop.iteration": 8})
+    writer.write()
+    assert main(["runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["0.25", "(step", "7)"]
+
+
 def test_hostile_names_and_messages_reach_no_terminal(tmp_path: Path, capsys: Any) -> None:
     text = HOSTILE + "\u2028\x07\r\x00\ud800" + "y" * 5000
     writer = process(tmp_path / "data" / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)

@@ -155,3 +155,17 @@ def test_a_conversation_is_paged_through_and_each_message_of_it_is_there_once(
     assert {(line["step"], line["of"]) for line in seen} == {(3, 2 * turns)}
     assert main(["trajectories", str(run), "--rollout", "other"]) == 0
     assert "nothing that was said in rollout other is recorded" in capsys.readouterr().err
+
+
+def test_a_rollout_that_does_not_exist_is_named_with_how_to_list_those_that_do(tmp_path: Path, capsys: Any) -> None:
+    run = str(_write(tmp_path, "run-1", {"rl.rollout.id": ["a"]}))
+
+    for further in ([], ["--skip", "3"]):
+        assert main(["trajectories", run, "--rollout", "nope", *further]) == 0
+        said = capsys.readouterr().err
+        assert "this run has no rollout nope, or it has not ended yet" in said
+        assert "`otel-rl trajectories` prints a line for each, with its id" in said
+    assert main(["trajectories", run, "--rollout", "a", "--step", "9"]) == 0
+    assert "this run has no rollout a in step 9" in capsys.readouterr().err
+    assert main(["trajectories", run, "--rollout", "a"]) == 0
+    assert "nothing that was said in rollout a is recorded: content is off" in capsys.readouterr().err

@@ -60,7 +60,14 @@ def identity(span: Any) -> str:
 def conversation(spans: list[Any]) -> list[str]:
     """Texts that readers show of these spans, one after the other."""
     read = (
-        SimpleNamespace(start=span.start_time, span_id=identity(span), attributes=dict(span.attributes))
+        SimpleNamespace(
+            start=span.start_time,
+            end=span.end_time,
+            span_id=identity(span),
+            parent_id=format_span_id(span.parent.span_id),
+            scope=span.instrumentation_scope.name,
+            attributes=dict(span.attributes),
+        )
         for span in spans
     )
     return [message.text for message in of_spans(read)]  # type: ignore[arg-type]
@@ -97,11 +104,12 @@ def test_readers_say_how_many_messages_a_limit_of_the_sdk_has_cut_off(client, re
         ask(client, SYSTEM, user("one"), ANSWER, user("two"), ANSWER, user("three"))
 
     answer, said = '{"x": 1}', "[2 earlier messages: cut off in their span]"
+    cut = "[cut off: of these messages the first 40 characters are recorded, see docs/content.md]"
     first, second, third = calls(recorded)
     # As OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT does.
     whole = first.attributes[names.GEN_AI_INPUT_MESSAGES]
     first._attributes = {**first.attributes, names.GEN_AI_INPUT_MESSAGES: whole[:40]}
-    assert conversation([first, second, third]) == [answer, said, "two", "three"]
+    assert conversation([first, second, third]) == [cut, answer, said, "two", answer, "three", answer]
 
 
 def test_messages_that_are_left_out_of_a_long_history_are_not_said_twice(client, recorded) -> None:
@@ -130,8 +138,21 @@ def test_a_history_that_was_rewritten_is_recorded_whole(client, recorded) -> Non
         ["be brief"],
     ]
     assert [before(span)[0] for span in spans] == [None, None, 2, None]
-    # Behind a rewritten history readers show what was not said before.
-    assert conversation(spans) == ["be brief", "one", '{"x": 1}', "a summary", "two", "three"]
+    # Behind a rewritten history readers show what was not said before, and each answer.
+    answer = '{"x": 1}'
+    assert conversation(spans) == ["be brief", "one", answer, "a summary", "two", answer, "three", answer, answer]
+
+
+def test_a_history_whose_empty_text_became_none_is_the_same_one(client, recorded) -> None:
+    called = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "add"}}]}
+    result = {"role": "tool", "tool_call_id": "c", "content": "3"}
+    with otel_rl.rollout():
+        ask(client, SYSTEM, {**called, "content": ""}, result)
+        ask(client, SYSTEM, {**called, "content": None}, result, user("two"))
+
+    first, second = calls(recorded)
+    assert before(second) == (3, identity(first))
+    assert inputs(second) == ["two"]
 
 
 def test_branches_of_a_conversation_have_what_they_share_from_one_span(client, recorded) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import re
 import shutil
 import sys
+import zlib
 from collections import Counter
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +21,7 @@ from unit.report.synthetic_run import GrpoRun
 
 from otel_rl.live.run_index import RunIndex
 from otel_rl.replay.batches import batches
+from otel_rl.report.core.sentences import unreadable
 from otel_rl.store.reader import Log, Reader, Span, compressed, find_run, tails
 from otel_rl.store.reader.compressed import opened, size
 from otel_rl.store.reader.lines import raw_lines
@@ -179,12 +182,22 @@ def test_of_one_that_is_cut_off_the_begin_is_read_and_the_rest_is_said(run: Path
     path = compressed_store.compress(min(run.glob("*/logs-0002.jsonl")))
     content = path.read_bytes()
     path.write_bytes(content[: int(kept if kept > 1 else kept * len(content))])
+    number = 0 if kept in (0, 7) else _lines_of(path)
     reader = Reader(find_run(run))
     read, others = Counter(_seen(reader.records())), Counter(_without(recorded, path))
     assert others <= read
     assert read < Counter(_seen(Reader(find_run(recorded)).records()))
     assert (read > others) == (0 < kept < 1)
-    assert reader.problems.errors == [f"{path}: its compressed data is cut off; what is before that was read"]
+    why = f"its compressed data is cut off; what is before that was read ({number} line{'' if number == 1 else 's'})"
+    assert reader.problems.errors == [f"{path}: {why}"]
+    assert unreadable(reader.problems) == (
+        f"Not read: 1 file cannot be read whole ({path.parent.name}/{path.name}: {why})."
+    )
+
+
+def _lines_of(path: Path) -> int:
+    """Return the number of whole lines that can be read of a compressed file."""
+    return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(path.read_bytes()).count(b"\n")
 
 
 def _without(recorded: Path, path: Path) -> list[tuple[str, str, int]]:
@@ -203,7 +216,10 @@ def test_damaged_data_is_said(run: Path) -> None:
     path.write_bytes(content)
     reader = Reader(find_run(run))
     assert len(_seen(reader.records())) > 100
-    assert reader.problems.errors == [f"{path}: its compressed data is damaged; what is before that was read"]
+    [error] = reader.problems.errors
+    assert re.fullmatch(
+        rf"{re.escape(str(path))}: its compressed data is damaged; what is before that was read \(\d+ lines?\)", error
+    )
 
 
 def test_files_come_in_the_order_of_their_numbers_whatever_the_number_of_digits_is(run: Path) -> None:

@@ -238,6 +238,36 @@ def test_a_value_that_is_no_number_survives_as_json(tmp_path: Path) -> None:
         write_report(tmp_path / "data", None)
 
 
+def _running_with(folder: Path, *steps: dict[str, Any]) -> RunRow:
+    """The row of a run whose last export of metrics is from before the values of these steps were logged."""
+    writer = process(folder / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    writer.clean_exit = False
+    writer.meter.create_gauge(metrics.RL_ENVIRONMENT_REWARD_MEAN.name).set(0.1)
+    writer.meter.create_gauge(metrics.RL_LOOP_CURRENT.name).set(1)
+    for number, values in enumerate(steps, start=1):
+        writer.event("rl.step", 50.0 + number, values, {"rl.loop.iteration": number})
+    writer.write()
+    [row] = list_runs(folder)
+    return row
+
+
+def test_the_reward_of_a_run_that_goes_on_is_of_the_step_beside_it(tmp_path: Path) -> None:
+    row = _running_with(tmp_path, {"reward": 0.1}, {"reward": 0.2, "reward_std": 0.0, "loss": 0.5})
+    assert row.step == 2
+    assert row.reward is not None
+    assert (row.reward.key, row.reward.last, row.reward.last_step) == ("reward", 0.2, 2)
+    assert row.loss is not None
+    assert (row.loss.last, row.loss.last_step) == (0.5, 2)
+    assert row.other_step is None
+
+
+def test_a_reward_of_an_earlier_step_names_its_step(tmp_path: Path) -> None:
+    row = _running_with(tmp_path, {"reward": 0.2}, {"loss": 0.5}, {"reward": True, "loss": 0.4})
+    assert row.step == 3
+    assert row.reward is not None
+    assert (row.reward.last, row.other_step) == (0.2, 1)
+
+
 # -- folders that are not as they should be -------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ Modules:
     reward_curves: means of the rewards of a loop of the program's own, from its rows.
     called_rewards: the samples of such a loop that began in the workers of pools.
     messages: what was said to models and tools.
+    cut_messages: reads messages that a length limit has cut off.
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
     over_time: many series over the steps.

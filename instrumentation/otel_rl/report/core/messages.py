@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.report.core import cut_messages
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none
 
@@ -19,8 +20,24 @@ LONGEST = 32_768
 VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
 #: Roles that the page gives a colour; others look like the user's.
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
-#: Role of a message that says how many are left out.
+#: Role of a message, and kind of a part, that says how many are left out.
 _OMITTED = "omitted"
+
+
+class Said(NamedTuple):
+    """A part of a message: what tells it from others. ``identifier`` is that of a tool call."""
+
+    kind: str
+    identifier: str
+    text: str
+
+
+class ByCall(NamedTuple):
+    """The model call that a message was sent with, or that made it, as far as it is known."""
+
+    agent: str = ""
+    model: str = ""
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +46,10 @@ class Message:
 
     role: str
     text: str
+    #: What it says. Reasoning is apart: most programs leave it out when they send an answer again.
+    parts: tuple[Said, ...] = field(default=(), compare=False)
+    reasoning: str = field(default="", compare=False)
+    call: ByCall = field(default=ByCall(), compare=False)
 
     @property
     def tone(self) -> str:
@@ -72,6 +93,14 @@ def _readable(encoded: Any) -> str:
         return encoded
 
 
+class _Read(NamedTuple):
+    """The messages of an attribute. ``whole``: how many of them are not cut; ``note`` says that it was cut off."""
+
+    messages: list[Message]
+    whole: int
+    note: list[Message]
+
+
 def messages_of(given: Mapping[str, Any]) -> list[Message]:
     """Return what was said to a model and what it answered, from the attributes of a span or an event.
 
@@ -79,19 +108,29 @@ def messages_of(given: Mapping[str, Any]) -> list[Message]:
     """
     number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES))
     before = [_earlier(number, "recorded with a call before this one")] if number else []
-    return [*before, *_inputs(given), *_outputs(given)]
+    sent, answered = _inputs(given), _outputs(given)
+    return [*before, *sent.messages, *sent.note, *answered.messages, *answered.note]
 
 
-def _inputs(given: Mapping[str, Any]) -> list[Message]:
+def _inputs(given: Mapping[str, Any]) -> _Read:
     return _parsed(given.get(names.GEN_AI_INPUT_MESSAGES))
 
 
-def _outputs(given: Mapping[str, Any]) -> list[Message]:
+def _outputs(given: Mapping[str, Any]) -> _Read:
     return _parsed(given.get(names.GEN_AI_OUTPUT_MESSAGES))
 
 
 def _earlier(number: int, where: str) -> Message:
     return Message("", f"[{number} earlier message{'s' if number > 1 else ''}: {where}]")
+
+
+class CallMessages(NamedTuple):
+    """What a call was sent with and has answered; the notes say what of it was cut off."""
+
+    sent: list[Message]
+    sent_note: list[Message]
+    answered: list[Message]
+    answered_note: list[Message]
 
 
 class Histories:
@@ -102,16 +141,16 @@ class Histories:
         #: How many messages these are.
         self._numbers: dict[str, float] = {}
 
-    def messages_of(self, span_id: str, given: Mapping[str, Any]) -> list[Message]:
+    def messages_of(self, span_id: str, given: Mapping[str, Any]) -> CallMessages:
         """Return what was said to a model and what it answered, from the attributes of its span."""
         number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES)) or 0
         before = self._before(number, str(given.get(names.RL_INFERENCE_EARLIER_SPAN_ID))) if number else []
-        own = _inputs(given)
-        self._inputs[span_id] = [*before, *own]
+        own, answer = _inputs(given), _outputs(given)
+        self._inputs[span_id] = [*before, *own.messages]
         # One that stands for those left out says so itself.
-        is_short = any(message.role == _OMITTED for message in own)
-        self._numbers[span_id] = math.inf if is_short else number + len(own)
-        return [*self._inputs[span_id], *_outputs(given)]
+        is_short = any(message.role == _OMITTED for message in own.messages)
+        self._numbers[span_id] = math.inf if is_short else number + own.whole
+        return CallMessages(self._inputs[span_id], own.note, answer.messages, answer.note)
 
     def _before(self, number: int, span_id: str) -> list[Message]:
         """Return the messages of the earlier call; of those that cannot be read in its span the number is said."""
@@ -123,33 +162,84 @@ class Histories:
         return known
 
 
-def _parsed(encoded: Any) -> list[Message]:
+def by_call(messages: Iterable[Message], given: Mapping[str, Any], agent: str = "") -> list[Message]:
+    """Return messages with the call that they are of, from the attributes of its span or event."""
+    model = given.get(names.GEN_AI_RESPONSE_MODEL) or given.get(names.GEN_AI_REQUEST_MODEL) or ""
+    turn = int_or_none(given.get(names.RL_ROLLOUT_TURN))
+    call = ByCall(str(given.get(names.GEN_AI_AGENT_NAME) or agent), str(model), turn)
+    return [replace(message, call=call) for message in messages]
+
+
+def _parsed(encoded: Any) -> _Read:
     """Return messages from JSON in the form of the GenAI conventions; other forms are left out."""
     if isinstance(encoded, str):
         try:
             encoded = json.loads(encoded)
-        except (ValueError, RecursionError):
-            return []
-    if not isinstance(encoded, list):
-        return []
-    return [
-        Message(str(item.get("role") or "?"), _text(item.get("parts"))) for item in encoded if isinstance(item, dict)
-    ]
+        except ValueError:
+            return _cut(encoded)
+        except RecursionError:
+            return _Read([], 0, [])
+    messages = _all(encoded) if isinstance(encoded, list) else []
+    return _Read(messages, len(messages), [])
 
 
-def _text(parts: Any) -> str:
-    return "\n".join(_part(part) for part in parts if isinstance(part, dict)) if isinstance(parts, list) else ""
+def _cut(encoded: str) -> _Read:
+    """Return the messages of an attribute that ends too early, and a note that says so."""
+    read = cut_messages.read(encoded)
+    if read is None:
+        return _Read([], 0, [])
+    whole, begun = _all(read[0]), _all([read[1]] if _says_something(read[1]) else [])
+    note = f"[cut off: of these messages the first {len(encoded)} characters are recorded, see docs/content.md]"
+    return _Read([*whole, *begun], len(whole), [Message("", note)])
+
+
+def _says_something(begun: Any) -> bool:
+    """Return whether there is more of a message that was cut than who says it."""
+    parts = begun.get("parts") if isinstance(begun, dict) else None
+    return isinstance(parts, list) and any(isinstance(part, dict) and part.keys() - {"type", "id"} for part in parts)
+
+
+def _all(items: list[Any]) -> list[Message]:
+    return [_message(item) for item in items if isinstance(item, dict)]
+
+
+def _message(item: dict[str, Any]) -> Message:
+    given = item.get("parts")
+    parts = [part for part in given if isinstance(part, dict)] if isinstance(given, list) else []
+    # A message of a tool call has no text: for one program that is none, for another an empty one.
+    parts = [part for part in parts if part.get("type") != "text" or part.get("content") != ""]
+    said, reasoning = [], []
+    for part in parts:
+        if part.get("type") == "reasoning":
+            reasoning.append(_part(part))
+        else:
+            said.append(Said(str(part.get("type") or "?"), str(part.get("id") or ""), _part(part)))
+    text = "\n".join(map(_part, parts))
+    return Message(str(item.get("role") or "?"), text, tuple(said), "\n".join(reasoning))
 
 
 def _part(part: dict[str, Any]) -> str:
-    kind = str(part.get("type") or "?")
+    # One that was cut may have lost its kind.
+    kind = str(part.get("type") or ("text" if "content" in part else "?"))
     if isinstance(part.get("content"), str):
         return part["content"] if kind == "text" else f"[{kind}] {part['content']}"
     if kind == "tool_call":
-        return f"[calls {part.get('name')}] {plain(part.get('arguments'))}"
+        return f"[calls {part.get('name')}] {_as_decoded(part.get('arguments'))}"
     if kind == "tool_call_response":
         return plain(part.get("response", part.get("result")))
+    if kind == _OMITTED:
+        return f"[{_OMITTED}] {part.get('count')} left out here by the length limit of content"
     return f"[{kind}] {plain({key: value for key, value in part.items() if key != 'type'})}"
+
+
+def _as_decoded(arguments: Any) -> str:
+    """Return arguments of a tool call alike, whether they were recorded as an object or as its JSON."""
+    if isinstance(arguments, str):
+        try:
+            return plain(json.loads(arguments))
+        except (ValueError, RecursionError):
+            return arguments
+    return plain(arguments)
 
 
 def plain(value: Any) -> str:

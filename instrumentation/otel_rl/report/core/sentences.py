@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.unreadable import Unreadable
 
 
+#: Files that are named of those that cannot be read.
+_FILES = 3
 NO_MANIFEST = "the files of a collector do not tell"
 NO_STEP = "no trace of a step was recorded"
 PAUSES = (
@@ -46,7 +49,16 @@ def unreadable(problems: Unreadable) -> str:
         (problems.cut_off, "line cut off at the end of a file", "lines cut off at the end of files"),
         (problems.unreadable, "line is no JSON", "lines are no JSON"),
         (problems.foreign, "line is no OTLP", "lines are no OTLP"),
-        (len(problems.errors), "file cannot be read", "files cannot be read"),
+        (len(problems.errors), "file cannot be read whole", "files cannot be read whole"),
     ]
     said = [human.amount(number, singular, plural) for number, singular, plural in parts if number]
-    return f"Not read: {', '.join(said)}." if said else ""
+    named = [_of_its_process(error) for error in problems.errors[:_FILES]]
+    named += [f"and {len(problems.errors) - _FILES} more"] * (len(problems.errors) > _FILES)
+    files = f" ({'; '.join(named)})" if named else ""
+    return f"Not read: {', '.join(said)}{files}." if said else ""
+
+
+def _of_its_process(error: str) -> str:
+    """Return what is said of a file with its name in the folder of its process, and not with its whole path."""
+    path, separator, reason = error.partition(": ")
+    return f"{'/'.join(Path(path).parts[-2:])}{separator}{reason}"

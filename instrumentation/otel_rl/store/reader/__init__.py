@@ -102,13 +102,16 @@ class Reader:
                 yield from self._of_this_run(request, file)
             self._count(problems, file)
 
-    def traces(self, trace_ids: set[str]) -> Iterator[Span]:
-        """All spans of a few traces; lines that do not name one of them are not even parsed."""
+    def traces(self, trace_ids: set[str], problems: Unreadable | None = None) -> Iterator[Span]:
+        """All spans of a few traces; lines that do not name one of them are not even parsed.
+
+        ``problems`` collects the files that cannot be read, which :meth:`records` has told where it read them too.
+        """
         needles = [needle.encode() for trace in trace_ids for needle in (trace, trace.upper())]
         for file in self.source.files:
             if file.signal != "traces":
                 continue
-            for line in matching_lines(file.path, needles):
+            for line in matching_lines(file.path, needles, problems):
                 request = parse(line, Unreadable())
                 if request is not None:
                     yield from self._spans(request, file, trace_ids)

@@ -228,8 +228,8 @@ class FollowingReader(Reader):
             if file.left and time.monotonic() - file.grew > DISORDER:
                 self._count(Unreadable(cut_off=1), file.file)
 
-    def traces(self, trace_ids: set[str]) -> Iterator[Span]:
-        """All spans of a few traces; only lines that have some of them are read again."""
+    def traces(self, trace_ids: set[str], problems: Unreadable | None = None) -> Iterator[Span]:
+        """All spans of a few traces; only lines that have some of them are read again, and :meth:`records` has told."""
         wanted = {_hashed(trace) for trace in trace_ids}
         for file in self._files.values():
             places = [line.offset for line in file.index if not wanted.isdisjoint(line.traces)]

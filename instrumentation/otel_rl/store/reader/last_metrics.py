@@ -13,6 +13,8 @@ from otel_rl.store.reader.otlp_values import items_of
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_rl.store.reader.records import Point
 
 NAMES = frozenset(
@@ -63,6 +65,22 @@ def parsed(line: bytes, event: str = events.RL_RUN_END.name) -> dict[str, Any] |
         for scoped in items_of(entry, "scopeLogs"):
             scoped["logRecords"] = [log for log in items_of(scoped, "logRecords") if log.get("eventName") == event]
     return request
+
+
+def each_parsed(line: bytes, event: str) -> Iterator[dict[str, Any]]:
+    """Yield requests with the log records of ``event`` in a line, the last one first; all in one of another form."""
+    place, name = len(line), b'"eventName":"%b"}' % event.encode()
+    while (place := line.rfind(name, 0, place)) >= 0:
+        request = parse(_with_last(line[: place + len(name)], event), Unreadable())
+        if request is None:
+            break
+        yield request
+    else:
+        if name in line:
+            return
+    whole = parsed(line, event)
+    if whole is not None:
+        yield whole
 
 
 def _with_last(line: bytes, event: str) -> bytes:

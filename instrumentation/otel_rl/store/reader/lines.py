@@ -59,26 +59,38 @@ def _lines_from(path: Path, place: int) -> Iterator[bytes]:
             yield line
 
 
-def matching_lines(path: Path, needles: list[bytes]) -> Iterator[bytes]:
-    """Lines that contain one of ``needles``; none from where a file cannot be read."""
+def matching_lines(path: Path, needles: list[bytes], problems: Unreadable | None = None) -> Iterator[bytes]:
+    """Lines that contain one of ``needles``; from where a file cannot be read none, which ``problems`` collects."""
+    number = 0
     try:
         for line in raw_lines(path):
+            number += 1
             if any(needle in line for needle in needles):
                 yield line
-    except OSError:
-        return
+    except OSError as error:
+        said = said_of(path, error, number)
+        if problems is not None and said not in problems.errors:
+            problems.errors.append(said)
+
+
+def said_of(path: Path, error: OSError, number: int) -> str:
+    """Say why a file cannot be read, or not to its end, and how many lines of it were read."""
+    read = f" ({number} line{'' if number == 1 else 's'})" if number or compressed.is_compressed(path) else ""
+    return f"{path}: {error.strerror or error}{read}"
 
 
 def requests(path: Path, problems: Unreadable, advance: Callable[[int], object]) -> Iterator[dict[str, Any]]:
     """Yield the export requests of one file; ``advance`` gets the bytes read, ``problems`` collects the rest."""
+    number = 0
     try:
         for line in raw_lines(path):
+            number += 1
             advance(len(line))
             request = parse(line, problems)
             if request is not None:
                 yield request
     except OSError as error:
-        problems.errors.append(f"{path}: {error.strerror or error}")
+        problems.errors.append(said_of(path, error, number))
 
 
 def parse(line: bytes, problems: Unreadable) -> dict[str, Any] | None:

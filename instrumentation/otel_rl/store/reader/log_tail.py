@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader.compressed import former, is_compressed, opened, present
-from otel_rl.store.reader.lines import parse, raw_lines, size
+from otel_rl.store.reader.lines import parse, raw_lines, said_of, size
 from otel_rl.store.reader.locate import look_again, written_together
 from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.processes import ProcessRegistry
@@ -132,11 +132,13 @@ class LogTail:
                 yield from logs
 
     def _of_lines(self, file: SignalFile, lines: Callable[[SignalFile], Iterable[bytes]]) -> Iterator[list[Log]]:
+        number = 0
         try:
             for line in lines(file):
+                number += 1
                 yield self._in(line, file)
         except OSError as error:
-            self.problems.errors.append(f"{file.path}: {error.strerror or error}")
+            self.problems.errors.append(said_of(file.path, error, number))
 
     def _end(self, file: SignalFile) -> int:
         return self._ends.get(_identity(file), 0)

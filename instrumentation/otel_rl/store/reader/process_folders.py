@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.process import lifetime
@@ -17,7 +19,7 @@ from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.processes import MANIFEST, from_folder
 from otel_rl.store.reader.records import Log, Point
-from otel_rl.store.reader.run_records import result_of
+from otel_rl.store.reader.run_records import logged_in_step, loss_of, newest_reward_of, result_of
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Most bytes that are read of the end of a file.
 _MOST = 1 << 20
+#: Most records of steps in which a reward is looked for: a trainer may log its values with every tenth step.
+_STEPS = 32
 _LOGS, _ERRORS, _METRICS = "logs", "logs-errors", "metrics"
 
 
@@ -100,6 +104,20 @@ class ProcessFolder:
         """What it had logged at its end; empty before that."""
         return result_of(self._recorded_end) if self._has_end and self._recorded_end is not None else []
 
+    @cached_property
+    def last_logged(self) -> tuple[LoggedValue | None, LoggedValue | None]:
+        """Reward and loss of the newest step with a reward, as its log has them: metrics are written less often.
+
+        Without a reward, the loss of the newest step that has one.
+        """
+        reward = loss = None
+        for log in islice(self._each(events.RL_STEP.name), _STEPS):
+            logged = logged_in_step(log) if isinstance(log, Log) else []
+            reward, loss = newest_reward_of(logged), loss or loss_of(logged)
+            if reward is not None:
+                break
+        return reward, loss
+
     @property
     def _has_end(self) -> bool:
         return self.process.number("ended_unix_nano") is not None or bool(self.process.clean_exit)
@@ -149,15 +167,25 @@ class ProcessFolder:
 
         Where ``stream`` has none, those of ``other``.
         """
-        needle = event.encode()
-        for path in filter(None, (self.files.get(stream), self.files.get(other))):
-            try:
-                lines = (line for line in lines_from_end(path, _MOST) if needle in line)
-                request = next(filter(None, (last_metrics.parsed(line, event) for line in lines)), None)
-            except OSError:
-                continue
+        for name in filter(None, (stream, other)):
+            lines = (last_metrics.parsed(line, event) for line in self._lines(name, event))
+            request = next(filter(None, lines), None)
             if request is not None:
                 yield from reversed(list(records(request, self._of)))
+
+    def _each(self, event: str) -> Iterator[Record]:
+        """Yield the log records of ``event``, the last one first."""
+        for line in self._lines(_LOGS, event):
+            for request in last_metrics.each_parsed(line, event):
+                yield from reversed(list(records(request, self._of)))
+
+    def _lines(self, stream: str, event: str) -> Iterator[bytes]:
+        """Yield the lines of ``stream`` that name metrics, or ``event``, the last one first."""
+        path, needle = self.files.get(stream), event.encode()
+        with suppress(OSError):
+            for line in lines_from_end(path, _MOST) if path is not None else ():
+                if needle in line:
+                    yield line
 
 
 def look_into(path: Path) -> ProcessFolder | None:

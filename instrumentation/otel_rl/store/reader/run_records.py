@@ -52,6 +52,21 @@ def result_of(log: Log) -> list[LoggedValue]:
     ]
 
 
+def logged_in_step(log: Log) -> list[LoggedValue]:
+    """Return the numbers that a process logged of one step; empty for any other record."""
+    if log.event != events.RL_STEP.name or not isinstance(log.body, dict):
+        return []
+    step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+    values = {key: None if isinstance(value, bool) else float_or_none(value) for key, value in log.body.items()}
+    return [LoggedValue(key, value, step) for key, value in values.items() if value is not None]
+
+
+def newest_reward_of(values: list[LoggedValue]) -> LoggedValue | None:
+    """Return the reward among the values of one step; the one with the shortest key."""
+    rewards = (value for value in values if _REWARD.search(value.key))
+    return min(rewards, key=lambda value: len(value.key), default=None)
+
+
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
     """Return the reward among the values that have a best one; the one with the shortest key."""
     judged = (value for value in values if value.best is not None and _REWARD.search(value.key))

@@ -78,6 +78,17 @@ class RunRow:
         end = self.ended or self.last_sign
         return (end - self.started) / 1e9 if self.started and end > self.started else None
 
+    @property
+    def shown(self) -> LoggedValue | None:
+        """The reward, or the loss of a run without one."""
+        return self.reward if self.reward is not None else self.loss
+
+    @property
+    def other_step(self) -> int | None:
+        """The step of the reward, or loss, where that is not the last one."""
+        step = self.shown.last_step if self.shown is not None else None
+        return None if step == self.step else step
+
     def as_json(self) -> dict[str, Any]:
         """Return the row for programs."""
         content = {name: getattr(self, name) for name in self.__slots__}
@@ -171,7 +182,7 @@ def of_processes(
     ends = _ends(latest, exits)
     state = next(state for state in GRAVEST_FIRST if any(end.state is state for _, end in ends))
     last_sign = max(folder.last_sign for folder in folders)
-    bad = min(((folder, end) for folder, end in ends if end.state.is_bad), key=_time, default=None)
+    bad = _first_bad(ends)
     is_current = summary is not None and summary.is_current(last_sign)
     values = _values_of(summary) if summary is not None and is_current else _from_tails(latest)
     return RunRow(
@@ -213,6 +224,19 @@ def _unless_survived(end: FoundEnd, seen: Exit | None, well: set[tuple[str, int]
     if not end_states.survived(seen, end.state, well):
         return end
     return end._replace(state=EndState.IN_ORDER, words=end.words + end_states.SURVIVED)
+
+
+def _first_bad(ends: list[tuple[ProcessFolder, FoundEnd]]) -> tuple[ProcessFolder, FoundEnd] | None:
+    """Return the first that failed; of a job that was killed as a whole the process that had started the others.
+
+    Of what is gone without an end nobody knows when it ended: a worker of a pool just made its last record earlier.
+    """
+    bad = [found for found in ends if found[1].state.is_bad]
+    first = min(bad, key=_time, default=None)
+    if first is None or first[1].state is not EndState.GONE or first[0].process.rank is not None:
+        return first
+    leading = min((folder for folder, _ in ends if folder.started), key=lambda one: one.started, default=None)
+    return next((found for found in bad if found[0] is leading and found[1].state is EndState.GONE), first)
 
 
 def _time(found: tuple[ProcessFolder, FoundEnd]) -> int:
@@ -291,6 +315,8 @@ def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
         if folder.step is None and not result:
             continue
         reward, loss = run_records.reward_of(result), run_records.loss_of(result)
+        if not result:
+            reward, loss = folder.last_logged
         if reward is None and values.reward is not None:
             reward = LoggedValue("reward", values.reward)
         if loss is None and values.loss is not None:

@@ -49,6 +49,8 @@ class _Stop:
     is_vanished: bool = False
     #: An end that comes from somebody who ends the whole job.
     is_asked_for: bool = False
+    #: True where nobody saw the end.
+    has_no_time: bool = False
     evidence: list[str] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
     #: Between which moments it was.
@@ -119,6 +121,7 @@ def _stop(end: ProcessEnd) -> _Stop:
         end.iteration,
         is_vanished=end.is_vanished,
         is_asked_for=is_asked_for,
+        has_no_time=end.has_no_time,
         evidence=words.evidence(exception) if exception is not None else _of_status(end),
         look_at=words.next_steps(exception)
         if exception is not None
@@ -146,7 +149,19 @@ def _with_followers(stops: list[_Stop], ends: list[ProcessEnd]) -> list[_Stop]:
     for stop in stops:
         if stop.is_asked_for:
             stop.time = max(stop.time, begin + 1)
+    _lead(stops, ends)
     return stops
+
+
+def _lead(stops: list[_Stop], ends: list[ProcessEnd]) -> None:
+    """Let the process that had started the others come before those whose end nobody saw, where nobody saw its own."""
+    leader = process_end.leading(ends)
+    own = next((stop for stop in stops if leader is not None and stop.who == leader.process.label), None)
+    if own is None or not own.has_no_time:
+        return
+    for stop in stops:
+        if stop is not own and stop.has_no_time:
+            stop.time = max(stop.time, own.time + 1)
 
 
 def _may_have_ended(exception: UncaughtException, first: _Stop) -> bool:

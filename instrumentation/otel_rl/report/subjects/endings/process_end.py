@@ -66,6 +66,24 @@ class ProcessEnd:
         has_ended = self.is_bad or self.state is EndState.NOT_KNOWN
         return has_ended and not self.is_recorded and self.exception is None
 
+    @property
+    def has_no_time(self) -> bool:
+        """True where nobody saw it end, and it has no rank: its last record does not say which of a job ended first."""
+        return self.state in (EndState.GONE, EndState.NOT_KNOWN) and self.process.rank is None
+
+
+def leading(ends: list[ProcessEnd]) -> ProcessEnd | None:
+    """Return the end of the process that began first, and has started the others; None where no start is known."""
+    known = [end for end in ends if end.process.number("started_unix_nano")]
+    return min(known, key=lambda end: end.process.number("started_unix_nano") or 0, default=None)
+
+
+def first_bad(ends: list[ProcessEnd]) -> ProcessEnd | None:
+    """Return the first that failed; of those that are gone without an end the one that had started the others."""
+    first, leader = min((end for end in ends if end.is_bad), key=lambda end: end.time, default=None), leading(ends)
+    is_leader = first is not None and first.has_no_time and leader is not None and leader.state is EndState.GONE
+    return leader if is_leader and leader is not None and leader.has_no_time else first
+
 
 def ends(collected: Collected) -> list[ProcessEnd]:
     """Return how the processes ended, those of attempts that a later one follows left out."""

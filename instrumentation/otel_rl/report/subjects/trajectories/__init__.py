@@ -5,6 +5,7 @@ Modules:
     groups: groups of samples: what they teach, and whether their advantages are right.
     advantages: the formulas of the trainers.
     conversations: what was said in a few of them.
+    told_messages: what of a history the calls before it have told.
     listed_traces: the spans of those that are listed.
     side_calls: model calls of judges, and of tools.
     finding: advantages that the rewards do not give.

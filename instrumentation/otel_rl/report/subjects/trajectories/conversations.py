@@ -11,14 +11,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.messages import Histories, Message, messages_of, plain
+from otel_rl.report.core.messages import CallMessages, Histories, Message, by_call, messages_of, plain
 from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.core.statistics import EveryNth, Largest
+from otel_rl.report.subjects.trajectories.told_messages import ToldMessages
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from otel_rl.store.reader import Log, Span
 
@@ -89,7 +90,7 @@ def _sample(log: Log) -> Sample:
         log.process.rank,
         reward,
         str(given.get(names.RL_TRAJECTORY_REASON) or ""),
-        tuple(messages_of(given)),
+        tuple(by_call(messages_of(given), given)),
     )
 
 
@@ -99,19 +100,56 @@ def of_spans(spans: Iterable[Span]) -> tuple[Message, ...]:
     Around it stands what the rollout's own function was given and has returned.
     """
     messages: list[Message] = []
-    known: set[Message] = set()
-    histories = Histories()
     in_order = sorted(spans, key=lambda span: span.start)
     given = [_of_rollout(span, names.RL_ROLLOUT_INPUT, "input of the rollout") for span in in_order]
     returned = [_of_rollout(span, names.RL_ROLLOUT_OUTPUT, "output of the rollout") for span in reversed(in_order)]
     calls = [span for span in in_order if span.attributes.get(names.GEN_AI_OPERATION_NAME) in MODEL_OPERATIONS]
+    by_id = {span.span_id: span for span in in_order}
+    histories, told, earlier = Histories(), ToldMessages(), _Told()
     # A framework whose model calls are not recorded says it on the span of the agent.
     for span in calls if any(names.GEN_AI_OUTPUT_MESSAGES in span.attributes for span in calls) else in_order:
         of_call = histories.messages_of(span.span_id, span.attributes)
-        is_longer = of_call[: len(messages)] == messages
-        messages += of_call[len(messages) :] if is_longer else [message for message in of_call if message not in known]
-        known.update(of_call)
+        is_known = earlier.is_told(span, of_call, by_id)
+        new = told.new_of(of_call.sent, of_call.answered, is_known=is_known)
+        answered = 0 if is_known else len(of_call.answered)
+        before, after = new[: len(new) - answered], new[len(new) - answered :]
+        of_this = [*before, *of_call.sent_note, *after, *of_call.answered_note]
+        messages += by_call(of_this, span.attributes, _agent(span, by_id))
     return tuple(message for message in (*given, *messages, *returned) if message is not None)
+
+
+class _Told:
+    """The calls that were told: another instrumentor may have a second span for one, with the same answer."""
+
+    def __init__(self) -> None:
+        self._answered: dict[str, tuple[Span, list[Message]]] = {}
+
+    def is_told(self, span: Span, of_call: CallMessages, by_id: Mapping[str, Span]) -> bool:
+        """Return whether a call around this span has told the same."""
+        if not of_call.answered:
+            return False
+        is_inside = any(around.span_id in self._answered for around in _around(span, by_id))
+        is_second = is_inside or any(
+            known.scope != span.scope and span.end <= known.end and answered == of_call.answered
+            for known, answered in self._answered.values()
+        )
+        self._answered[span.span_id] = span, of_call.answered
+        return is_second
+
+
+def _around(span: Span, by_id: Mapping[str, Span]) -> Iterator[Span]:
+    """Yield the spans around a span, the next one first."""
+    seen = {span.span_id}
+    while (around := by_id.get(span.parent_id)) is not None and around.span_id not in seen:
+        seen.add(around.span_id)
+        yield around
+        span = around
+
+
+def _agent(span: Span, by_id: Mapping[str, Span]) -> str:
+    """Return the name of the agent that a call is inside of."""
+    named = (around.attributes.get(names.GEN_AI_AGENT_NAME) for around in _around(span, by_id))
+    return next((name for name in named if isinstance(name, str)), "")
 
 
 def _of_rollout(span: Span, name: str, role: str) -> Message | None:
