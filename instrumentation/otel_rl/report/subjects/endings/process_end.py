@@ -158,10 +158,10 @@ class _Ends:
             if exception.is_interrupt
             else uncaught_exceptions.failed(exception, is_trainer)
         )
-        bounds = EndBounds(exception.time, exception.time)
         return ProcessEnd(
-            process, state, said, exception.time, exception, seen, exception.iteration, is_recorded, bounds
-        )
+            process, state, said, exception.time, exception, seen, exception.iteration, is_recorded,
+            bounds=EndBounds(exception.time, exception.time),
+        )  # fmt: skip
 
     def _ring(self, process: Process) -> RankState | None:
         key = process.rank, int_or_none(process.identity(names.PROCESS_PID))
