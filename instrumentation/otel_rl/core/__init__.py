@@ -7,6 +7,7 @@ Modules:
     import_hooks: calls after a module of a library was imported.
     threads: threads that do something at intervals, and what they need.
     own_cpu: CPU time that otel-rl itself costs.
+    logged_keys: which way a logged value is better.
     code_places: in which function code is, and whose file that is.
     addresses: addresses as they may be shown, without what is secret in them.
     clock: the clocks, by name before the program can patch them.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import logged_keys
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
 from otel_rl.telemetry.attribute_values import MAXIMUM_KEY_LENGTH, PlainBody, text
@@ -16,34 +16,6 @@ if TYPE_CHECKING:
 #: Most keys with a direction, and most without one.
 MAXIMUM_KEYS = 100
 
-_WORD = re.compile(r"pass@|(?:pass|win)_rate|ep_(?:rew|len)_mean|[a-z]+")
-#: Words of a key of which a higher value is better. ``margins``: what is chosen above what is rejected.
-_RISES = frozenset(
-    {
-        *("reward", "rewards", "score", "scores", "margin", "margins"),
-        *("accuracy", "accuracies", "acc", "success", "successes", "solved", "pass@", "pass_rate", "win_rate"),
-        *("return", "returns", "ep_rew_mean"),
-    }
-)
-_FALLS = frozenset({"loss", "losses", "perplexity", "ppl"})
-#: Words with which neither is better: a spread, a bound, a share or a number of something says nothing about its level.
-#: Of the implicit rewards of DPO both may fall while their margin rises.
-_OPEN = frozenset(
-    {
-        *("std", "stddev", "var", "variance", "min", "max", "frac", "fraction", "zero", "num", "count", "steps"),
-        *("chosen", "rejected"),
-    }
-)
-#: The same after the word that has a direction: `reward/kl` is a divergence, `length_reward` a reward.
-_OPEN_AFTER = frozenset(
-    {
-        *("kl", "entropy", "penalty", "coef", "weight", "scale", "grad", "norm", "clip", "clipped"),
-        *("time", "seconds", "duration", "length", "tokens"),
-    }
-)
-#: Losses that are no end in themselves: of a policy gradient, of a value function that follows a moving target, and
-#: parts of an objective.
-_PARTS = _OPEN_AFTER | {"policy", "pg", "actor", "surrogate", "value", "vf", "aux"}
 #: With rewards, `loss` is that of a policy gradient: it may stay near zero, or rise while the policy learns. That of a
 #: value function follows a target that moves.
 _OF_REWARDS = frozenset(
@@ -68,15 +40,7 @@ def direction(key: str, algorithm: str | None, *, has_rewards: bool = False) -> 
 
     ``has_rewards`` says that a run without a known algorithm learns from rewards, by its other keys.
     """
-    words = _WORD.findall(key.lower())
-    # `reward_loss` is a loss, `loss/reward` a reward.
-    place = max((place for place, word in enumerate(words) if word in _RISES or word in _FALLS), default=None)
-    if place is None or not _OPEN.isdisjoint(words):
-        return 0
-    if words[place] in _RISES:
-        return int(_OPEN_AFTER.isdisjoint(words[place:]))
-    is_means = (algorithm in _OF_REWARDS or has_rewards) and words[place].startswith("loss")
-    return 0 if is_means or not _PARTS.isdisjoint(words) else -1
+    return logged_keys.direction(key, is_of_rewards=algorithm in _OF_REWARDS or has_rewards)
 
 
 class LoggedResult:
@@ -126,7 +90,7 @@ class Results:
     def _new(self, key: str, algorithm: str | None) -> LoggedResult | None:
         if key in self._left_out:
             return None
-        if not algorithm and not self._has_rewards and not _REWARDED.isdisjoint(_WORD.findall(key.lower())):
+        if not algorithm and not self._has_rewards and not _REWARDED.isdisjoint(logged_keys.WORD.findall(key.lower())):
             self._has_rewards = True
             for name, result in self._of_key.items():
                 if result.direction and not direction(name, None, has_rewards=True):

@@ -268,6 +268,17 @@ def test_a_reward_of_an_earlier_step_names_its_step(tmp_path: Path) -> None:
     assert (row.reward.last, row.other_step) == (0.2, 1)
 
 
+def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(tmp_path: Path) -> None:
+    of_verl = {"critic/rewards/max": 1.0, "critic/rewards/min": 0.0, "critic/rewards/mean": 0.25}
+    row = _running_with(tmp_path, of_verl, {"val/rewards/of/benchmark": 0.9})
+    assert row.reward is not None
+    assert (row.reward.key, row.reward.last, row.other_step) == ("critic/rewards/mean", 0.25, 1)
+    others = {"reward_std": 0.3, "reward/kl": 2.0, "rewards/accuracy/mean": 0.5}
+    row = _running_with(tmp_path / "others", others)
+    assert row.reward is not None
+    assert row.reward.key == "rewards/accuracy/mean"
+
+
 # -- folders that are not as they should be -------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.processes import MANIFEST, from_folder
 from otel_rl.store.reader.records import Log, Point
-from otel_rl.store.reader.run_records import logged_in_step, loss_of, newest_reward_of, result_of
+from otel_rl.store.reader.run_records import logged_in_step, loss_of, result_of, reward_of
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
 if TYPE_CHECKING:
@@ -106,17 +106,13 @@ class ProcessFolder:
 
     @cached_property
     def last_logged(self) -> tuple[LoggedValue | None, LoggedValue | None]:
-        """Reward and loss of the newest step with a reward, as its log has them: metrics are written less often.
-
-        Without a reward, the loss of the newest step that has one.
-        """
-        reward = loss = None
+        """Reward and loss of the newest steps that have them, as their logs say: metrics are written less often."""
+        newest: dict[str, LoggedValue] = {}
         for log in islice(self._each(events.RL_STEP.name), _STEPS):
-            logged = logged_in_step(log) if isinstance(log, Log) else []
-            reward, loss = newest_reward_of(logged), loss or loss_of(logged)
-            if reward is not None:
-                break
-        return reward, loss
+            for value in logged_in_step(log) if isinstance(log, Log) else ():
+                newest.setdefault(value.key, value)
+        values = list(newest.values())
+        return reward_of(values), loss_of(values)
 
     @property
     def _has_end(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.logged_keys import direction
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, list_of
@@ -61,16 +62,10 @@ def logged_in_step(log: Log) -> list[LoggedValue]:
     return [LoggedValue(key, value, step) for key, value in values.items() if value is not None]
 
 
-def newest_reward_of(values: list[LoggedValue]) -> LoggedValue | None:
-    """Return the reward among the values of one step; the one with the shortest key."""
-    rewards = (value for value in values if _REWARD.search(value.key))
-    return min(rewards, key=lambda value: len(value.key), default=None)
-
-
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
-    """Return the reward among the values that have a best one; the one with the shortest key."""
-    judged = (value for value in values if value.best is not None and _REWARD.search(value.key))
-    return min(judged, key=lambda value: len(value.key), default=None)
+    """Return the reward among the values of which more is better; the one with the shortest key."""
+    rewards = (value for value in values if _REWARD.search(value.key) and direction(value.key) > 0)
+    return min(rewards, key=lambda value: len(value.key), default=None)
 
 
 def loss_of(values: list[LoggedValue]) -> LoggedValue | None:
