@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace as trace_api
@@ -63,7 +64,8 @@ class _UserStep:
 
     def __init__(self, iteration: int, loop: str | None = None) -> None:
         inside = loop is None and steps.where().step_of_context is not None
-        self._step = None if inside else steps.loop_for_next_step(loop).begin(iteration, _scope)
+        number = None if inside else _number_of_step(iteration)
+        self._step = None if number is None else steps.loop_for_next_step(loop).begin(number, _scope)
 
     def leave(self) -> None:
         """Do nothing: the step itself does it when it ends."""
@@ -72,6 +74,18 @@ class _UserStep:
         # Another step of the same loop that began meanwhile has ended ours.
         if self._step is not None and self._step.loop.step is self._step:
             self._step.loop.finish(error, at)
+
+
+def _number_of_step(iteration: Any) -> int | None:
+    """Return the number of a step, and say so where it is none."""
+    if isinstance(iteration, float) and iteration.is_integer():
+        return int(iteration)
+    try:
+        return index(iteration)
+    except TypeError:
+        advice = 'number the steps as they follow each other, and name the loop: step(0, loop="warm-up")'
+        say_no_number("step", iteration, iteration, advice)
+        return None
 
 
 def _end_left_open(step: steps.Step) -> None:

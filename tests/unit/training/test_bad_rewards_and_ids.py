@@ -208,6 +208,18 @@ def test_numbers_of_steps_of_any_type_leave_the_program_alone(recorded, monkeypa
     assert ran
 
 
+def test_a_step_with_a_text_for_a_number_is_none_and_the_program_is_told_what_to_do(recorded, capfd):
+    with otel_rl.step("warm-up"):
+        pass
+    for iteration in (np.int64(3), 4.0):
+        with otel_rl.step(iteration):
+            pass
+
+    assert 'step "warm-up" is no number but a str, and is not recorded: number the steps' in capfd.readouterr().err
+    steps = [span for span in recorded.spans if span.name == "rl.rank.step"]
+    assert [span.attributes["rl.loop.iteration"] for span in steps] == [3, 4]
+
+
 def test_a_score_that_is_too_large_for_a_float_costs_no_other(recorded):
     drops.reset()
     rewards.record(_scope, {"large": [1.0, 10**400, 2.0], "other": [3.0]})
