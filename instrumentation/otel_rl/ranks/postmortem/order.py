@@ -69,15 +69,24 @@ def lived_on(state: RankState, waits: Sequence[RankWait]) -> bool:
 
 
 def _is_first(state: RankState, wait: RankWait) -> bool | None:
-    other, own = wait.waiting, bounds(state)
-    if other.is_alive:
+    other, own, theirs = wait.waiting, bounds(state), bounds(wait.waiting)
+    if other.is_alive or own.is_before(theirs):
         return True
+    if theirs.is_before(own):
+        return False
     failed = wait.collective.outcome == FAILED and own.earliest < other.ring.wall(wait.collective.moment)
-    if own.is_before(bounds(other)) or (failed and not state.ring.ended) or _is_swept_up(state, other):
-        return True
-    return False if bounds(other).is_before(own) else None
+    is_shown = (failed and not state.ring.ended) or _is_swept_up(state, other)
+    return True if is_shown and _may_have_ended_before(state, other) else None
 
 
 def _is_swept_up(state: RankState, other: RankState) -> bool:
     """Return whether the launcher ended ``other`` with SIGTERM, and ``state`` had ended in another way."""
     return _is_asked_for(other) and state.exit is not None and not _is_asked_for(state)
+
+
+def _may_have_ended_before(state: RankState, other: RankState) -> bool:
+    """Return whether the end of ``state`` was seen, if it was, while ``other`` gave signs.
+
+    Else ``state`` may be the one that hung: a launcher sends SIGTERM to all, and SIGKILL later to who did not end.
+    """
+    return state.exit is None or state.exit.at_unix_nano - other.ring.last_sign <= HEARTBEATS
