@@ -160,7 +160,8 @@ def _lead(stops: list[_Stop], ends: list[ProcessEnd]) -> None:
     if own is None or not own.has_no_time:
         return
     for stop in stops:
-        if stop is not own and stop.has_no_time:
+        is_shown = process_end.is_known_before(stop.bounds, own.bounds)
+        if stop is not own and stop.has_no_time and not is_shown:
             stop.time = max(stop.time, own.time + 1)
 
 

@@ -84,7 +84,14 @@ def first_bad(ends: list[ProcessEnd]) -> ProcessEnd | None:
     """Return the first that failed; of those that are gone without an end the one that had started the others."""
     first, leader = min((end for end in ends if end.is_bad), key=lambda end: end.time, default=None), leading(ends)
     is_leader = first is not None and first.has_no_time and leader is not None and leader.state is EndState.GONE
-    return leader if is_leader and leader is not None and leader.has_no_time else first
+    if first is None or leader is None or not is_leader or not leader.has_no_time:
+        return first
+    return first if is_known_before(first.bounds, leader.bounds) else leader
+
+
+def is_known_before(bounds: EndBounds | None, others: EndBounds | None) -> bool:
+    """Return whether an end is known to be the earlier one: a server may begin first, and outlive a trainer."""
+    return bounds is not None and others is not None and bounds.is_before(others)
 
 
 def ends(collected: Collected) -> list[ProcessEnd]:
