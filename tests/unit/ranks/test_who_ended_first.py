@@ -94,6 +94,26 @@ def test_a_rank_that_lived_while_others_waited_was_stuck_and_who_ended_first_is_
     assert sentence.endswith("; whether it ended before rank 0, rank 2 is not known")
 
 
+@pytest.mark.parametrize(("last", "stood"), [(29.0, "was late"), (10.0, "was stuck")], ids=["all along", "at first"])
+def test_a_rank_that_worked_while_others_waited_was_late_unless_it_was_silent_for_longer(
+    ranks: Ranks, last: float, stood: str
+) -> None:
+    states = _states(ranks, (30.0, 30.6, 30.2))
+    ring = states[1].ring
+    worked = ring.records[-1]._replace(kind=layout.PHASE, name="generate", moment=ring.clocks[0] + round(last * SECOND))
+    states[1] = state_of(replace(ring, records=[*ring.records, worked]))
+    assert _said(states).startswith(f"rank 1 {stood} and did not enter all_reduce number 2")
+
+
+def test_what_an_exception_closes_at_the_end_of_a_rank_that_was_stuck_is_no_work(ranks: Ranks) -> None:
+    states = _states(ranks, (30.0, 29.0, 30.2))
+    ring = states[1].ring
+    ended = ring.clocks[0] + 60 * SECOND
+    closed = ring.records[-1]._replace(kind=layout.PHASE, name="generate", moment=ended - SECOND // 100)
+    states[1] = state_of(replace(ring, records=[*ring.records, closed], ended=ended, end_reason="RuntimeError"))
+    assert _said(states).startswith("rank 1 was stuck and did not enter all_reduce number 2")
+
+
 def test_a_rank_that_outlived_those_that_waited_for_it_did_not_stop_first(ranks: Ranks) -> None:
     sentence = _said(_states(ranks, (1.0, 30.0, 1.0)))
     assert sentence.startswith("rank 1 was stuck and did not enter all_reduce number 2")

@@ -64,8 +64,19 @@ def stopped_first(state: RankState, waits: Sequence[RankWait]) -> bool | None:
 
 
 def lived_on(state: RankState, waits: Sequence[RankWait]) -> bool:
-    """Return whether ``state`` gave signs of life for long while others waited for it: it was stuck."""
+    """Return whether ``state`` gave signs of life for long while others waited for it: it was stuck, or late."""
     return any(state.ring.last_sign - wait.waiting.ring.wall(wait.collective.moment) > HEARTBEATS for wait in waits)
+
+
+def worked_on(state: RankState, waits: Sequence[RankWait]) -> bool:
+    """Return whether ``state`` made records while others waited for it, for longer than it made none before its end."""
+    ring = state.ring
+    # What an exception closes on its way out is no work.
+    until = ring.ended - HEARTBEATS if ring.ended else None
+    moments = (event.moment for event in (*ring.records, *ring.open))
+    last = ring.wall(max((one for one in moments if until is None or one <= until), default=ring.clocks[0]))
+    since = min(wait.waiting.ring.wall(wait.collective.moment) for wait in waits)
+    return last - since > ring.last_sign - last
 
 
 def _is_first(state: RankState, wait: RankWait) -> bool | None:
