@@ -52,9 +52,10 @@ class ChildExits:
         self._ranks: WeakKeyDictionary[Any, dict[int, Lifetime]] = WeakKeyDictionary()
         #: Children of multiprocessing that have not ended.
         self._children: WeakKeyDictionary[Any, Lifetime] = WeakKeyDictionary()
-        #: Those of them that are workers of pools, and those that were forked in a thread of an executor. These wait
-        #: for that thread at their end, which they are, and exit with 1 (https://github.com/python/cpython/issues/88110).
-        self._workers: WeakSet[Any] = WeakSet()
+        #: Those of them that are workers of pools, with who reports them, and those that were forked in a thread of an
+        #: executor. These wait for that thread at their end, which they are, and exit with 1
+        #: (https://github.com/python/cpython/issues/88110).
+        self._workers: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._of_threads: WeakSet[Any] = WeakSet()
 
     def watch(self) -> None:
@@ -122,7 +123,7 @@ class ChildExits:
             original(popen, process)
             with _GUARD:
                 if pool_workers.is_of_process_pool(process):
-                    self._workers.add(popen)
+                    self._workers[popen] = _reporter(process)
                 elif popen.method == "fork" and pool_workers.is_of_executor(current_thread()):
                     self._of_threads.add(popen)
 
@@ -139,9 +140,7 @@ class ChildExits:
         who = self._children.pop(popen, None)
         # SIGTERM is how pools end their workers.
         if who is not None and status not in (0, -signal.SIGTERM) and (status != 1 or popen not in self._of_threads):
-            from otel_rl.process import exit_records  # noqa: PLC0415 - most processes start no such child
-
-            self._record(who, status, None, exit_records.POOL if popen in self._workers else PARENT)
+            self._record(who, status, None, self._workers.get(popen, PARENT))
 
     # -- both ------------------------------------------------------------------------------------------------------
 
@@ -197,6 +196,13 @@ def _after(owner: Any, name: str, observe: Callable[[Any], None]) -> None:
                 observe(self)
 
     setattr(owner, name, method)
+
+
+def _reporter(worker: Any) -> str:
+    from otel_rl.process import exit_records  # noqa: PLC0415 - most processes start no such child
+
+    is_of_multiprocessing = pool_workers.is_of_multiprocessing_pool(worker)
+    return exit_records.MULTIPROCESSING_POOL if is_of_multiprocessing else exit_records.POOL
 
 
 def _rank_number(text: str | None) -> int | None:

@@ -28,8 +28,9 @@ SUFFIX = ".exits"
 #: Names of such files.
 PATTERN = f"otel-rl-*{SUFFIX}"
 _MODE = 0o600
-#: Who reports the end of a pool's worker.
+#: Who reports the end of a pool's worker, that of an executor and that of a ``multiprocessing.Pool``.
 POOL = "the process of its pool"
+MULTIPROCESSING_POOL = "the process of its multiprocessing.Pool"
 #: Most bytes that are read of a file.
 _MOST = 1 << 20
 
@@ -65,7 +66,12 @@ class Exit:
     @property
     def is_of_pool(self) -> bool:
         """True of a pool's worker: the process of the pool knows what its calls came to, and the status says little."""
-        return self.reported_by == POOL
+        return self.reported_by in (POOL, MULTIPROCESSING_POOL)
+
+    @property
+    def loses_calls(self) -> bool:
+        """True where the pool waits for the worker's call for good (https://bugs.python.org/issue22393)."""
+        return self.reported_by == MULTIPROCESSING_POOL
 
     @property
     def cause(self) -> str:

@@ -10,7 +10,8 @@ EXECUTORS = ("concurrent.futures.process", "loky.process_executor", "joblib.exte
 #: Module and name of the private functions that workers run.
 _OF_PROCESS_EXECUTORS = tuple((name, "_process_worker") for name in EXECUTORS)
 _OF_EXECUTORS = (("concurrent.futures.thread", "_worker"), *_OF_PROCESS_EXECUTORS)
-_OF_PROCESS_POOLS = (*_OF_PROCESS_EXECUTORS, ("multiprocessing.pool", "worker"))
+_OF_MULTIPROCESSING_POOLS = (("multiprocessing.pool", "worker"),)
+_OF_PROCESS_POOLS = (*_OF_PROCESS_EXECUTORS, *_OF_MULTIPROCESSING_POOLS)
 
 
 def is_of_executor(started: Any) -> bool:
@@ -21,6 +22,11 @@ def is_of_executor(started: Any) -> bool:
 def is_of_process_pool(process: Any) -> bool:
     """Return whether a process is a worker of an executor or of a ``multiprocessing.Pool``; asked when it starts."""
     return _runs_one_of(process, _OF_PROCESS_POOLS)
+
+
+def is_of_multiprocessing_pool(process: Any) -> bool:
+    """Return whether it is one of a ``multiprocessing.Pool``, which never answers the call of a worker that is lost."""
+    return _runs_one_of(process, _OF_MULTIPROCESSING_POOLS)
 
 
 def _runs_one_of(started: Any, functions: tuple[tuple[str, str], ...]) -> bool:

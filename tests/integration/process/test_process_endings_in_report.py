@@ -186,6 +186,40 @@ def test_of_a_job_that_was_killed_with_its_pool_the_trainer_is_named(programs: P
     assert re.fullmatch(gone, json.loads(listed.out)["failure"])
 
 
+SERVER = """
+import os, signal, sys, time, otel_rl
+
+# The trainer is known to have ended three seconds after its last heartbeat.
+print(flush=True)
+sys.stdin.readline()
+end = time.monotonic() + 4.5
+while time.monotonic() < end:
+    with otel_rl.tool("serve"):
+        time.sleep(0.05)
+otel_rl.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_server_that_began_first_and_outlived_the_trainer_is_not_the_first_to_stop(programs: Programs) -> None:
+    programs.environ["OTEL_RL_RUN_ID"] = "run"
+    server = subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("serve.py", SERVER)], text=True,
+        cwd=programs.directory, env=programs.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert server.stdout is not None
+    server.stdout.readline()
+    # Heartbeats come once in a second.
+    killed = "with otel_rl.step(1):\n    time.sleep(2.5)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    programs.instrumented(f"import os, signal, time, otel_rl\n{killed}")
+    server.communicate("\n")
+
+    _, findings = report(programs)
+    ended = next(finding for finding in findings if finding["code"] == "ended")
+    assert f" {server.pid} " not in ended["text"]
+    assert "It stopped first" in str(ended["evidence"])
+
+
 def test_a_job_that_runs_and_makes_no_progress_says_for_how_long(programs: Programs) -> None:
     text = STEPS.format(steps=100) + "print(flush=True)\ntime.sleep(600)\n"
     with started(programs, text):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,6 +62,25 @@ for how in ("kill", "exit"):
     except BrokenProcessPool:
         print("broken")
 """
+#: A call that its pool never answers; the end of its worker has been written when another one runs for it.
+LOST = """
+import time
+pool = FORK.Pool(1)
+with otel_rl.step(1):
+    first = pool._pool[0].pid
+    lost = pool.apply_async(work, ("kill",))
+    while first in [one.pid for one in pool._pool] or not pool._pool:
+        time.sleep(0.02)
+"""
+#: What the program does afterwards, and what is said of the worker.
+AFTERWARDS = {
+    "no step": ("otel_rl.flush(5); print(flush=True); lost.get()", "warning", "; a call of it may never be answered."),
+    "a step": (
+        "with otel_rl.step(2): otel_rl.flush(5); print(flush=True); lost.get()",
+        "notice",
+        "; that process went on.",
+    ),
+}
 
 
 def run_row(programs: Programs) -> dict[str, Any]:
@@ -99,3 +120,30 @@ def test_a_worker_that_was_killed_explains_a_trainer_that_failed_of_it(programs:
     assert row["state"] == "failed"
     assert "was killed by SIGKILL (reported by the process of its pool" in row["failure"]
     assert findings(programs)[0]["severity"] == "critical"
+
+
+@pytest.mark.parametrize("after", AFTERWARDS)
+def test_a_killed_worker_of_a_multiprocessing_pool_is_a_warning_until_its_trainer_begins_a_step(
+    programs: Programs, after: str
+) -> None:
+    line, severity, said = AFTERWARDS[after]
+    trainer = subprocess.Popen(
+        [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("train.py", f"{WORK}{LOST}{line}\n")],
+        cwd=programs.directory, env=programs.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert trainer.stdout is not None
+    trainer.stdout.readline()
+    try:
+        (end,) = (one for one in findings(programs) if "killed by SIGKILL" in one["text"] and one["code"] == "ended")
+    finally:
+        trainer.terminate()
+        trainer.communicate()
+    assert (end["severity"], end["text"].endswith(said)) == (severity, True), end["text"]
+
+
+def test_a_killed_worker_of_a_multiprocessing_pool_is_a_notice_where_its_trainer_ended_in_order(
+    programs: Programs,
+) -> None:
+    assert programs.instrumented(f"{WORK}{LOST}pool.terminate()\n").code == 0
+    (end,) = (one for one in findings(programs) if one["code"] == "ended")
+    assert (end["severity"], end["text"].endswith("; that process went on.")) == ("notice", True)

@@ -52,8 +52,22 @@ def _states(ranks: Ranks, seconds: tuple[float, float, float], *exits: Exit) -> 
     return states
 
 
-def _exit(rank: int, status: int) -> Exit:
-    return exit_records.make(_gone(rank), status, rank, "torchrun", None)
+def _exit(rank: int, status: int, at: int | None = None) -> Exit:
+    seen = exit_records.make(_gone(rank), status, rank, "torchrun", None)
+    return seen if at is None else replace(seen, at_unix_nano=at)
+
+
+def _fail(ranks: Ranks, number: int) -> None:
+    for rank in (0, 2):
+        ring = ranks.rings[rank]
+        ring.end(ring.begin(layout.WAIT, "all_reduce", 0, ALL, number), True)
+
+
+def _killed_at_last(ranks: Ranks, others: int, moments: tuple[float, float]) -> list[Exit]:
+    """Ranks 0 and 2 end with the status ``others`` at the first of these seconds, rank 1 by SIGKILL at the second."""
+    began = read(ranks.rings[0].path)
+    first, last = (began.clocks[1] + round(moment * SECOND) for moment in moments)
+    return [_exit(0, others, first), _exit(2, others, first), _exit(1, -9, last)]
 
 
 def _said(states: list[RankState]) -> str:
@@ -80,6 +94,26 @@ def test_a_rank_that_lived_while_others_waited_was_stuck_and_who_ended_first_is_
     assert sentence.endswith("; whether it ended before rank 0, rank 2 is not known")
 
 
+@pytest.mark.parametrize(("last", "stood"), [(29.0, "was late"), (10.0, "was stuck")], ids=["all along", "at first"])
+def test_a_rank_that_worked_while_others_waited_was_late_unless_it_was_silent_for_longer(
+    ranks: Ranks, last: float, stood: str
+) -> None:
+    states = _states(ranks, (30.0, 30.6, 30.2))
+    ring = states[1].ring
+    worked = ring.records[-1]._replace(kind=layout.PHASE, name="generate", moment=ring.clocks[0] + round(last * SECOND))
+    states[1] = state_of(replace(ring, records=[*ring.records, worked]))
+    assert _said(states).startswith(f"rank 1 {stood} and did not enter all_reduce number 2")
+
+
+def test_what_an_exception_closes_at_the_end_of_a_rank_that_was_stuck_is_no_work(ranks: Ranks) -> None:
+    states = _states(ranks, (30.0, 29.0, 30.2))
+    ring = states[1].ring
+    ended = ring.clocks[0] + 60 * SECOND
+    closed = ring.records[-1]._replace(kind=layout.PHASE, name="generate", moment=ended - SECOND // 100)
+    states[1] = state_of(replace(ring, records=[*ring.records, closed], ended=ended, end_reason="RuntimeError"))
+    assert _said(states).startswith("rank 1 was stuck and did not enter all_reduce number 2")
+
+
 def test_a_rank_that_outlived_those_that_waited_for_it_did_not_stop_first(ranks: Ranks) -> None:
     sentence = _said(_states(ranks, (1.0, 30.0, 1.0)))
     assert sentence.startswith("rank 1 was stuck and did not enter all_reduce number 2")
@@ -95,8 +129,29 @@ def test_a_rank_stopped_first_whose_launcher_then_ended_the_others(ranks: Ranks)
 
 def test_a_rank_stopped_first_where_the_collective_of_the_others_failed_after_its_last_sign(ranks: Ranks) -> None:
     ranks.passed(1, 2)
-    for rank in (0, 2):
-        ring = ranks.rings[rank]
-        ring.end(ring.begin(layout.WAIT, "all_reduce", 0, ALL, 3), True)
+    _fail(ranks, 3)
     states = _states(ranks, (0.0, 0.0, 0.0))
     assert order.stopped_first(states[1], find_waits(states).on(states[1])) is True
+
+
+@pytest.mark.parametrize("last_beat", [58.0, 5.0], ids=["with heartbeats", "without"])
+def test_a_rank_that_the_launcher_killed_after_its_sigterm_did_not_stop_first(ranks: Ranks, last_beat: float) -> None:
+    exits = _killed_at_last(ranks, -15, (60.0, 90.0))
+    sentence = _said(_states(ranks, (60.0, last_beat, 60.0), *exits))
+    assert "stopped first" not in sentence
+    assert sentence.endswith("; whether it ended before rank 0, rank 2 is not known")
+
+
+def test_a_rank_that_gave_heartbeats_after_the_sigterm_of_the_others_outlived_them(ranks: Ranks) -> None:
+    sentence = _said(_states(ranks, (60.0, 90.0, 60.0), *_killed_at_last(ranks, -15, (60.0, 90.0))))
+    assert sentence.startswith("rank 1 was stuck and")
+    assert "not known" not in sentence
+
+
+def test_a_rank_that_was_killed_long_after_the_collective_of_the_others_failed_did_not_stop_first(
+    ranks: Ranks,
+) -> None:
+    ranks.passed(1, 2)
+    _fail(ranks, 3)
+    states = _states(ranks, (40.0, -1.0, 40.0), *_killed_at_last(ranks, 1, (40.0, 71.0)))
+    assert order.stopped_first(states[1], find_waits(states).on(states[1])) is None

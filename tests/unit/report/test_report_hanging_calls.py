@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from unit.report.synthetic_run import SECOND, process
 from otel_rl.flight_recorder import layout, waiting
 from otel_rl.flight_recorder.copies import WAITING_COPY
 from otel_rl.flight_recorder.waiting import WaitingCall, WaitingCalls
-from otel_rl.process import lifetime
+from otel_rl.process import exit_records, lifetime
 from otel_rl.ranks.postmortem import examine
 from otel_rl.report.core import human
 from otel_rl.report.core.collected import Collected
@@ -194,6 +195,26 @@ def test_ranks_that_wait_for_the_rank_of_a_hanging_call_are_its_cost_and_no_find
     assert one.text.endswith(f"; rank 0, rank 2 {waits} for rank 1 in all_reduce number 2 of group default_pg.")
     assert "hang" in {symptom.code for symptom in one.symptoms}
     assert any("did not enter all_reduce number 2" in symptom.text for symptom in one.symptoms) == is_killed
+
+
+@pytest.mark.parametrize(("status", "oom_kills"), [(-9, 1), (-11, 0), (3, 0)], ids=["OOM kill", "crash", "status"])
+def test_a_rank_of_a_hanging_call_that_had_an_end_of_its_own_keeps_its_finding(
+    writer: ProcessWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, oom_kills: int
+) -> None:
+    own, rings = lifetime.own(), tmp_path / "rings"
+    _rank_1_hangs_in_a_tool(rings)
+    seen = exit_records.make(own, status, 1, "torchrun's agent", oom_kills)
+    (rings / "otel-rl-run-node.exits").write_text(json.dumps({**asdict(seen), "lifetime": list(own)}))
+    monkeypatch.setattr(lifetime, "is_alive", lambda _: False)
+    hanging = process(writer.folder.parent, 1, started=STARTED, process__pid=own.pid)
+    _hang(hanging, 70)
+    for one in (hanging, writer):
+        one.clean_exit = False
+        one.write()
+    found = Collected(Reader(find_run(writer.folder.parent)), load()).read(lambda _: None)
+    found.rings = FlightRings(None, examine(rings, rings))
+    codes = [one.code for one in overview.examine(found).findings if one.code in ("hanging_call", "ended")]
+    assert codes == ["ended", "hanging_call"]
 
 
 def _rank_1_hangs_in_a_tool(folder: Path) -> Ranks:

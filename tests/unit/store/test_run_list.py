@@ -16,6 +16,7 @@ import pytest
 from support import recorded_runs
 from unit.report.synthetic_run import SECOND, GrpoRun, process
 
+from otel_rl.process import lifetime
 from otel_rl.report import write_report
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RL_HEALTH_CODE
@@ -478,3 +479,22 @@ def test_a_health_rule_is_named_without_its_number(tmp_path: Path) -> None:
     writer.write()
     (row,) = list_runs(tmp_path)
     assert (row.severity, row.code, row.finding) == ("critical", "P7_slow_step", "slow step")
+
+
+@pytest.mark.parametrize(("later", "who"), [(40, "4000"), (90, "4001")], ids=["with it", "long after it"])
+def test_what_began_first_is_named_unless_it_made_records_long_after_the_first_of_the_dead(
+    tmp_path: Path, later: int, who: str
+) -> None:
+    for pid, begun, last in ((4000, 0, 100 + later), (4001, 50, 100)):
+        started = time.time_ns() - (1000 - begun) * SECOND
+        one = process(tmp_path / "otel-rl" / "run", None, started=started, process__pid=pid)
+        one.span("rl.tool", last - begun - 1, last - begun)
+        one.clean_exit, one.ended = False, None
+        one.write()
+        for stream in ("logs", "metrics"):
+            (one.folder / f"{stream}-0001.jsonl").unlink()
+        gone = lifetime.own()._replace(pid=2**22 + pid)
+        path = one.folder / MANIFEST
+        path.write_text(json.dumps({**json.loads(path.read_text()), "lifetime": list(gone)}))
+    (row,) = list_runs(tmp_path / "otel-rl")
+    assert who in row.failure, row

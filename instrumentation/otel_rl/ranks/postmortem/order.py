@@ -64,20 +64,40 @@ def stopped_first(state: RankState, waits: Sequence[RankWait]) -> bool | None:
 
 
 def lived_on(state: RankState, waits: Sequence[RankWait]) -> bool:
-    """Return whether ``state`` gave signs of life for long while others waited for it: it was stuck."""
+    """Return whether ``state`` gave signs of life for long while others waited for it: it was stuck, or late."""
     return any(state.ring.last_sign - wait.waiting.ring.wall(wait.collective.moment) > HEARTBEATS for wait in waits)
 
 
+def worked_on(state: RankState, waits: Sequence[RankWait]) -> bool:
+    """Return whether ``state`` made records while others waited for it, for longer than it made none before its end."""
+    ring = state.ring
+    # What an exception closes on its way out is no work.
+    until = ring.ended - HEARTBEATS if ring.ended else None
+    moments = (event.moment for event in (*ring.records, *ring.open))
+    last = ring.wall(max((one for one in moments if until is None or one <= until), default=ring.clocks[0]))
+    since = min(wait.waiting.ring.wall(wait.collective.moment) for wait in waits)
+    return last - since > ring.last_sign - last
+
+
 def _is_first(state: RankState, wait: RankWait) -> bool | None:
-    other, own = wait.waiting, bounds(state)
-    if other.is_alive:
+    other, own, theirs = wait.waiting, bounds(state), bounds(wait.waiting)
+    if other.is_alive or own.is_before(theirs):
         return True
+    if theirs.is_before(own):
+        return False
     failed = wait.collective.outcome == FAILED and own.earliest < other.ring.wall(wait.collective.moment)
-    if own.is_before(bounds(other)) or (failed and not state.ring.ended) or _is_swept_up(state, other):
-        return True
-    return False if bounds(other).is_before(own) else None
+    is_shown = (failed and not state.ring.ended) or _is_swept_up(state, other)
+    return True if is_shown and _may_have_ended_before(state, other) else None
 
 
 def _is_swept_up(state: RankState, other: RankState) -> bool:
     """Return whether the launcher ended ``other`` with SIGTERM, and ``state`` had ended in another way."""
     return _is_asked_for(other) and state.exit is not None and not _is_asked_for(state)
+
+
+def _may_have_ended_before(state: RankState, other: RankState) -> bool:
+    """Return whether the end of ``state`` was seen, if it was, while ``other`` gave signs.
+
+    Else ``state`` may be the one that hung: a launcher sends SIGTERM to all, and SIGKILL later to who did not end.
+    """
+    return state.exit is None or state.exit.at_unix_nano - other.ring.last_sign <= HEARTBEATS

@@ -259,10 +259,12 @@ def _stands(state: RankState, on_it: Sequence[RankWait]) -> tuple[str, str]:
     is_first = order.stopped_first(state, on_it)
     if is_first:
         return "stopped first", ""
-    was_stuck = is_first is False or order.lived_on(state, on_it)
+    lived_on = is_first is False or order.lived_on(state, on_it)
     who = ", ".join(_bounded([wait.waiting.label for wait in on_it]))
     unknown_order = "" if is_first is False else f"; whether it ended before {who} is not known"
-    return "was stuck" if was_stuck else "stopped", unknown_order
+    if not lived_on:
+        return "stopped", unknown_order
+    return "was late" if order.worked_on(state, on_it) else "was stuck", unknown_order
 
 
 def _own_wait(state: RankState) -> str:

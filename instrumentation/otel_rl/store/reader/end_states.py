@@ -51,6 +51,8 @@ class EndState(Enum):
 
 #: What is added to the words for the end of a pool's worker that the process of the pool has survived.
 SURVIVED = "; that process went on"
+#: The same where it runs, of a ``multiprocessing.Pool``, and has begun no step since.
+MAY_WAIT = "; a call of it may never be answered"
 #: The state of several processes is the first of these that one of them has.
 GRAVEST_FIRST = (
     EndState.FAILED,

@@ -31,6 +31,8 @@ _HOSTS, _TEXT = 16, 500
 _CRITICAL, _WARNING = "critical", "warning"
 #: In front of the name of a rule, ``P7_slow_step``.
 _NUMBER = re.compile(r"P\d+_")
+#: Nanoseconds between the last records of processes that may have ended together: several intervals of export.
+_TOGETHER = 60_000_000_000
 _SEVERITIES = {2: _CRITICAL, 1: _WARNING}
 
 
@@ -236,7 +238,12 @@ def _first_bad(ends: list[tuple[ProcessFolder, FoundEnd]]) -> tuple[ProcessFolde
     if first is None or first[1].state is not EndState.GONE or first[0].process.rank is not None:
         return first
     leading = min((folder for folder, _ in ends if folder.started), key=lambda one: one.started, default=None)
-    return next((found for found in bad if found[0] is leading and found[1].state is EndState.GONE), first)
+    return next((found for found in bad if found[0] is leading and _may_be_first(found[1], first[1])), first)
+
+
+def _may_be_first(leader: FoundEnd, first: FoundEnd) -> bool:
+    """Return whether the process that began first may have ended first: a server may outlive the trainer for long."""
+    return leader.state is EndState.GONE and leader.time - first.time <= _TOGETHER
 
 
 def _time(found: tuple[ProcessFolder, FoundEnd]) -> int:

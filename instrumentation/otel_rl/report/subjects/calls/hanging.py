@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.ranks.postmortem.ranks import INTERRUPTED
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.endings import process_end
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.lifetime import Lifetime
+    from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
     from otel_rl.store.reader import Log
@@ -29,6 +31,8 @@ CODE = "hanging_call"
 #: Kinds and names that are told apart, and hangs that are open, in all processes.
 _NAMES, _OPEN = 200, 1000
 _CALLS = {Kind.TOOL: "Tool", Kind.MODEL: "Model call", Kind.ENGINE: "Engine call", Kind.SERVICE: "Service"}
+#: Signals by which launchers end a rank that hangs.
+_OF_LAUNCHERS = ("SIGTERM", "SIGKILL")
 #: Endings after which nothing was wrong: others of its name are as long, or it is the first of its name.
 _USUAL = frozenset({Ending.USUAL, Ending.WENT_ON})
 
@@ -230,11 +234,19 @@ def _explain(collected: Collected, finding: Finding, endings: list[Finding]) -> 
         (one for one in endings if one.section == process_end.SECTION and one.ranks and ranks.issuperset(one.ranks)),
         None,
     )
-    if end is not None:
+    if end is not None and not any(_ended_otherwise(state) for state in held_up.ranks):
         endings.remove(end)
         finding.cost, finding.onset = end.cost, end.onset if finding.onset is None else finding.onset
         finding.symptoms += [end, *end.symptoms]
         end.symptoms = []
+
+
+def _ended_otherwise(state: RankState) -> bool:
+    """Return whether a rank has an end of its own: an exception, a status, or a signal of no launcher."""
+    if state.ring.end_reason not in ("", INTERRUPTED):
+        return True
+    seen = state.exit
+    return seen is not None and (seen.status > 0 or bool(seen.oom_kills) or seen.signal not in (None, *_OF_LAUNCHERS))
 
 
 def _finding(one: HangsOfName) -> Finding:

@@ -160,7 +160,8 @@ def _lead(stops: list[_Stop], ends: list[ProcessEnd]) -> None:
     if own is None or not own.has_no_time:
         return
     for stop in stops:
-        if stop is not own and stop.has_no_time:
+        is_shown = process_end.is_known_before(stop.bounds, own.bounds)
+        if stop is not own and stop.has_no_time and not is_shown:
             stop.time = max(stop.time, own.time + 1)
 
 
@@ -315,7 +316,8 @@ def _notice(ends: list[ProcessEnd]) -> Finding:
     said = latest.words if len(ends) == 1 else _plural(latest.words)
     ranks = [end.process.rank for end in ends if end.process.rank is not None]
     who = human.listed([end.process.label for end in ends])
-    return Finding("ended", Severity.NOTICE, f"{who} {said}.", "processes", onset=latest.iteration, ranks=ranks)
+    severity = Severity.WARNING if latest.may_be_waited_for else Severity.NOTICE
+    return Finding("ended", severity, f"{who} {said}.", "processes", onset=latest.iteration, ranks=ranks)
 
 
 def _plural(said: str) -> str:

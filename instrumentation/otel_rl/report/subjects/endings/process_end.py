@@ -20,7 +20,7 @@ from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem.ranks import RankState
@@ -52,6 +52,8 @@ class ProcessEnd:
     is_recorded: bool = False
     #: True of a pool's worker that failed or was killed, which the process of the pool has survived.
     is_survived: bool = False
+    #: True of one of those whose pool may wait for its call for good.
+    may_be_waited_for: bool = False
     #: Between which moments it ended, as far as records, heartbeats and its parent tell; None: not at all.
     bounds: EndBounds | None = None
 
@@ -82,7 +84,14 @@ def first_bad(ends: list[ProcessEnd]) -> ProcessEnd | None:
     """Return the first that failed; of those that are gone without an end the one that had started the others."""
     first, leader = min((end for end in ends if end.is_bad), key=lambda end: end.time, default=None), leading(ends)
     is_leader = first is not None and first.has_no_time and leader is not None and leader.state is EndState.GONE
-    return leader if is_leader and leader is not None and leader.has_no_time else first
+    if first is None or leader is None or not is_leader or not leader.has_no_time:
+        return first
+    return first if is_known_before(first.bounds, leader.bounds) else leader
+
+
+def is_known_before(bounds: EndBounds | None, others: EndBounds | None) -> bool:
+    """Return whether an end is known to be the earlier one: a server may begin first, and outlive a trainer."""
+    return bounds is not None and others is not None and bounds.is_before(others)
 
 
 def ends(collected: Collected) -> list[ProcessEnd]:
@@ -128,8 +137,26 @@ class _Ends:
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
         ends = [self._of(process) for process in processes]
-        well = {_place(end.process) for end in ends if end.state.is_well}
-        return [_survived(end) if end_states.survived(end.exit, end.state, well) else end for end in ends]
+        well = {_place(end.process): end for end in ends if end.state.is_well}
+        return [
+            self._survived(end, end.exit, well)
+            if end.exit is not None and end_states.survived(end.exit, end.state, well)
+            else end
+            for end in ends
+        ]
+
+    def _survived(self, end: ProcessEnd, seen: Exit, well: Mapping[tuple[str, int], ProcessEnd]) -> ProcessEnd:
+        parent = well[seen.host, seen.parent]
+        waits = (
+            seen.loses_calls and parent.state is EndState.RUNNING and not self._began_step(parent, seen.at_unix_nano)
+        )
+        said = end.words + (end_states.MAY_WAIT if waits else end_states.SURVIVED)
+        return replace(end, state=EndState.IN_ORDER, words=said, is_survived=True, may_be_waited_for=waits)
+
+    def _began_step(self, end: ProcessEnd, after: int) -> bool:
+        """Return whether the process is known to have begun a step after a moment (ns since the epoch)."""
+        ring = self._ring(end.process)
+        return ring is not None and ring.step is not None and ring.ring.wall(ring.ring.last_step[1]) > after
 
     def _of(self, process: Process) -> ProcessEnd:
         recorded = self._recorded.get(process.key)
@@ -179,10 +206,6 @@ class _Ends:
 def _place(process: Process) -> tuple[str, int]:
     host, pid = process.identity(names.HOST_NAME), process.identity(names.PROCESS_PID)
     return str(host), int_or_none(pid) or 0
-
-
-def _survived(end: ProcessEnd) -> ProcessEnd:
-    return replace(end, state=EndState.IN_ORDER, words=end.words + end_states.SURVIVED, is_survived=True)
 
 
 def _key_of_ring(state: RankState) -> tuple[int | None, int | None]:
