@@ -111,17 +111,28 @@ def begin_call(text: str | None) -> None:
         before, _of_call = _of_call, None if text is None else _read(text)
         phases.leave_those_of_parent()
         context = get_current()
-        is_forked = steps.loop_in(context) is not None
-        if is_forked:
-            # The parent's step or phase is the current span.
-            context = set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context))
-        if is_forked or before is not None:
+        of_parent = steps.loop_in(context)
+        if of_parent is not None:
+            context = _without(of_parent, context)
+        if of_parent is not None or before is not None:
             for key in (attributes.RL_LOOP_ITERATION, attributes.RL_SAMPLING_PRIORITY):
                 context = baggage.remove_baggage(key, context)
         if _of_call is not None:
             context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(_of_call.iteration), context)
         if context is not get_current():
             attach(context)
+
+
+def _without(loop: steps.Loop, context: Context) -> Context:
+    """Return the context of a forked worker without the step and phase of its parent; a span of the program's stays."""
+    span, step = trace_api.get_current_span(context), loop.forked_in
+    name = getattr(span, "name", None)
+    if name is not None:
+        is_ours = str(name).startswith("rl.")
+    else:
+        # One of ours that is made later has no name, and none has that is not recorded.
+        is_ours = step is None or span.get_span_context().trace_id == step.trace_id
+    return set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context) if is_ours else context)
 
 
 def _read(text: str) -> CallerStep | None:
