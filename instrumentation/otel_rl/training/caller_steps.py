@@ -39,6 +39,8 @@ class CallerStep(NamedTuple):
     """The step of the caller, as its worker knows it."""
 
     iteration: int
+    #: How often the numbers of its loop had begun again.
+    restarts: int
     #: Process id of the caller.
     pid: int
     loop: str | None
@@ -61,13 +63,14 @@ class CallerStep(NamedTuple):
             attributes.RL_LOOP_NAME: self.loop,
             attributes.RL_TRAJECTORIES_STEP: self.iteration if self.has_rewards else None,
             attributes.RL_TRAJECTORIES_CALLER_PID: self.pid,
+            attributes.RL_TRAJECTORIES_RESTARTS: self.restarts or None,
         }
 
     def text(self) -> str:
         """Return it for another process."""
         flags = (_REWARDS if self.has_rewards else "") + (_EVALUATION if self.is_evaluation else "")
         name = "" if self.loop is None else f"={quote(self.loop[:_LONGEST_NAME], errors='replace')}"
-        return ";".join((_FORM, str(self.iteration), str(self.pid), flags, self.trace_parent, name))
+        return ";".join((_FORM, str(self.iteration), str(self.restarts), str(self.pid), flags, self.trace_parent, name))
 
 
 #: Of the call that this process runs, as the worker of a pool.
@@ -97,7 +100,9 @@ def message() -> str | None:
     TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
     evaluates = is_evaluation() or made_in_evaluation.get()
     loop, parent = step.loop, carrier.get(_TRACE, "")
-    return CallerStep(step.iteration, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent).text()
+    return CallerStep(
+        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent
+    ).text()
 
 
 def _span(step: steps.Step) -> trace_api.Span:
@@ -139,6 +144,8 @@ def _read(text: str) -> CallerStep | None:
     form, *parts = text.split(";")
     if form != _FORM:
         return None
-    iteration, pid, flags, trace_parent, name = parts
+    iteration, restarts, pid, flags, trace_parent, name = parts
     loop = unquote(name[1:]) if name else None
-    return CallerStep(int(iteration), int(pid), loop, _REWARDS in flags, _EVALUATION in flags, trace_parent)
+    return CallerStep(
+        int(iteration), int(restarts), int(pid), loop, _REWARDS in flags, _EVALUATION in flags, trace_parent
+    )
