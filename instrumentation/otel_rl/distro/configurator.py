@@ -82,6 +82,7 @@ def _configure() -> None:
     forks.register(_telemetry)
     for name in _STARTS_CHILDREN:
         hooks.after_import(name, _follow_children)
+    hooks.after_import("multiprocessing.process", _load_for_calls)
     steps.openers.add(_first_step)
     lifecycle.at_first_record(_observe_pressure)
     lifecycle.at_first_record(_describe_run)
@@ -217,6 +218,14 @@ def _follow_children(module: ModuleType) -> None:
         exits.follow(module)
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         # A process that can import no more: without descriptors, in another root, or by an audit hook.
+        _pass_on(error)
+
+
+def _load_for_calls(_: ModuleType) -> None:
+    """Load what reads the calls of pools: a pool may lock its workers up before their first call."""
+    try:
+        from otel_rl.api import spawned  # noqa: F401, PLC0415 - not where no processes are started
+    except Exception as error:  # noqa: BLE001 - as above
         _pass_on(error)
 
 

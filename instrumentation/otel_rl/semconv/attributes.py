@@ -900,6 +900,9 @@ RL_TRAJECTORIES_CALLER_PID: Final = "rl.trajectories.caller_pid"
 RL_TRAJECTORIES_LEFT_OUT: Final = "rl.trajectories.left_out"
 """Trajectories that ended and have no row, because there were too many."""
 
+RL_TRAJECTORIES_RESTARTS: Final = "rl.trajectories.restarts"
+"""Number of times that the steps of the loop had begun again, where they had."""
+
 RL_TRAJECTORIES_SOURCE: Final = "rl.trajectories.source"
 """Origin of the samples of the record."""
 

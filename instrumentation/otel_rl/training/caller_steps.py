@@ -39,6 +39,8 @@ class CallerStep(NamedTuple):
     """The step of the caller, as its worker knows it."""
 
     iteration: int
+    #: How often the numbers of its loop had begun again.
+    restarts: int
     #: Process id of the caller.
     pid: int
     loop: str | None
@@ -61,13 +63,14 @@ class CallerStep(NamedTuple):
             attributes.RL_LOOP_NAME: self.loop,
             attributes.RL_TRAJECTORIES_STEP: self.iteration if self.has_rewards else None,
             attributes.RL_TRAJECTORIES_CALLER_PID: self.pid,
+            attributes.RL_TRAJECTORIES_RESTARTS: self.restarts or None,
         }
 
     def text(self) -> str:
         """Return it for another process."""
         flags = (_REWARDS if self.has_rewards else "") + (_EVALUATION if self.is_evaluation else "")
         name = "" if self.loop is None else f"={quote(self.loop[:_LONGEST_NAME], errors='replace')}"
-        return ";".join((_FORM, str(self.iteration), str(self.pid), flags, self.trace_parent, name))
+        return ";".join((_FORM, str(self.iteration), str(self.restarts), str(self.pid), flags, self.trace_parent, name))
 
 
 #: Of the call that this process runs, as the worker of a pool.
@@ -97,7 +100,9 @@ def message() -> str | None:
     TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
     evaluates = is_evaluation() or made_in_evaluation.get()
     loop, parent = step.loop, carrier.get(_TRACE, "")
-    return CallerStep(step.iteration, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent).text()
+    return CallerStep(
+        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent
+    ).text()
 
 
 def _span(step: steps.Step) -> trace_api.Span:
@@ -111,11 +116,10 @@ def begin_call(text: str | None) -> None:
         before, _of_call = _of_call, None if text is None else _read(text)
         phases.leave_those_of_parent()
         context = get_current()
-        is_forked = steps.loop_in(context) is not None
-        if is_forked:
-            # The parent's step or phase is the current span.
-            context = set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context))
-        if is_forked or before is not None:
+        of_parent = steps.loop_in(context)
+        if of_parent is not None:
+            context = _without(of_parent, context)
+        if of_parent is not None or before is not None:
             for key in (attributes.RL_LOOP_ITERATION, attributes.RL_SAMPLING_PRIORITY):
                 context = baggage.remove_baggage(key, context)
         if _of_call is not None:
@@ -124,10 +128,24 @@ def begin_call(text: str | None) -> None:
             attach(context)
 
 
+def _without(loop: steps.Loop, context: Context) -> Context:
+    """Return the context of a forked worker without the step and phase of its parent; a span of the program's stays."""
+    span, step = trace_api.get_current_span(context), loop.forked_in
+    name = getattr(span, "name", None)
+    if name is not None:
+        is_ours = str(name).startswith("rl.")
+    else:
+        # One of ours that is made later has no name, and none has that is not recorded.
+        is_ours = step is None or span.get_span_context().trace_id == step.trace_id
+    return set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context) if is_ours else context)
+
+
 def _read(text: str) -> CallerStep | None:
     form, *parts = text.split(";")
     if form != _FORM:
         return None
-    iteration, pid, flags, trace_parent, name = parts
+    iteration, restarts, pid, flags, trace_parent, name = parts
     loop = unquote(name[1:]) if name else None
-    return CallerStep(int(iteration), int(pid), loop, _REWARDS in flags, _EVALUATION in flags, trace_parent)
+    return CallerStep(
+        int(iteration), int(restarts), int(pid), loop, _REWARDS in flags, _EVALUATION in flags, trace_parent
+    )

@@ -327,6 +327,8 @@ class Loop:
     gives_way = False
     #: Of the flight recorder, from the last step, which has ended: the next one begins it again.
     flight: Handle | None = None
+    #: In a forked child: the step that was open at the fork. It is the parent's.
+    forked_in: Step | None = None
 
     def __init__(self, name: str | None = None, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -435,7 +437,7 @@ class Loop:
 
     def forget(self) -> None:
         """Drop the step in a forked child: it is the parent's, and its spans must not end twice."""
-        self.step = None
+        self.forked_in, self.step = self.step, None
         self.running = False
 
 

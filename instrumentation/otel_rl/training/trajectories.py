@@ -110,6 +110,7 @@ class _WaitingRows:
         return {
             attributes.RL_LOOP_NAME: None if self.step is None else self.step.loop.name,
             attributes.RL_TRAJECTORIES_STEP: None if self.own_step is None else self.own_step.iteration,
+            attributes.RL_TRAJECTORIES_RESTARTS: (None if self.step is None else self.step.restarts) or None,
         }
 
     @property

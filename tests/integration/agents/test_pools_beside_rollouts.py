@@ -16,7 +16,7 @@ import json, multiprocessing, otel_rl
 from concurrent.futures import ProcessPoolExecutor
 
 SPAWN = multiprocessing.get_context("spawn")
-CARRIED = "'otel_rl.api.spawned' in __import__('sys').modules"
+CARRIED = "'otel_rl.training.caller_steps' in __import__('sys').modules"
 TRACE = "__import__('opentelemetry.trace').trace.get_current_span().get_span_context().trace_id"
 BEGINS = f"__import__('sys').began = {TRACE}"
 

@@ -18,7 +18,7 @@ TRAINER = process(1)
 FIRST, SECOND = process(2), process(3)
 
 
-def record(of, step, rewards, caller=None, group="g"):
+def record(of, step, rewards, caller=None, group="g", restarts=0):
     """A record of rollouts of the process ``of``, in the worker of ``caller``."""
     body = {
         "rl.rollout.status": ["finished"] * len(rewards),
@@ -26,6 +26,8 @@ def record(of, step, rewards, caller=None, group="g"):
         "rl.group.id": [group] * len(rewards),
     }
     where = {"rl.loop.iteration": step, "rl.trajectories.step": step, "rl.trajectories.source": "rollout"}
+    if restarts:
+        where["rl.trajectories.restarts"] = restarts
     if caller is not None:
         where["rl.trajectories.caller_pid"] = caller.identity("process.pid")
     return Log(of, "s", "rl.trajectories", step, 9, "INFO", body, where, "")
@@ -72,8 +74,8 @@ def test_more_steps_than_a_loop_keeps_open_have_all_their_samples():
 
 
 def test_steps_that_begin_again_are_kept_apart():
-    logs = [record(worker, step, [reward], TRAINER) for worker in (FIRST, SECOND) for step, reward in
-            ((1, 1.0), (2, 2.0), (1, 5.0), (2, 6.0))]  # fmt: skip
+    logs = [record(worker, step, [reward], TRAINER, restarts=stage) for worker in (FIRST, SECOND)
+            for stage, step, reward in ((0, 1, 1.0), (0, 2, 2.0), (1, 1, 5.0), (1, 2, 6.0))]  # fmt: skip
     assert [mean for _, _, mean in curve(begins(TRAINER), *logs)] == [1.0, 2.0, 5.0, 6.0]
 
 
@@ -103,3 +105,13 @@ def test_steps_that_have_no_room_are_left_out_whole(monkeypatch):
     logs = [record(worker, step, [float(step)], TRAINER) for worker in (FIRST, SECOND) for step in range(9)]
     told = curve(begins(TRAINER), *logs, key="reward_std")
     assert [step for _, step, _ in told] == [0, 1]
+
+
+@pytest.mark.parametrize("has_own", [True, False], ids=["own samples too", "workers only"])
+def test_a_pool_made_for_steps_that_begin_again_adds_nothing_to_the_steps_before(has_own):
+    stages = [(FIRST, 0, 0.0), (SECOND, 1, 1.0)]
+    logs = [record(worker, step, [reward], TRAINER, restarts=stage)
+            for worker, stage, reward in stages for step in (1, 2)]  # fmt: skip
+    if has_own:
+        logs += [record(TRAINER, step, [reward], restarts=stage) for _, stage, reward in stages for step in (1, 2)]
+    assert [mean for _, _, mean in curve(begins(TRAINER), *logs)] == [0.0, 0.0, 1.0, 1.0]

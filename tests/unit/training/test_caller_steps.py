@@ -63,6 +63,7 @@ def test_the_rewards_of_a_trainer_that_logs_them_are_left_to_it():
         attributes.RL_LOOP_NAME: "trainer",
         attributes.RL_TRAJECTORIES_STEP: None,
         attributes.RL_TRAJECTORIES_CALLER_PID: os.getpid(),
+        attributes.RL_TRAJECTORIES_RESTARTS: None,
     }
 
 

@@ -57,17 +57,13 @@ class CalledRewards:
     """Keeps the samples; :meth:`take` those of one step, :meth:`left` all others."""
 
     _steps: dict[Caller, dict[StepOfCaller, _Called]] = field(default_factory=dict)
-    #: Worker and caller -> the step that it told last.
-    _latest: dict[tuple[str, Caller], StepOfCaller] = field(default_factory=dict)
     _cells: int = 0
 
     def add(self, log: Log, pid: int, iteration: int | None, ended_in: int) -> None:
         """Take in a record of a worker whose calls the process ``pid`` had submitted."""
         caller = Caller.of(log.process, pid, str(log.attributes.get(names.RL_LOOP_NAME) or ""))
-        latest = self._latest.get((log.process.key, caller), StepOfCaller(0, ended_in))
-        # A lower number begins the steps again.
-        stretch = latest.stretch + (ended_in < latest.step)
-        self._latest[log.process.key, caller] = StepOfCaller(stretch, ended_in)
+        # Each worker knows it from the caller: a pool made later begins with the numbers of then.
+        stretch = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_RESTARTS)) or 0
         steps, place = self._steps.setdefault(caller, {}), StepOfCaller(stretch, step_of(iteration, ended_in))
         if place not in steps:
             if self._cells >= MOST_CELLS:

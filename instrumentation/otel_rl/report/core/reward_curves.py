@@ -95,10 +95,12 @@ class RewardCurves:
     def _add_own(self, place: tuple[str, str], log: Log, iteration: int | None, step: int) -> None:
         steps, latest = self._loops.get(place) or (RewardSteps(), log)
         before = latest.attributes[names.RL_TRAJECTORIES_STEP]
-        if step != before:
-            # A lower number begins the steps again: none of those before goes on.
-            self._end(place, step if step > before else None)
-            self._stretches[place] = self._stretches.get(place, 0) + (step < before)
+        stretch = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_RESTARTS)) or 0
+        begins_again = step < before or stretch != self._stretches.get(place, stretch)
+        if step != before or begins_again:
+            # None of the steps before goes on where they begin again.
+            self._end(place, None if begins_again else step)
+        self._stretches[place] = stretch
         self._loops[place] = steps, log
         steps.add(log.body, iteration, step)
 

@@ -1,0 +1,64 @@
+"""A pool whose initializer locks its workers up: a call of a step is run there as it is without us."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
+#: Initializers by what the worker has no more.
+LOCKS = {
+    "files": "__import__('resource').setrlimit(__import__('resource').RLIMIT_NOFILE, (3, 3))",
+    "imports": "__import__('sys').meta_path.clear()",
+}
+PROGRAM = """
+import json, multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+
+LOCK = sys.argv[1]
+
+def calls(pool):
+    return [*pool.map_async(abs, [-1, -2]).get(60), pool.apply_async(int, ("7",), {"base": 8}).get(60)]
+
+if __name__ == "__main__":
+    before = multiprocessing.get_context("fork").Pool(1, exec, (LOCK,))
+    found = {"fork before": calls(before)}
+    import otel_rl
+    with otel_rl.step(1):
+        found["fork before, in a step"] = calls(before)
+        for method in ("fork", "forkserver", "spawn"):
+            context = multiprocessing.get_context(method)
+            with context.Pool(1, exec, (LOCK,)) as pool:
+                found[method] = calls(pool)
+            with ProcessPoolExecutor(1, mp_context=context, initializer=exec, initargs=(LOCK,)) as executor:
+                submitted = [executor.submit(abs, -1), executor.submit(abs, -2), executor.submit(int, "7", base=8)]
+                found[method + ", executor"] = [call.result(60) for call in submitted]
+    before.terminate()
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("children", ["", "none"], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_calls_of_a_step_give_their_results_in_workers_that_can_load_nothing(tmp_path, lock, children):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    done = subprocess.run(
+        [LAUNCHER, sys.executable, program, lock],
+        cwd=tmp_path,
+        env={**kept, "OTEL_RL_CHILDREN": children},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 8
+    assert set(map(tuple, found.values())) == {(1, 2, 7)}
