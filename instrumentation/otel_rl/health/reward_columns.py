@@ -76,6 +76,7 @@ class SampleSums:
         self._samples = 0
         #: Group -> samples, lowest and highest reward.
         self._groups: dict[str, tuple[int, float, float]] = {}
+        self._has_groups = True
 
     def add(self, body: Mapping[str, Any]) -> None:
         """Add the finished rollouts of a record."""
@@ -100,7 +101,7 @@ class SampleSums:
                     _add_to(means, str(name), value)
 
     def _add_to_group(self, group: str, reward: float) -> None:
-        if group in self._groups or len(self._groups) < MAXIMUM_GROUPS:
+        if group in self._groups or (self._has_groups and len(self._groups) < MAXIMUM_GROUPS):
             count, low, high = self._groups.get(group, (0, reward, reward))
             self._groups[group] = (count + 1, min(low, reward), max(high, reward))
 
@@ -108,6 +109,11 @@ class SampleSums:
     def size(self) -> int:
         """Cells that it takes."""
         return len(self._totals) + len(self._functions) + len(self._metrics) + len(self._groups)
+
+    def leave_groups(self) -> None:
+        """Forget the groups for good, which take most of the cells: a part of them would tell something false."""
+        self._has_groups = False
+        self._groups = {}
 
     def include(self, other: SampleSums) -> None:
         """Add the samples of ``other``, of the same step."""
@@ -122,7 +128,9 @@ class SampleSums:
                     own[name].include(mean)
                 elif len(own) < MAXIMUM_REWARDS:
                     own[name] = mean
-        for group, (count, low, high) in other._groups.items():
+        if not other._has_groups:
+            self.leave_groups()
+        for group, (count, low, high) in other._groups.items() if self._has_groups else ():
             if group in self._groups or len(self._groups) < MAXIMUM_GROUPS:
                 known, lowest, highest = self._groups.get(group, (0, low, high))
                 self._groups[group] = (known + count, min(lowest, low), max(highest, high))

@@ -42,7 +42,9 @@ def curve(*logs, key="reward"):
     curves = RewardCurves()
     calls = [call for log in logs for call in curves.add_log(log)]
     calls += curves.close()
-    return [(call.process.key, call.attributes["rl.loop.iteration"], call.body[key]) for call in calls]
+    return [
+        (call.process.key, call.attributes["rl.loop.iteration"], call.body[key]) for call in calls if key in call.body
+    ]
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["caller first", "workers first"])
@@ -100,11 +102,20 @@ def _calls(*logs):
     return [*(call for log in logs for call in curves.add_log(log)), *curves.close()]
 
 
-def test_steps_that_have_no_room_are_left_out_whole(monkeypatch):
-    monkeypatch.setattr(called_rewards, "MOST_CELLS", 4)
+def test_where_there_is_little_room_old_steps_lose_their_groups_and_keep_their_means(monkeypatch):
+    monkeypatch.setattr(called_rewards, "MOST_CELLS", 26)
+    logs = [record(worker, step, [float(step)], TRAINER) for step in range(9) for worker in (FIRST, SECOND)]
+    assert [(step, mean) for _, step, mean in curve(begins(TRAINER), *logs)] == [(step, step) for step in range(9)]
+    compared = curve(begins(TRAINER), *logs, key="frac_reward_zero_std")
+    assert [step for _, step, _ in compared] == [8]
+
+
+def test_steps_that_have_no_room_are_left_out_whole_the_oldest_first(monkeypatch):
+    monkeypatch.setattr(called_rewards, "MOST_CELLS", 8)
     logs = [record(worker, step, [float(step)], TRAINER) for worker in (FIRST, SECOND) for step in range(9)]
-    told = curve(begins(TRAINER), *logs, key="reward_std")
-    assert [step for _, step, _ in told] == [0, 1]
+    told = [step for _, step, _ in curve(begins(TRAINER), *logs)]
+    assert told
+    assert told == [step for _, step, _ in curve(begins(TRAINER), *logs, key="reward_std")] == list(range(told[0], 9))
 
 
 @pytest.mark.parametrize("has_own", [True, False], ids=["own samples too", "workers only"])

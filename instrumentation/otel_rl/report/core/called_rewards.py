@@ -14,11 +14,11 @@ from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from otel_rl.store.reader import Log, Process
 
-#: Most cells that are kept; the samples of steps that come when there are more are left out, all of them.
+#: Most cells that are kept: then the oldest steps lose their groups, and where that is not enough go themselves.
 MOST_CELLS = 200_000
 
 
@@ -58,6 +58,8 @@ class CalledRewards:
 
     _steps: dict[Caller, dict[StepOfCaller, _Called]] = field(default_factory=dict)
     _cells: int = 0
+    #: The newest step of each caller that has gone: what comes later of it, or of those before, would tell of a part.
+    _gone: dict[Caller, StepOfCaller] = field(default_factory=dict)
 
     def add(self, log: Log, pid: int, iteration: int | None, ended_in: int) -> None:
         """Take in a record of a worker whose calls the process ``pid`` had submitted."""
@@ -65,19 +67,40 @@ class CalledRewards:
         # Each worker knows it from the caller: a pool made later begins with the numbers of then.
         stretch = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_RESTARTS)) or 0
         steps, place = self._steps.setdefault(caller, {}), StepOfCaller(stretch, step_of(iteration, ended_in))
+        if caller in self._gone and place <= self._gone[caller]:
+            return
         if place not in steps:
-            if self._cells >= MOST_CELLS:
-                return
             steps[place] = _Called(log)
+            self._cells += 1
         sums = steps[place].sums
         before = sums.size
         sums.add(log.body)
-        self._cells += 1 + sums.size - before
+        self._cells += sums.size - before
+        self._bound(_leave_groups)
+        self._bound(lambda _: True)
+
+    def _bound(self, leaves: Callable[[SampleSums], bool]) -> None:
+        """Where there are too many cells have the oldest steps lose some, until a quarter is free; or all of them."""
+        if self._cells <= MOST_CELLS:
+            return
+        for caller, steps in self._steps.items():
+            for place in sorted(steps):
+                before = steps[place].sums.size
+                if leaves(steps[place].sums):
+                    self.take(caller, place)
+                    self._gone[caller] = place
+                else:
+                    self._cells += steps[place].sums.size - before
+                if self._cells <= MOST_CELLS * 3 // 4:
+                    return
 
     def take(self, caller: Caller, place: StepOfCaller) -> SampleSums | None:
         """Take out the samples of a step; None where there are none."""
         called = self._steps.get(caller, {}).pop(place, None)
-        return None if called is None else called.sums
+        if called is None:
+            return None
+        self._cells -= 1 + called.sums.size
+        return called.sums
 
     def left(self) -> Iterator[tuple[Caller, int, Log, SampleSums]]:
         """Yield the samples that nobody has taken, the steps of a caller in their order, each with its first record."""
@@ -85,3 +108,9 @@ class CalledRewards:
             for place in sorted(steps):
                 yield caller, place.step, steps[place].log, steps[place].sums
         self._steps.clear()
+        self._cells = 0
+
+
+def _leave_groups(sums: SampleSums) -> bool:
+    sums.leave_groups()
+    return False
