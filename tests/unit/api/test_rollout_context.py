@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import inspect
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
-import time
 import traceback
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import joblib
 import pytest
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, create_key, detach, get_value, set_value
@@ -246,43 +242,6 @@ def test_the_wrappers_go_where_ours_are_still_in_place(recorded):
     continuation.restore()
     assert threading.Thread.start is later
     threading.Thread.start = original
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("returned", ["list", "generator"])
-def test_a_joblib_pool_that_is_called_again_and_again_keeps_no_rollout(workers, returned):
-    class Value:
-        pass
-
-    def fails(number):
-        raise ValueError(number)
-
-    pool = joblib.Parallel(n_jobs=workers, prefer="threads", batch_size=1, return_as=returned)
-    kept = []
-    for work in (abs, fails):
-        value = Value()
-        kept.append(weakref.ref(value))
-        with otel_rl.rollout(), contextlib.suppress(ValueError):
-            token = attach(set_value("value", value))
-            try:
-                assert len(list(pool(joblib.delayed(work)(number) for number in range(8)))) == 8
-            finally:
-                detach(token)
-        del value, token
-    # Where a call fails, other threads of the pool are still at theirs.
-    deadline = time.monotonic() + 60
-    while any(reference() is not None for reference in kept):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-        gc.collect()
-
-
-def test_the_calls_of_a_joblib_pool_go_on_in_the_context_of_its_caller():
-    pool = joblib.Parallel(n_jobs=2, prefer="threads", batch_size=1, return_as="generator")
-    for _ in range(2):
-        with otel_rl.rollout():
-            wanted, results = _trace_id(), pool(joblib.delayed(_trace_id)() for _ in range(20))
-        assert list(results) == [wanted] * 20
 
 
 def test_a_subprocess_continues_it_through_the_wrapper_of_somebody_else_and_with_names_in_bytes(tmp_path):
