@@ -71,7 +71,8 @@ def test_one_that_the_ends_of_the_files_do_not_name_has_no_line_of_another(tmp_p
 
 @pytest.mark.parametrize(("days", "state"), [(0.0, "unknown"), (1.0, "gone")])
 def test_its_page_says_how_it_stands_by_what_was_recorded(tmp_path: Path, days: float, state: str) -> None:
-    _write(tmp_path, "run", days)
+    # No other test may leave a ring of such a run.
+    _write(tmp_path, "run-of-collected-files", days)
 
     async def status() -> dict:
         watch = RunWatch(tmp_path / "collected")

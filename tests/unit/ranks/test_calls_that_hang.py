@@ -143,7 +143,7 @@ def test_where_a_call_is_looked_up_when_it_is_listed_and_when_it_hangs_and_not_f
         process.passes(1)
         assert found == begins
         (listed,) = waiting.read_all(tmp_path.glob("*.waits"), {os.geteuid()})
-        assert listed.calls[0].function.endswith("Process.passes")
+        assert listed.calls[0].function.endswith("passes")
         found.clear()
         process.passes(60)
         assert set(found) == {begins[0]}
