@@ -16,7 +16,7 @@ import time
 from _thread import allocate_lock, get_ident
 from collections import deque
 from contextlib import suppress
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core import own_cpu
@@ -166,7 +166,7 @@ class IoThread:
         and has it again before another thread is awake: ``os.urandom`` in each ``uuid4`` is enough for that
         (``take_gil`` in ``Python/ceval_gil.c``, 3.10 to 3.14). A sleep, however short, hands it over.
         """
-        now = monotonic()
+        now = time.monotonic()
         if now - self._gave_way >= _WAY_INTERVAL and get_ident() != self._identifier:
             self._gave_way = now
             sleep(_WAY)

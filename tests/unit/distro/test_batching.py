@@ -499,9 +499,10 @@ def test_gate_opens_after_its_time_at_the_latest(monkeypatch):
 def test_a_program_gives_way_to_a_thread_with_half_a_queue_left_and_not_for_each_item(monkeypatch):
     slept = []
     monkeypatch.setattr(io_thread, "sleep", slept.append)
-    monkeypatch.setattr(io_thread, "monotonic", lambda: 60.0)
+    monkeypatch.setattr(io_thread, "_WAY_INTERVAL", 60.0)
     exporter = Exporter(block=threading.Event())
     line = make(exporter, queue=8, batch=2)
+    line.thread._gave_way = -60.0
     line.queue.emit(0)
     line.queue.emit(1)
     assert exporter.called.wait(10)

@@ -14,7 +14,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from otel_rl.store.reader import Log, Process
 
@@ -76,23 +76,29 @@ class CalledRewards:
         before = sums.size
         sums.add(log.body)
         self._cells += sums.size - before
-        self._bound(_leave_groups)
-        self._bound(lambda _: True)
+        if self._cells > MOST_CELLS:
+            self._make_room()
 
-    def _bound(self, leaves: Callable[[SampleSums], bool]) -> None:
-        """Where there are too many cells have the oldest steps lose some, until a quarter is free; or all of them."""
-        if self._cells <= MOST_CELLS:
-            return
-        for caller, steps in self._steps.items():
-            for place in sorted(steps):
-                before = steps[place].sums.size
-                if leaves(steps[place].sums):
-                    self.take(caller, place)
-                    self._gone[caller] = place
-                else:
-                    self._cells += steps[place].sums.size - before
+    def _make_room(self) -> None:
+        """Forget the groups of the oldest steps; where that is not enough, the oldest steps."""
+        oldest = [(caller, place) for caller, steps in self._steps.items() for place in sorted(steps)]
+        for forget in (self._forget_groups, self._forget_step):
+            if self._cells <= MOST_CELLS:
+                return
+            for caller, place in oldest:
+                forget(caller, place)
                 if self._cells <= MOST_CELLS * 3 // 4:
                     return
+
+    def _forget_groups(self, caller: Caller, place: StepOfCaller) -> None:
+        sums = self._steps[caller][place].sums
+        before = sums.size
+        sums.leave_groups()
+        self._cells += sums.size - before
+
+    def _forget_step(self, caller: Caller, place: StepOfCaller) -> None:
+        self.take(caller, place)
+        self._gone[caller] = place
 
     def take(self, caller: Caller, place: StepOfCaller) -> SampleSums | None:
         """Take out the samples of a step; None where there are none."""
@@ -109,8 +115,3 @@ class CalledRewards:
                 yield caller, place.step, steps[place].log, steps[place].sums
         self._steps.clear()
         self._cells = 0
-
-
-def _leave_groups(sums: SampleSums) -> bool:
-    sums.leave_groups()
-    return False

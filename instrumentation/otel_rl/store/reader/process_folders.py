@@ -108,11 +108,15 @@ class ProcessFolder:
     def last_logged(self) -> tuple[LoggedValue | None, LoggedValue | None]:
         """Reward and loss of the newest steps that have them, as their logs say: metrics are written less often."""
         newest: dict[str, LoggedValue] = {}
+        reward = None
         for log in islice(self._each(events.RL_STEP.name), _STEPS):
-            for value in logged_in_step(log) if isinstance(log, Log) else ():
-                newest.setdefault(value.key, value)
-        values = list(newest.values())
-        return reward_of(values), loss_of(values)
+            logged = {value.key: value for value in logged_in_step(log)} if isinstance(log, Log) else {}
+            if reward is not None and logged.keys() <= newest.keys():
+                # The steps before log the same again.
+                break
+            newest = logged | newest
+            reward = reward_of([*newest.values()])
+        return reward, loss_of([*newest.values()])
 
     @property
     def _has_end(self) -> bool:

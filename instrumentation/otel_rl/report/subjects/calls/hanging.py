@@ -188,8 +188,7 @@ def _has_ended(end: ProcessEnd) -> bool:
 
 def _went_on_after(end: ProcessEnd, ends: Mapping[str, ProcessEnd]) -> bool:
     """Return whether another process worked on after this ``end``, and runs or ended in order."""
-    well = (EndState.RUNNING, EndState.IN_ORDER)
-    others = (other for other in ends.values() if other is not end and other.state in well)
+    others = (other for other in ends.values() if other is not end and other.state.is_well)
     return _has_ended(end) and any(other.process.last > end.time for other in others)
 
 
@@ -220,12 +219,13 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 def _explain(collected: Collected, finding: Finding, endings: list[Finding]) -> None:
     """Say who waited for the ranks of hanging calls, and take in the finding that says so of the run's end."""
     postmortem = collected.rings.postmortem
-    held_up = postmortem.held_up_by(finding.subject) if postmortem is not None else None
+    if postmortem is None:
+        return
+    held_up = postmortem.held_up_by(finding.subject)
     if held_up is None or not held_up.waits:
         return
     who = human.listed([wait.waiting.label for wait in held_up.waits])
-    waits = "waits" if len(held_up.waits) == 1 else "wait"
-    waits = waits if postmortem is not None and postmortem.is_running else "had waited"
+    waits = "had waited" if not postmortem.is_running else "waits" if len(held_up.waits) == 1 else "wait"
     first = held_up.waits[0]
     finding.text = f"{finding.text[:-1]}; {who} {waits} for {first.missing.label} in {first.collective.words}."
     finding.severity = Severity.CRITICAL

@@ -268,7 +268,7 @@ def _first(stops: list[_Stop]) -> Finding:
 def _order_of_ends(stops: list[_Stop]) -> str:
     """Say that the first one stopped first, where heartbeats, exits or records show it: last exports do not."""
     first, *others = (stop.bounds for stop in stops)
-    if first is not None and all(other is not None and first.is_before(other) for other in others):
+    if first is not None and all(process_end.is_known_before(first, other) for other in others):
         later = human.duration((min(other.earliest for other in others if other is not None) - first.earliest) / 1e9)
         return f"It stopped first: its last sign is {later} older than the next sign of trouble."
     return "Which of them ended first is not known: no heartbeat and no exit record shows it."
