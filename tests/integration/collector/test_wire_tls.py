@@ -52,6 +52,13 @@ def ended_span() -> ReadableSpan:
     return begun
 
 
+def assert_plaintext_is_refused(collector: CollectorProcess) -> None:
+    """Ask without a body: Go's server reads 517 bytes, answers and closes, and that resets a connection with more."""
+    status, said = post(collector, b"")
+    assert status == 400
+    assert "HTTP request to an HTTPS server" in said
+
+
 def test_what_an_agent_ships_over_tls_arrives(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     variables = {**FAST, **authority.receiver()}
     with by_command(otelcol_rl, folder(tmp_path, "gateway"), GATEWAY, **variables) as gateway:
@@ -81,10 +88,9 @@ def test_every_one_of_several_gateways_is_reached_over_tls(otelcol_rl: Path, tmp
 def test_no_plaintext_is_accepted(otelcol_rl: Path, tmp_path: Path, authority: Authority):
     with by_command(otelcol_rl, tmp_path, LOCAL, **authority.receiver()) as collector:
         assert f"otlp http {HOST}:{collector.http_port} (TLS)" in collector.log()
+        assert_plaintext_is_refused(collector)
         name, body = neighbour()
-        status, said = post(collector, body)
-        assert status == 400
-        assert "HTTP request to an HTTPS server" in said
+        assert post(collector, body)[0] in (0, 400)
         assert call(collector, b"")[0] == "UNAVAILABLE"
         assert post_tls(collector.http_port, authority.context(), body)[0] == 200
         trusted = grpc.ssl_channel_credentials(authority.file.read_bytes())
@@ -230,9 +236,8 @@ def test_an_agents_own_receivers_speak_tls_where_that_is_asked_for(
     way = {f"{PREFIX}GATEWAY": f"{HOST}:{free_ports(1)[0]}", f"{PREFIX}GATEWAY_CA_FILE": str(authority.file)}
     arguments = [*AGENT, "receiver-tls"]
     with by_command(otelcol_rl, tmp_path, arguments, **way, **authority.receiver()) as agent:
-        body = neighbour()[1]
-        assert post(agent, body)[0] == 400
-        assert post_tls(agent.http_port, authority.context(), body)[0] == 200
+        assert_plaintext_is_refused(agent)
+        assert post_tls(agent.http_port, authority.context(), neighbour()[1])[0] == 200
 
 
 def test_a_replaced_authority_for_senders_is_used_without_a_restart(
