@@ -137,6 +137,19 @@ def test_what_a_rollout_was_given_and_has_returned_stands_around_its_conversatio
     assert "<b>three" not in page
 
 
+def test_the_page_says_agent_model_and_turn_of_a_call_once(tmp_path):
+    of_call = {"gen_ai.agent.name": "<i>planner", "gen_ai.request.model": "small", "rl.rollout.turn": 3}
+    messages = {
+        "gen_ai.input.messages": json.dumps([said("user", "What is 1 + 2?")]),
+        "gen_ai.output.messages": json.dumps([said("assistant", "It is 3.", finish_reason="stop")]),
+    }
+    shown = _rollout_page(tmp_path, {"rl.rollout.input": '"1 + 2?"'}, {**of_call, **messages})
+    shown = shown.partition("<summary>Trace ")[2].partition("</details>")[0]
+    label = "<i>&lt;i&gt;planner, small, turn 3</i>"
+    assert shown.index("input of the rollout") < shown.index(label) < shown.index("What is 1 + 2?")
+    assert shown.count(label) == 1
+
+
 @pytest.mark.parametrize("encoded", ["{", "[" * 100_000, '"a"', "7", "null"], ids=["cut", "deep", "text", "7", "null"])
 def test_a_rollout_without_calls_of_a_model_shows_what_it_returned_in_any_form(tmp_path, encoded):
     shown = _rollout_page(tmp_path, {"rl.rollout.output": encoded}).partition("<summary>Trace ")[2]

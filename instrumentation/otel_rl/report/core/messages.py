@@ -39,6 +39,11 @@ class ByCall(NamedTuple):
     model: str = ""
     turn: int | None = None
 
+    @property
+    def label(self) -> str:
+        """What the page says before a message: "planner, small-model, turn 3"."""
+        return ", ".join(part for part in (self.agent, self.model, self.turn and f"turn {self.turn}") if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -72,7 +77,7 @@ def shortened(messages: Iterable[Message]) -> tuple[Message, ...]:
     room, more = LONGEST, 0
     for message in messages:
         if room > 0:
-            kept.append(Message(message.role, message.text[:room]))
+            kept.append(Message(message.role, message.text[:room], call=message.call))
         more += max(len(message.text) - max(room, 0), 0)
         room -= len(message.text)
     return (*kept, Message("", f"[{more} more characters]")) if more else tuple(kept)
