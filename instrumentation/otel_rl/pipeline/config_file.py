@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 #: Seconds between exports behind a ``simple`` processor: soon, but not on the program's thread.
 SIMPLE_DELAY = 0.2
 _FILE = "otlp_file_development"
-_OTLP = ("otlp_http", "otlp_grpc")
+_OTLP_HTTP, _OTLP_GRPC = "otlp_http", "otlp_grpc"
 #: With one of these set the metric exporter decides on temporality or aggregation, so it is opened at the start.
 _METRIC_PREFERENCES = ("temporality_preference", "default_histogram_aggregation")
 
@@ -95,9 +95,12 @@ class _Exporter:
         self.config = config
 
     def open(self) -> Any:
+        kind = self.kind()[0]
         with exporters.opening, python_warnings.remembered():
+            if kind == _OTLP_GRPC:
+                exporters.load_grpc_without_its_log()
             exporter = self._create(self.config)
-            if self.kind()[0] in _OTLP:
+            if kind in (_OTLP_HTTP, _OTLP_GRPC):
                 exporter = exporters.watched(exporter, self.signal)
             private_random.isolate()
         return exporter

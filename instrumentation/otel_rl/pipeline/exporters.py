@@ -7,6 +7,11 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
+
+# By name: a program that runs code of a model may take them away, see ``own_files``.
+from os import putenv as _putenv
+from os import unsetenv as _unsetenv
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
@@ -49,7 +54,6 @@ class _Opening:
         self._forking = threading.local()
         self._patience = FORK_PATIENCE
         self._opener: int | None = None
-        self._is_quiet = False
         #: Time (``time.monotonic()``) of the latest end.
         self.ended = 0.0
 
@@ -61,19 +65,10 @@ class _Opening:
     def __enter__(self) -> None:
         self._lock.acquire()
         self._opener = threading.get_ident()
-        # gRPC's core writes its failures to the program's standard error, again and again; it reads this when it is
-        # loaded (https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). A gRPC of the program's keeps
-        # its own.
-        if "grpc" not in sys.modules and _GRPC_LOG not in os.environ:
-            os.environ[_GRPC_LOG] = "NONE"
-            self._is_quiet = True
 
     def __exit__(self, *_: object) -> None:
         self.ended = time.monotonic()
         self._opener = None
-        if self._is_quiet:
-            self._is_quiet = False
-            os.environ.pop(_GRPC_LOG, None)
         self._lock.release()
 
     def before_fork(self) -> None:
@@ -128,6 +123,8 @@ def open_exporter(signal: str, name: str, files: FileStore) -> Any:
         from otel_rl.store.writer.file_exporter import FileExporter  # noqa: PLC0415 - the encoders come with the first record
 
         return FileExporter(signal, files, count_points if signal == "metrics" else len)
+    if name == exporter_selection.OTLP_GRPC:
+        load_grpc_without_its_log()
     exporter = load_class(signal, name)()
     return (
         watched(exporter, signal) if name in (exporter_selection.OTLP_GRPC, exporter_selection.OTLP_HTTP) else exporter
@@ -142,6 +139,26 @@ def watched(exporter: Any, signal: str) -> Any:
     from otel_rl.store.writer import file_exporter  # noqa: F401, PLC0415
 
     return OtlpExporter(exporter, signal)
+
+
+def load_grpc_without_its_log() -> None:
+    """Import gRPC so that it writes nothing to the program's standard error, unless the program has imported it.
+
+    Its core writes each failure there, and asks for the variable when it is loaded:
+    https://github.com/grpc/grpc/blob/master/doc/environment_variables.md. The variable is set for C code only:
+    ``os.environ`` is the program's, and a copy of it in another thread fails where a key goes away. A child that is
+    started meanwhile, with no environment of its own, has it.
+    """
+    if "grpc" in sys.modules or _GRPC_LOG in os.environ:
+        return
+    _putenv(_GRPC_LOG, "NONE")
+    try:
+        with suppress(ImportError):
+            importlib.import_module("grpc")
+    finally:
+        # The program may have set it meanwhile.
+        if _GRPC_LOG not in os.environ:
+            _unsetenv(_GRPC_LOG)
 
 
 def load_class(signal: str, name: str) -> Callable[..., Any]:

@@ -217,6 +217,28 @@ def test_a_certificate_that_is_not_trusted_is_named_within_grpc_and_grpc_itself_
     )
 
 
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf", None])
+def test_the_programs_environment_is_never_changed(
+    programs: Programs, collector: Collector, protocol: str | None
+) -> None:
+    watched = """
+import os
+changed = []
+for name in ("__setitem__", "__delitem__"):
+    original = getattr(os._Environ, name)
+    setattr(os._Environ, name, lambda *given, original=original: (changed.append(given[1]), original(*given))[1])
+"""
+    destination = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+    }
+    done = programs.instrumented(
+        f"{watched}{FLUSHED}print(changed)\n", OTEL_RL_EXIT_TIMEOUT="20", **(destination if protocol else {})
+    )
+
+    assert done.out.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("context", ["http", "https"])
 def test_a_key_in_an_endpoint_is_in_no_line(programs: Programs, context: str, collector: Collector) -> None:
     done = programs.instrumented(
