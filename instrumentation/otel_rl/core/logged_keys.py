@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 #: Words of a key.
-WORD = re.compile(r"pass@|(?:pass|win)_rate|ep_(?:rew|len)_mean|[a-z]+")
+WORD = re.compile(r"pass@|(?:pass|win)_rate|ep_(?:rew|len)_mean|return_?code|[a-z]+")
 #: Words of a key of which a higher value is better. ``margins``: what is chosen above what is rejected.
 _RISES = frozenset(
     {
@@ -27,7 +27,9 @@ _OPEN = frozenset(
 _OPEN_AFTER = frozenset(
     {
         *("kl", "entropy", "penalty", "coef", "weight", "scale", "grad", "norm", "clip", "clipped"),
-        *("time", "seconds", "duration", "length", "tokens"),
+        *("time", "seconds", "duration", "length", "len", "tokens"),
+        # Settings: `reward_lr`, `reward_beta`.
+        *("lr", "learning", "alpha", "beta", "gamma", "temperature", "threshold"),
     }
 )
 #: Losses that are no end in themselves: of a policy gradient, of a value function that follows a moving target, and

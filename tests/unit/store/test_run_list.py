@@ -23,6 +23,7 @@ from otel_rl.semconv.attributes import RL_HEALTH_CODE
 from otel_rl.store.reader import process_folders, run_list
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.run_list import list_runs
+from otel_rl.store.reader.run_records import LoggedValue, reward_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -278,6 +279,17 @@ def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(
     row = _running_with(tmp_path / "others", others)
     assert row.reward is not None
     assert row.reward.key == "rewards/accuracy/mean"
+
+
+def test_the_reward_of_a_run_is_not_one_that_it_stopped_to_log_long_ago() -> None:
+    values = [
+        LoggedValue("reward", 99.0, 1),
+        LoggedValue("train/reward", 7.0, 8),
+        LoggedValue("test/mean_reward", 5.0, 9),
+    ]
+    assert reward_of(values) == values[1]
+    assert reward_of(values[:1]) == values[0]
+    assert reward_of([LoggedValue("reward", 1.0)]) == LoggedValue("reward", 1.0)
 
 
 # -- folders that are not as they should be -------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def rows(results):
             "win_rate",
             "rewards/margins",
             "rewards/length_reward/mean",
+            "val/reward/code",
         ),
     ],
 )
@@ -72,6 +73,7 @@ def test_less_is_better_of_losses_and_perplexity(key):
             "lossless",
             "reward_length",
         ),
+        *("reward/len", "reward_lr", "reward_learning_rate", "reward_beta", "reward_temperature", "return_code"),
     ],
 )
 def test_of_what_depends_on_other_values_neither_is_better(key):

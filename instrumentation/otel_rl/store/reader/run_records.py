@@ -63,15 +63,20 @@ def logged_in_step(log: Log) -> list[LoggedValue]:
 
 
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
-    """Return the reward among the values of which more is better; the one with the shortest key."""
-    rewards = (value for value in values if _REWARD.search(value.key) and direction(value.key) > 0)
-    return min(rewards, key=lambda value: len(value.key), default=None)
+    """Return the reward among the values of which more is better."""
+    return _main([value for value in values if _REWARD.search(value.key) and direction(value.key) > 0])
 
 
 def loss_of(values: list[LoggedValue]) -> LoggedValue | None:
-    """Return the loss; the one with the shortest key."""
-    losses = (value for value in values if value.last is not None and _LOSS.search(value.key))
-    return min(losses, key=lambda value: len(value.key), default=None)
+    """Return the loss."""
+    return _main([value for value in values if value.last is not None and _LOSS.search(value.key)])
+
+
+def _main(values: list[LoggedValue]) -> LoggedValue | None:
+    """Return the one with the shortest key, of those that the second half of the steps still logged."""
+    latest = max((value.last_step or 0 for value in values), default=0)
+    recent = (value for value in values if 2 * (value.last_step or 0) >= latest)
+    return min(recent, key=lambda value: len(value.key), default=None)
 
 
 def as_json(value: LoggedValue) -> dict[str, Any]:
