@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import threading
 
 # Imported by name before the program can patch them: gevent would run the loop below as a greenlet.
 from _thread import allocate_lock, get_ident
 from _thread import start_new_thread as _start
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING
 
@@ -18,12 +21,20 @@ from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 #: ``allocate_lock`` is for modules that may be loaded after gevent has patched it. A greenlet in a thread of ours does
 #: not run, and its hub may wait forever for an import that the program's hub makes at the same time.
-__all__ = ["PeriodicThread", "Wakeup", "allocate_lock", "preparations", "prepare_thread", "start_new_thread"]
+__all__ = [
+    "PeriodicThread",
+    "Wakeup",
+    "allocate_lock",
+    "preparations",
+    "prepare_thread",
+    "signals_of_main_thread",
+    "start_new_thread",
+]
 
 #: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
 _PERIODIC_END = 0.5
@@ -63,7 +74,7 @@ class Wakeup:
 
 
 def start_new_thread(function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    """Start a thread of ours, which never has signals unblocked.
+    """Start a thread of ours, which has signals unblocked in :func:`signals_of_main_thread` only.
 
     A program that waits in sigwait() has blocked its signals; the kernel would deliver them to the thread and end it. A
     write beyond RLIMIT_FSIZE raises SIGXFSZ in the writing thread: blocked, the write fails with EFBIG instead.
@@ -81,6 +92,35 @@ def start_new_thread(function: Callable[..., object], arguments: tuple[Any, ...]
         _start(function, arguments)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def signals_of_main_thread() -> Iterator[None]:
+    """Run code of the program in a thread of ours with the signals blocked that the main thread has blocked now.
+
+    The threads and processes that it starts inherit them: with all of them blocked a child ignores SIGTERM.
+    """
+    blocked = _blocked_in_main_thread()
+    if blocked is None:
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _blocked_in_main_thread() -> set[int] | None:
+    """Return its blocked signals; None where the system does not tell."""
+    try:
+        status = Path(f"/proc/self/task/{os.getpid()}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    mask = re.search(r"^SigBlk:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    if mask is None:
+        return None
+    return {number for number in signal.valid_signals() if int(mask[1], 16) >> (number - 1) & 1}
 
 
 def prepare_thread(name: str) -> None:

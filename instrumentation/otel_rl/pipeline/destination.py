@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+#: Reason of a loss where the callbacks of the program's observable instruments have not returned.
+NOT_COLLECTED = "the values were not collected in time"
 #: What a reason of a failed export contains -> the answer that it stands for, and the fix. The first that fits counts.
 _ANSWERS = (
     (
@@ -77,6 +79,8 @@ class Destination:
         """
         if unopened:
             return f"the exporter {self.exporter} could not be opened in this process"
+        if reason == NOT_COLLECTED:
+            return "look for a callback of an observable instrument that waits, and give it a timeout"
         if self.is_file:
             return "check that the file system answers, or set OTEL_RL_DATA_DIR to another one"
         if self.exporter == "console":

@@ -10,17 +10,19 @@ import math
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MetricsTimeoutError
 from opentelemetry.sdk.metrics.export import AggregationTemporality, MetricReader
 
-from otel_rl.core import settings
+from otel_rl.core import settings, threads
 from otel_rl.core.guard import guard
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
+from otel_rl.pipeline.destination import NOT_COLLECTED
 from otel_rl.pipeline.io_thread import FIRST_EXPORT
+from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes
 from otel_rl.semconv.metrics import SELF_TELEMETRY
 from otel_rl.telemetry import deferral
@@ -71,6 +73,9 @@ class LazyMetricReader(MetricReader):
         self._delivered = True
         self._closed = False
         self._collecting = False
+        # What is undone when the program's callbacks have returned; closed while none runs.
+        self._callbacks = ExitStack()
+        self._waits_for_callbacks = False
         # Collections that an outage refused, oldest first.
         self._backlog: deque[MetricsData] = deque()
 
@@ -137,8 +142,11 @@ class LazyMetricReader(MetricReader):
     def _collect_bounded(self) -> bool:
         self._delivered, self._closed = False, False
         deferral.drain_in_io_thread(posts=True)
-        with guard("metric_reader.collect"), suppress(MetricsTimeoutError):
+        with guard("metric_reader.collect"), suppress(MetricsTimeoutError), ExitStack() as self._callbacks:
             self._delivered = True
+            # What a callback starts, such as `nvidia-smi`, has the signals blocked that its thread has.
+            self._callbacks.enter_context(threads.signals_of_main_thread())
+            self._waits_for_callbacks = True
             self.collect(self._timeout * _SECONDS)
             return self._delivered
         # The number of points lost in the program's callback is unknown.
@@ -146,6 +154,8 @@ class LazyMetricReader(MetricReader):
         return False
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
+        self._waits_for_callbacks = False
+        self._callbacks.close()
         if not any(metric.data.data_points for metric in _metrics(metrics_data)):
             return
         corrected = start_times.corrected(metrics_data)
@@ -192,7 +202,7 @@ class LazyMetricReader(MetricReader):
         """Keep what an outage has left; count at least one lost point if there was no last collection."""
         backlog, self._backlog = list(self._backlog), deque()
         uncollected = self._next != math.inf and not (self._closed or backlog or self.sink.in_flight)
-        self.sink.give_up(backlog, int(uncollected))
+        self.sink.give_up(backlog, int(uncollected), NOT_COLLECTED if self._waits_for_callbacks else NO_ANSWER)
 
     def after_fork_in_child(self) -> None:
         """Start with nothing measured."""

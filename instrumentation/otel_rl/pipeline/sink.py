@@ -287,12 +287,13 @@ class Sink:
         """True when the exporter itself reports its drops and their reasons on stderr."""
         return self._explains
 
-    def give_up(self, waiting: Sequence[Any], uncollected: int = 0) -> None:
+    def give_up(self, waiting: Sequence[Any], uncollected: int = 0, reason: str = NO_ANSWER) -> None:
         """Keep what waits and what is in flight, or count it as lost: it will not be exported.
 
         Args:
             waiting: What the exporter would have been given, call by call.
             uncollected: Items that are lost because they were not collected.
+            reason: Why, unless the exporter has said it.
         """
         in_flight = self._taken()
         if not (waiting or in_flight or uncollected):
@@ -301,7 +302,7 @@ class Sink:
             self.timed_out = True
             # Without an export in progress, the thread's latest message is about another destination.
             said = self._said() if in_flight else ""
-            self.reason = self.reason or said or NO_ANSWER
+            self.reason = self.reason or said or reason
         was_sent = self._exporter is not None
         lost = uncollected
         lost += sum(self._count(data) for data in in_flight if not self.put_aside(data, unanswered=was_sent))

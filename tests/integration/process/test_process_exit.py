@@ -379,6 +379,21 @@ def test_program_that_is_killed_young_leaves_metrics_and_spans(programs: Program
     assert len(programs.store.points("made")) == 1
 
 
+def test_a_callback_that_waits_is_not_taken_for_a_file_system_that_does_not_answer(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import threading, otel_rl\n"
+        "from opentelemetry import metrics\n"
+        "def observe(options):\n"
+        "    threading.Event().wait(60)\n"
+        "    return [metrics.Observation(1)]\n"
+        "metrics.get_meter('program').create_observable_gauge('level', [observe])\n"
+        "with otel_rl.step(1): pass\n"
+    )
+    assert "could not be delivered" in done.err
+    assert "(the values were not collected in time); look for a callback of an observable instrument" in done.err
+    assert "file system" not in done.err
+
+
 def test_metric_export_timeout_bounds_the_programs_callbacks(programs: Programs) -> None:
     done = programs.instrumented(
         "import otel_rl, threading\nfrom opentelemetry import metrics\n"

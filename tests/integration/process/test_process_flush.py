@@ -71,6 +71,24 @@ def test_flush_of_nonsense_raises_nothing(programs: Programs) -> None:
     assert programs.store.span_names() == ["execute_tool x"]
 
 
+def test_what_an_observable_callback_starts_can_be_terminated(programs: Programs) -> None:
+    done = programs.instrumented(
+        "import subprocess, otel_rl\n"
+        "from opentelemetry import metrics\n"
+        "found = []\n"
+        "def observe(options):\n"
+        "    child = subprocess.Popen(['sleep', '60'])\n"
+        "    child.terminate()\n"
+        "    try: found.append(child.wait(20))\n"
+        "    finally: child.kill()\n"
+        "    return [metrics.Observation(1)]\n"
+        "metrics.get_meter('program').create_observable_gauge('level', [observe])\n"
+        "otel_rl.flush(30)\n"
+        "print(found[0])\n"
+    )
+    assert done.out == "-15\n"
+
+
 def test_observable_callback_that_flushes_does_not_wait_for_itself(programs: Programs) -> None:
     done = programs.instrumented(
         RECORD + "from opentelemetry import metrics\n"

@@ -146,6 +146,23 @@ def test_a_thread_of_ours_begins_with_signals_blocked_as_the_kernel_may_give_it_
     assert _blocked() == before
 
 
+def test_code_of_the_program_in_a_thread_of_ours_has_the_signals_of_the_main_thread():
+    masks = queue.Queue()
+
+    def run():
+        with threads.signals_of_main_thread():
+            masks.put(_blocked())
+        masks.put(_blocked())
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        threads.start_new_thread(run, ())
+        assert masks.get(timeout=10) == _blocked()
+        assert {signal.SIGTERM, signal.SIGINT} <= masks.get(timeout=10)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def test_a_handler_of_the_program_that_raises_while_a_thread_of_ours_starts_leaves_no_signal_blocked(monkeypatch):
     class ExpectedError(Exception):
         pass
