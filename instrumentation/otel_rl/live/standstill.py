@@ -121,7 +121,8 @@ class StandstillJudge:
         wait_for = f"{human.listed(who)} {'has' if len(who) == 1 else 'have'} waited for it {human.duration(seconds)}"
         where = _place(state)
         label = state.label[:1].upper() + state.label[1:]
-        inside = f" in {where}" if where else ""
+        # As the postmortem says it: between guessed steps the last one is over.
+        inside = f" {'in' if state.step_was_open else 'after'} {where}" if where else ""
         text = f"{label} {_does(state, sign)}{inside} and has not entered {collective}; {wait_for}."
         titles = {"hang": "hangs", "late_rank": "is late", "stopped": "is stopped"}
         evidence = [_silence(sign)] if sign is not None and _is_silent(sign) else []

@@ -56,14 +56,38 @@ for number in range(1, 11):
 dist.destroy_process_group()
 """
 
+#: A loop that marks no steps: they are guessed, and what comes before the backward pass lies in none of them.
+UNMARKED = """
+import pathlib, time, torch, torch.distributed as dist
+
+def awaited(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.05)
+
+dist.init_process_group("gloo")
+rank, message, parts = dist.get_rank(), torch.ones(4), [torch.zeros(4) for _ in range(2)]
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for number in range(1, 11):
+    {what}
+    dist.all_gather(parts, message)
+    optimizer.zero_grad()
+    model(parts[0]).sum().backward()
+    optimizer.step()
+if rank == 0:
+    time.sleep(7)  # as if it wrote a file of results
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 
 class Job:
     """torchrun under ``opentelemetry-instrument``."""
 
-    def __init__(self, folder: Path, what: str, **variables: str) -> None:
+    def __init__(self, folder: Path, what: str, program: str = PROGRAM, **variables: str) -> None:
         self.folder, self.rings = folder, folder / "rings"
         self.rings.mkdir()
-        (folder / "train.py").write_text(PROGRAM.format(what=what))
+        (folder / "train.py").write_text(program.format(what=what))
         environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
         settings = {
             "OTEL_RL_RUN_ID": "run",
@@ -191,6 +215,22 @@ def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(tmp_path: 
     assert second.startswith("otel-rl: rank 1 may hang: no progress for")
     assert "waits in" not in second
     assert second_over.startswith("otel-rl: rank 1 goes on after")
+
+
+def test_a_hang_before_a_collective_between_guessed_steps_is_reported_by_every_rank(tmp_path: Path) -> None:
+    # The barrier at the end, in which rank 1 waits for longer, is no hang.
+    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')", program=UNMARKED) as job:
+        _await(job, lambda: len(job.events("rl.hang")) == 2)
+        waits, hangs = job.events("rl.hang")
+        (tmp_path / "go").touch()
+        assert job.process.wait(TIMEOUT) == 0
+
+    assert len(job.events("rl.hang")) == len(job.events("rl.hang.end")) == 2
+    for event in (waits, hangs):
+        assert (event["rl.loop.iteration"], event["severity"]) == ("7", "ERROR")
+    assert "after step 7, waits in all_gather number 8 of group default_pg" in waits["body"]
+    assert "after step 7; rank 0 waits for it in all_gather number 8 of group default_pg" in hangs["body"]
+    assert "in awaited" in hangs["body"]
 
 
 def test_a_hang_that_ends_with_a_failed_collective_is_told_as_that(tmp_path: Path) -> None:

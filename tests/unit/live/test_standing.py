@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
 import pytest
 
 pytest.importorskip("bokeh", reason="the extra `report` is not installed")
 
+from unit.ranks.written_ranks import Ranks
+
+from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.live import standstill
 from otel_rl.live.standing import ProcessSign, ProcessState, Standing
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _sign(state: ProcessState, step: int | None, still: float | None) -> ProcessSign:
@@ -30,3 +39,20 @@ def test_the_step_of_a_live_ring_counts_and_else_the_later_one_of_its_copy_and_w
 def test_a_death_is_not_said_to_be_where_a_copy_of_the_ring_saw_the_process(still: float | None, where: str) -> None:
     (death,) = standstill.deaths([_sign(ProcessState.GONE, 29, still)], {})
     assert death.text == f"Rank 1 is gone without an end: killed, or os._exit{where}"
+
+
+@pytest.mark.parametrize(("is_over", "where"), [(True, "is after step 5"), (False, "is in step 5")])
+def test_a_late_rank_whose_step_is_over_is_after_it_as_in_the_postmortem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_over: bool, where: str
+) -> None:
+    monkeypatch.setattr(collective_places, "clock", lambda: time.monotonic() - 60)
+    ranks = Ranks(tmp_path)
+    for rank in range(3):
+        ranks.passed(rank, 1)
+    step = ranks.rings[1].begin(layout.STEP, "", 5)
+    if is_over:
+        ranks.rings[1].end(step)
+    for rank in (0, 2):
+        ranks.waits(rank, 2)
+    (late,) = standstill.StandstillJudge(0).findings([_sign(ProcessState.RUNNING, 5, 0.5)], ranks.examine(), [])
+    assert late.text.startswith(f"Rank 1 {where} and has not entered all_reduce number 2")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +10,6 @@ from unit.report.made_up_jobs import examined
 from unit.report.synthetic_run import SECOND, ProcessWriter, process
 
 from otel_rl.process import exit_status
-from otel_rl.report.core.flight_rings import FlightRings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,20 +124,6 @@ def test_an_ordinary_exception_is_of_the_programs_own_code_or_of_a_library(tmp_p
     )
     assert len(finding.text) < 400
     assert finding.onset == 7
-
-
-@pytest.mark.parametrize(("waited", "is_stuck"), [(40, True), (5, False)])
-def test_a_rank_that_others_waited_for_was_stuck_though_the_job_was_stopped(waited: float, *, is_stuck: bool) -> None:
-    # The rank that did not come recorded its end by SIGTERM just now: what it last did says nothing of the wait.
-    missing = SimpleNamespace(ring=SimpleNamespace(ended=True, wall=lambda moment: moment), last=100 * SECOND)
-    waiting = SimpleNamespace(ring=SimpleNamespace(wall=lambda moment: moment))
-    collective = SimpleNamespace(moment=int((100 - waited) * SECOND))
-    wait = SimpleNamespace(waiting=waiting, missing=missing, collective=collective)
-    waits = SimpleNamespace(origins=[missing], circle=[], waits=[wait])
-    postmortem: Any = SimpleNamespace(
-        at=100 * SECOND, waits=waits, ranks=[], dumps=SimpleNamespace(dumps=[], absences=[])
-    )
-    assert FlightRings(postmortem=postmortem).ended_badly is is_stuck
 
 
 def test_a_crash_of_a_loop_whose_steps_nobody_marks_is_not_before_the_first_step(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ Modules, each importing only those below it:
     call_places: in which function it waits.
     reports: the event with the stacks of all threads, the line on stderr, the gauge.
     open_operations: the step, phase and collective that the process is in.
+    waits_between_steps: ranks that wait for each other where no step is open.
     peers: the other ranks of this node, as their rings tell.
     stacks: what each thread does, as text and as a reason to wait longer.
     step_times: how long steps take, and so how long one may go without progress.

@@ -24,6 +24,8 @@ class Operations(NamedTuple):
     collective: Collective | None
     #: A call that hangs: what, and of which rollout.
     call: str | None = None
+    #: ``iteration`` is over: what follows it may be a part of the next step.
+    is_after: bool = False
     #: Whether the step waits for that, as far as its phase and the thread of the call tell.
     waits_for_call: bool = True
 
@@ -40,7 +42,8 @@ class Operations(NamedTuple):
     @property
     def words(self) -> str:
         """For a sentence."""
-        where = f"in step {self.iteration}" if self.iteration is not None else "between two steps"
+        in_or_after = "after" if self.is_after else "in"
+        where = f"{in_or_after} step {self.iteration}" if self.iteration is not None else "between two steps"
         phase = f" ({self.phase})" if self.phase else ""
         if self.operation is None:
             call = f", waits for {self.call}" if self.waits_for_call else f"; meanwhile {self.call} is open"
@@ -54,19 +57,22 @@ def find_operations(
     called: str | None,
     call: str | None = None,
     in_step: bool = False,
+    after: int | None = None,
 ) -> Operations:
     """Look at the open phases, and in the ring for the collective; without a ring the stacks may name it.
 
-    ``call`` says which call hangs, ``in_step`` whether the thread of the step has begun it.
+    ``call`` says which call hangs, ``in_step`` whether the thread of the step has begun it, ``after`` the guessed step
+    that was made last, where none is open.
     """
     phases = progress.open_phases()
     entered = _entered()
     return Operations(
-        iteration=step.iteration if step is not None else None,
+        iteration=step.iteration if step is not None else after,
         phase=phases[-1] if phases else None,
         operation=entered.operation if entered is not None else called,
         collective=entered.collective if entered is not None else None,
         call=call,
+        is_after=step is None and after is not None,
         waits_for_call=waiting.is_waited_for(phases[-1] if phases else None, in_step=in_step),
     )
 

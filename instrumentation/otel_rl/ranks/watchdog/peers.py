@@ -19,8 +19,7 @@ SILENT = 10.0
 class Peer(NamedTuple):
     """One other process of the run that lives on this node."""
 
-    rank: int | None
-    pid: int
+    who: str
     #: Seconds since its last heartbeat.
     silent: float
     phases: frozenset[str]
@@ -28,20 +27,29 @@ class Peer(NamedTuple):
     @property
     def words(self) -> str:
         """The sentence about a silent peer."""
-        who = f"rank {self.rank}" if self.rank is not None else f"process {self.pid}"
-        return f"{who} gave no heartbeat for {self.silent:.0f} s, it may hold the GIL or be stopped"
+        return f"{self.who} gave no heartbeat for {self.silent:.0f} s, it may hold the GIL or be stopped"
 
 
 def find_peers(own: Path) -> list[Peer]:
     """Read the rings beside ``own``, which is the ring of this process."""
+    return [_peer(ring) for ring in find_rings(own)[1]]
+
+
+def find_rings(own: Path) -> tuple[reader.RingSnapshot | None, list[reader.RingSnapshot]]:
+    """Return the ring ``own`` of this process, and those of its peers; None and no peers where it cannot be read."""
     rings = [ring for ring in map(_read, sorted(own.parent.glob(f"*{layout.SUFFIX}"))) if ring is not None]
     mine = next((ring for ring in rings if ring.path == own), None)
     if mine is None:
-        return []
+        return None, []
     # One of the same process is of the program that it was before an exec.
     others = (ring for ring in rings if (ring.lifetime, ring.rank) != (mine.lifetime, mine.rank))
     peers = (ring for ring in others if (ring.run_id, ring.host) == (mine.run_id, mine.host))
-    return [_peer(ring) for ring in peers if not ring.ended and ring.is_alive()]
+    return mine, [ring for ring in peers if not ring.ended and ring.is_alive()]
+
+
+def label(ring: reader.RingSnapshot) -> str:
+    """Return the rank of ``ring``, or else its process, for a sentence."""
+    return f"rank {ring.rank}" if ring.rank is not None else f"process {ring.lifetime.pid}"
 
 
 def _read(path: Path) -> reader.RingSnapshot | None:
@@ -54,7 +62,7 @@ def _read(path: Path) -> reader.RingSnapshot | None:
 def _peer(ring: reader.RingSnapshot) -> Peer:
     silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
     phases = frozenset(event.name for event in ring.open if event.kind == layout.PHASE)
-    return Peer(ring.rank, ring.lifetime.pid, silent, phases)
+    return Peer(label(ring), silent, phases)
 
 
 def silent(peers: Collection[Peer]) -> list[str]:

@@ -41,12 +41,12 @@ class Hang(NamedTuple):
     limit: float
     inside: Operations
     #: Sentences about other ranks of the node.
-    silent: list[str]
+    others: list[str]
 
     @property
     def words(self) -> str:
         """The hang as one line."""
-        return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.silent])
+        return "; ".join([f"no progress for {self.seconds:.0f} s {self.inside.words}", *self.others])
 
 
 def observe(sees_hang: Callable[[], bool | None]) -> None:

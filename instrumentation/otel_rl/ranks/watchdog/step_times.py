@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from otel_rl.core import clock
+from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from otel_rl.training.steps import Loop, Step
@@ -22,6 +23,8 @@ REMEMBERED = 64
 FIRST_STEPS = 5
 #: A hang takes longer than so many steps.
 STEPS = 10
+#: One between guessed steps also than so many times the longest of them.
+_LONGEST = 2
 #: Steps that began or ended since the watchdog last woke; of more, the oldest are forgotten.
 _QUEUED = 4096
 
@@ -81,3 +84,22 @@ class StepTimes:
         if not training or any(times.ended < FIRST_STEPS for times in training):
             return None
         return max(self._minimum, *(STEPS * median(times.seconds) for times in training))
+
+    def guessed_before(self) -> int | None:
+        """Return the guessed step that was made last; None in a step, and where the program or a trainer marks them.
+
+        What follows a guessed step may be a part of the next one, which is opened only with its backward pass.
+        """
+        loops = list(self._loops)
+        if not steps.may_guess or not loops or any(loop.step or loop.running or not loop.gives_way for loop in loops):
+            return None
+        last = max(loops, key=lambda loop: loop.last).last
+        return last if last >= 0 else None
+
+    def limit_between_steps(self) -> float | None:
+        """Seconds for which a rank may wait for others between guessed steps; None before enough of them."""
+        known = list(self._loops.values())
+        if not known or any(times.ended < FIRST_STEPS for times in known):
+            return None
+        lengths = [max(STEPS * median(times.seconds), _LONGEST * max(times.seconds)) for times in known]
+        return max(self._minimum, *lengths)

@@ -6,20 +6,27 @@ in a log handler of the program, only the watchdog waits.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import PeriodicThread
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks
+from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks, waits_between_steps
 from otel_rl.ranks.watchdog.calls import CallWatch
 from otel_rl.ranks.watchdog.step_times import StepTimes
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAME = "otel-rl-watchdog"
 #: Longest sleep in seconds; each wake-up is a heartbeat too.
 _LONGEST_SLEEP = 1.0
 #: The watchdog wakes at least so often within its limit.
 _LOOKS = 10
+#: Between guessed steps it reads the rings again when the time without progress is so many times as long.
+_LESS_OFTEN = 1.25
 #: Phases in which standing still is no hang.
 _MAY_BE_LONG = frozenset({RlPhaseValues.CHECKPOINT, RlPhaseValues.EVALUATE})
 #: Phases in which it is one only after a call has ended in them: an engine in this process shows nothing.
@@ -41,6 +48,8 @@ class Watchdog:
         self._looked: float | None = None
         #: Seconds without progress in which this thread ran.
         self._still = 0.0
+        #: When it has read the rings between steps: seconds without progress until it does so again.
+        self._read_at = 0.0
         #: Until just now it was in work that may be long.
         self._was_excused = False
         #: It sees a hang, which it has reported.
@@ -84,11 +93,22 @@ class Watchdog:
             return
         self._still += passed
         limit = self.times.limit()
-        if self.sees_hang or limit is None or self._still < limit:
+        if limit is None:
+            self._look_between_steps(calls[0])
+        elif not self.sees_hang and self._still >= limit and not self._may_be_long(calls[0]):
+            self._report(limit)
+
+    def _look_between_steps(self, calls: int) -> None:
+        """Look whether ranks wait for each other though no step is open: guessed ones begin late."""
+        ring, limit, before = flight.ring, self.times.limit_between_steps(), self.times.guessed_before()
+        if self.sees_hang or ring is None or limit is None or before is None or self._may_be_long(calls):
             return
-        if self._may_be_long(calls[0]):
+        if self._still < max(limit, self._read_at):
             return
-        self._report(limit)
+        self._read_at = _LESS_OFTEN * self._still
+        waiting = waits_between_steps.find(ring.path, limit)
+        if waiting is not None:
+            self._report(limit, before, waiting)
 
     def _parts(self) -> int:
         """Parts of phases that began in the open step."""
@@ -96,7 +116,7 @@ class Watchdog:
         return step.spans_taken if step is not None else 0
 
     def _go_on(self) -> None:
-        seconds, self._still, self._was_excused = self._still, 0.0, False
+        seconds, self._still, self._read_at, self._was_excused = self._still, 0.0, 0.0, False
         if self.sees_hang:
             self.sees_hang = False
             inside, self._inside = self._inside, None
@@ -107,20 +127,21 @@ class Watchdog:
         phases = frozenset(progress.open_phases())
         return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
 
-    def _report(self, limit: float) -> None:
+    def _report(self, limit: float, after: int | None = None, waiting: Sequence[str] = ()) -> None:
         captured, ring = stacks.capture(), flight.ring
         others = peers.find_peers(ring.path) if ring is not None else []
         # A peer in such a phase is what this process waits for.
         if captured.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
             # Looks again after a part of the limit, to see when it is over.
-            self._was_excused, self._still = True, limit * (1 - 1 / _LOOKS)
+            self._was_excused, self._still, self._read_at = True, limit * (1 - 1 / _LOOKS), 0.0
             return
         if self._was_excused:
             # What follows gets the whole limit.
-            self._was_excused, self._still = False, 0.0
+            self._was_excused, self._still, self._read_at = False, 0.0, 0.0
             return
         self.sees_hang = True
         self._inside = inside = open_operations.find_operations(
-            self.times.step, captured.collective, self.calls.hanging(), self.calls.told_in(self.times.threads())
+            self.times.step, captured.collective, self.calls.hanging(), self.calls.told_in(self.times.threads()), after
         )
-        reports.hang(reports.Hang(self._still, limit, inside, peers.silent(others)), captured.text, self.times.step)
+        told = [*waiting, *peers.silent(others)]
+        reports.hang(reports.Hang(self._still, limit, inside, told), captured.text, self.times.step)

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.core import settings
+from otel_rl.flight_recorder import layout
+from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES
 from otel_rl.ranks.postmortem import Postmortem, examine
 from otel_rl.ranks.postmortem.rings import exits_of
 from otel_rl.ranks.stragglers.run import compare_rings
+from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from otel_rl.flight_recorder.reader import RingSnapshot
     from otel_rl.flight_recorder.waiting import WaitingCalls
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.postmortem.dump_comparison import DumpComparison
+    from otel_rl.ranks.postmortem.ranks import RankState
+    from otel_rl.ranks.postmortem.waits import RankWait
     from otel_rl.ranks.stragglers.run import RunComparison
     from otel_rl.store.reader.locate import RunSource
 
-#: Seconds without a record after which a rank that others wait for is said to be stuck.
+#: Seconds for which others wait before a rank is said to be stuck, where too few steps tell what is usual.
 STUCK = 30.0
+#: The shortest wait that is unusual, in s, and how many times the longest wait of the job before.
+_SHORTEST, _LONGEST = 10.0, 3
+#: Phases in which one rank may keep the others waiting for longer than any step.
+_MAY_BE_LONG = frozenset({Phase.CHECKPOINT, Phase.EVALUATE})
+_NANOSECONDS = 1e9
 
 
 @dataclass
@@ -63,15 +77,67 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
 
 
 def _is_stuck(postmortem: Postmortem) -> bool:
-    """Return whether ranks have waited for long; in a healthy job they wait for each other, too."""
-    waited_for = (*postmortem.waits.origins, *postmortem.waits.circle)
-    if any((postmortem.at - rank.ring.wall(rank.last)) / 1e9 > STUCK for rank in waited_for):
-        return True
+    """Return whether ranks have waited for unusually long; in a healthy job they wait for each other, too."""
+    usual = _longest_usual(postmortem)
+    return any(_seconds(postmortem, wait) > _limit(wait.missing, usual) for wait in postmortem.waits.waits)
+
+
+def _seconds(postmortem: Postmortem, wait: RankWait) -> float:
+    """Return for how long one rank has waited while the other one made no records."""
+    moments = [wait.waiting.ring.wall(wait.collective.moment)]
     # The record of a rank's end is newer than what it did before: the wait of the others has lasted as long.
-    begun = [
-        wait.waiting.ring.wall(wait.collective.moment) for wait in postmortem.waits.waits if wait.missing.ring.ended
+    if not wait.missing.ring.ended:
+        moments.append(wait.missing.ring.wall(wait.missing.last))
+    if wait.collective.outcome == FAILED:
+        # Its moment is that of the failure.
+        moments = moments[1:] or moments
+    return (postmortem.at - max(moments)) / _NANOSECONDS
+
+
+def _limit(missing: RankState, usual: float | None) -> float:
+    """Return the seconds for which a healthy job may wait for the rank."""
+    if usual is None:
+        return STUCK
+    phases = {event.name for event in missing.ring.open if event.kind == layout.PHASE}
+    return max(STUCK if phases & _MAY_BE_LONG else _SHORTEST, usual)
+
+
+def _longest_usual(postmortem: Postmortem) -> float | None:
+    """Return the seconds that no wait of this job has exceeded so far: its longest step, some of its longest waits.
+
+    None where too few steps tell.
+    """
+    rings = [state.ring for state in postmortem.ranks if state.step is not None]
+    lengths = [list(_lengths(ring, frozenset({layout.STEP}))) for ring in rings]
+    if not lengths or min(map(len, lengths)) < FIRST_STEPS:
+        return None
+    after_first = [ring_lengths[0].ended for ring_lengths in lengths]
+    waits = [
+        _LONGEST * one.seconds
+        for ring, since in zip(rings, after_first, strict=True)
+        for one in _lengths(ring, OF_COLLECTIVES)
+        if one.began >= since
     ]
-    return any((postmortem.at - moment) / 1e9 > STUCK for moment in begun)
+    steps = [one.seconds for ring_lengths in lengths for one in ring_lengths[1:]]
+    # The first step loads and compiles; that it took long says less.
+    first = min(STUCK, *(ring_lengths[0].seconds for ring_lengths in lengths))
+    return max(first, *steps, *waits)
+
+
+class _Length(NamedTuple):
+    began: int
+    ended: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended - self.began) / _NANOSECONDS
+
+
+def _lengths(ring: RingSnapshot, kinds: Collection[int]) -> Iterator[_Length]:
+    """Yield what is over, in the order of the ends."""
+    for event in ring.records:
+        if event.kind in kinds and event.what == layout.DONE:
+            yield _Length(event.began, event.moment)
 
 
 def _is_stuck_by_dumps(comparison: DumpComparison) -> bool:

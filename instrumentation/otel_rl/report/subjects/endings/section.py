@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def build(collected: Collected, charts: Charts) -> Section:
-    """Return how the run ended, first on the page; empty where all processes ended in order."""
-    filler = "Every process with a flight recorder ended in order, or has none."
+    """Return how the run ended, first on the page; empty where the rings show nothing wrong."""
+    filler = "No flight recorder shows a process that failed, or a rank that the others waited for unusually long."
     section = Section(process_end.SECTION, "How the run ended", filler)
     postmortem = collected.rings.postmortem
     if postmortem is None or not process_end.rings_tell(collected):
