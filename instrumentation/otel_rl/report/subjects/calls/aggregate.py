@@ -17,6 +17,7 @@ from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues as Source
+from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.timeline import Timeline
@@ -146,6 +147,8 @@ class Calls:
         self.over_time = CallsOverTime()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Tool calls in the rows of all trajectories: known from messages also where no tool is recorded.
+        self.told_tool_calls = 0
         #: Spans of the slowest rollouts.
         self.slowest_rollouts: list[Timeline] = []
         self._spans: dict[str, dict[str, CallStatistics]] = {
@@ -192,6 +195,8 @@ class Calls:
         if log.event == events.RL_TRAJECTORIES.name:
             self._rollouts.add_rows(log)
             self._agent_roots.add_rows(log)
+            calls = log.body.get(names.RL_ROLLOUT_TOOL_CALLS) if isinstance(log.body, dict) else None
+            self.told_tool_calls += sum(map(_whole_number, calls if isinstance(calls, list) else ()))
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
@@ -276,6 +281,10 @@ class Calls:
                     counted.outcomes = _larger(counted.outcomes, known.outcomes)
                 result[counted.name] = counted
         return sorted(result.values(), key=_by_time)
+
+
+def _whole_number(value: object) -> int:
+    return int_or_none(value) or 0
 
 
 def _by_time(statistics: CallStatistics) -> float:
