@@ -44,6 +44,7 @@ OF_ONE_ROLLOUT = (
     attributes.RL_GROUP_ID,
     attributes.RL_ROLLOUT_ATTEMPT,
     attributes.RL_SAMPLING_PRIORITY,
+    attributes.RL_SAMPLING_BEYOND_LIMIT,
 )
 
 
@@ -115,6 +116,8 @@ class Rollout:
         given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])
         self._held = rollout_spans.began(self._span, iteration)
+        if self._held is not None:
+            context = rollout_spans.marked(self._span, context)
         self._result = Result(self._span, attributes.RL_ROLLOUT_OUTPUT)
         self._is_named = is_named
         self.produced = self._result.add

@@ -777,6 +777,9 @@ RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
 RL_SAMPLE_ID: Final = "rl.sample.id"
 """Identity of the prompt or task in the data set, the same in all steps; with TRL a hash of the prompt."""
 
+RL_SAMPLING_BEYOND_LIMIT: Final = "rl.sampling.beyond_limit"
+"""1 in a rollout beyond the number of which a process sends the spans in any case."""
+
 RL_SAMPLING_PRIORITY: Final = "rl.sampling.priority"
 """Wish of the producer, 1 (or more) to keep the trace, 0 (or absent) none."""
 
@@ -1708,6 +1711,7 @@ CORRELATION: Final[tuple[str, ...]] = (
     RL_RUN_ATTEMPT,
     RL_RUN_ID,
     RL_SAMPLE_ID,
+    RL_SAMPLING_BEYOND_LIMIT,
     RL_SAMPLING_PRIORITY,
 )
 """Attributes that any span or log record may carry, copied from baggage."""

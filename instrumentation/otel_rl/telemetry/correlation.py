@@ -37,6 +37,7 @@ ALLOWED = {
     attributes.RL_RUN_ATTEMPT: str,
     attributes.RL_POLICY_VERSION: str,
     attributes.RL_SAMPLING_PRIORITY: int,
+    attributes.RL_SAMPLING_BEYOND_LIMIT: int,
 }
 #: In characters; ours are ids, so one is never this long.
 MAXIMUM_VALUE_LENGTH = 256
@@ -165,6 +166,7 @@ class BaggageLogRecordProcessor(LogRecordProcessor):
             values = correlation_attributes(record.context)
             # Log records are not sampled.
             values.pop(attributes.RL_SAMPLING_PRIORITY, None)
+            values.pop(attributes.RL_SAMPLING_BEYOND_LIMIT, None)
             if values:
                 record.attributes = {**values, **(record.attributes or {})}
 

@@ -1,8 +1,8 @@
 """Spans of rollouts beyond the number that a step may send wait here until their rollout's worth is known.
 
-The first rollouts of a step, or of a minute outside of steps, are never held. A further one is sent where it failed,
-is suspect, asked to be kept, or is among the :data:`SLOWEST`; the spans of any other are left out, all of them, and
-counted (``rollout_spans``). Its row has everything.
+The first rollouts of a step are never held; outside of steps the first ones of the process, and then so many a minute,
+spread over it. A further one is sent where it failed, is suspect, asked to be kept, or is among the :data:`SLOWEST`;
+the spans of any other are left out, all of them, and counted (``rollout_spans``). Its row has everything.
 
 Loaded with the first rollout of a process: ``sampling.hold`` is how the queues of spans find it. What is held leaves
 with a flush and at the exit. The hold is bounded: when it is full, the least worth leaves it, and is counted too.
@@ -41,6 +41,33 @@ MAXIMUM_LEFT_OUT = 16_384
 MAXIMUM_WINDOWS, WINDOW_SECONDS = 8, 60.0
 
 _order = count()
+
+
+class Allowance:
+    """Rollouts outside of steps that are sent in any case: at first so many at once, then so many a minute.
+
+    They are spread over the minute: of the first ones of each minute nobody could tell whether its end was slower.
+    """
+
+    __slots__ = ("_at", "_left")
+
+    def __init__(self) -> None:
+        self._at: float | None = None
+        self._left = 0.0
+
+    def takes(self, limit: int) -> bool:
+        """Return whether one that begins now is among them."""
+        now = time.monotonic()
+        earned = limit if self._at is None else (now - self._at) * limit / WINDOW_SECONDS
+        self._left, self._at = min(self._left + earned, limit), now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._at, self._left = None, 0.0
 
 
 class RolloutWindow:
@@ -83,10 +110,13 @@ _windows: OrderedDict[Hashable, RolloutWindow] = OrderedDict()
 _held: dict[int, HeldTrace] = {}
 _left_out: dict[int, None] = {}
 _bytes = 0
+outside_of_steps = Allowance()
 
 
-def begin(span: Span, key: Hashable, *, ends_with_step: bool) -> HeldTrace | None:
+def begin(span: Span, key: Hashable, *, ends_with_step: bool, allowance: Allowance | None = None) -> HeldTrace | None:
     """Count a rollout of window ``key``; hold the spans of its trace where enough others of it are sent.
+
+    Enough are the first ones of the window, or what ``allowance`` says.
 
     Only of a root: a trace that something else has begun is not the rollout's alone.
     """
@@ -103,8 +133,8 @@ def begin(span: Span, key: Hashable, *, ends_with_step: bool) -> HeldTrace | Non
             while len(_windows) > MAXIMUM_WINDOWS:
                 sent += _close(next(iter(_windows)))
         window.begun += 1
-        held = None
-        if window.begun > settings.current().rollout_spans:
+        held, limit = None, settings.current().rollout_spans
+        if not (window.begun <= limit if allowance is None else allowance.takes(limit)):
             held = _held[own.trace_id] = HeldTrace(own.trace_id, window)
             if len(_held) > MAXIMUM_TRACES:
                 # One that never ends, perhaps: nothing is known against it.
@@ -305,6 +335,7 @@ def forget() -> None:
     _windows.clear()
     _held.clear()
     _left_out.clear()
+    outside_of_steps.forget()
 
 
 lifecycle.before_flush(_release_soon)

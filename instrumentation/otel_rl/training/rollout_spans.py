@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.trace import get_current_span
 
+from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops, held_traces, sampling
+from otel_rl.telemetry.correlation import baggage_context
 from otel_rl.training import steps, trajectory_rows
 
 if TYPE_CHECKING:
@@ -24,10 +26,20 @@ if TYPE_CHECKING:
 def began(span: Span, iteration: object) -> HeldTrace | None:
     """Count a rollout of an iteration, or of the current minute; what it returns is for :func:`ended`."""
     if iteration is None:
-        return held_traces.begin(span, ("minute", int(time.monotonic() // 60)), ends_with_step=False)
+        window = ("minute", int(time.monotonic() // held_traces.WINDOW_SECONDS))
+        return held_traces.begin(span, window, ends_with_step=False, allowance=held_traces.outside_of_steps)
     step = steps.where().step
     is_here = step is not None and step.is_open and step.iteration == iteration
     return held_traces.begin(span, iteration, ends_with_step=is_here)
+
+
+def marked(span: Span, context: Context) -> Context:
+    """Mark the root of a rollout whose spans are held, and return ``context`` with that mark for the spans inside.
+
+    What leaves of such rollouts is no fair sample: the slowest and the failed ones.
+    """
+    span.set_attribute(attributes.RL_SAMPLING_BEYOND_LIMIT, 1)
+    return baggage_context({attributes.RL_SAMPLING_BEYOND_LIMIT: 1}, context)
 
 
 def ended(held: HeldTrace, trajectory: Ended | None, *, is_forced: bool) -> None:

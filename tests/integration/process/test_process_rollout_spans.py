@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 
 from process_support import plain
 
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load
+from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.store.reader import Reader, find_run
+
 if TYPE_CHECKING:
     from process_support import Programs
 
@@ -36,6 +41,13 @@ with otel_rl.step(1):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)
+"""
+MARK = "rl.sampling.beyond_limit"
+OUTSIDE_OF_STEPS = """
+import otel_rl
+for number in range(60):
+    with otel_rl.rollout(f"r-{number}"), otel_rl.tool("search"):
+        pass
 """
 
 
@@ -68,3 +80,20 @@ def test_spans_that_are_held_when_sigterm_ends_a_step_are_delivered(programs: Pr
     names = programs.store.span_names()
     assert names.count("execute_tool search") == 7
     assert names.count("rl.rollout") >= 6
+
+
+def test_the_report_tells_of_all_rollouts_and_compares_those_that_were_not_chosen(programs: Programs) -> None:
+    done = programs.instrumented(OUTSIDE_OF_STEPS, OTEL_RL_ROLLOUT_SPANS="10")
+    assert (done.code, done.out) == (0, "")
+    spans = [(span["name"], span["traceId"], plain(span["attributes"])) for span in programs.store.spans()]
+    marked = {trace for name, trace, values in spans if name == "rl.rollout" and MARK in values}
+    roots = {trace for name, trace, _ in spans if name == "rl.rollout"}
+    assert len(marked) >= 8
+    assert {trace for name, trace, values in spans if name == "execute_tool search" and MARK in values} == marked
+
+    collected = Collected(Reader(find_run(programs.directory / "otel-rl")), load()).read(lambda _: None)
+    calls = collected[Calls]
+    assert calls.rollouts.statistics.number == 60
+    assert calls.rollouts.fair.cell.count == len(roots - marked)
+    [tool] = calls.over_time.seconds.lines().values()
+    assert tool.count == len(roots - marked)

@@ -56,6 +56,21 @@ def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_pat
     )
 
 
+def test_tools_that_only_the_messages_tell_of_are_not_said_to_be_none(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.span("rl.rollout", 0, 1, {"rl.rollout.id": "r-1"})
+    body = {"rl.rollout.seconds": [1.0, 1.0], "rl.rollout.tool_calls": [1_040, 3]}
+    writer.event("rl.trajectories", 1, body, {"rl.trajectories.source": "rollout"})
+    writer.write()
+    overview = examined(tmp_path)
+    for what in ("failing tools", "tools that become slower"):
+        check = _check(overview, what)
+        assert check.state is CheckState.NOT_RECORDED
+        assert check.detail == (
+            "1,043 tool calls are known from the messages, but no tool function is recorded (otel_rl.tool does that)"
+        )
+
+
 def test_a_rule_with_too_few_values_has_found_nothing_nor_cleared_anything(tmp_path: Path) -> None:
     # Seven of eight steps have no difference in reward; one group per step lacks one by chance, too.
     dead = [{"frac_reward_zero_std": float(step != 4), "reward": step / 8} for step in range(8)]

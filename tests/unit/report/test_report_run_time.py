@@ -138,7 +138,7 @@ def test_program_without_steps_is_divided_by_its_calls(tmp_path: Path) -> None:
     writer.span("rl.run", 0, 12)
     writer.write()
 
-    expected = {"imports": 2.0, "before": 1.0, "first call": 3.0, "calls": 2.0, "between": 2.0, "end": 2.0}
+    expected = {"imports": 2.0, "before": 1.0, "first call": 2.0, "calls": 3.0, "between": 2.0, "end": 2.0}
     assert _shares(tmp_path) == expected
     assert finding.card(_collected(tmp_path))[:2] == ("In calls", "42 %")
 
@@ -214,3 +214,17 @@ def test_very_many_intervals_take_bounded_memory_and_keep_their_sum() -> None:
 
     assert len(many.stretches) <= intervals._MOST
     assert many.seconds == pytest.approx(900_000, rel=0.12)
+
+
+def test_time_between_calls_is_not_told_of_a_process_that_left_spans_of_rollouts_out(tmp_path: Path) -> None:
+    writer = _writer(tmp_path, rank=None)
+    writer.dropped = {"traces": {"rollout_spans": 40}}
+    for start, end in ((3, 5), (8, 10)):
+        writer.span("chat m", start, end, {"gen_ai.operation.name": "chat"})
+    writer.span("rl.run", 0, 12)
+    writer.write()
+
+    shares = _shares(tmp_path)
+    assert shares["calls and between"] == 7.0
+    assert not {"first call", "calls", "between"} & set(shares)
+    assert finding.card(_collected(tmp_path))[:2] == ("In calls, and between", "58 %")

@@ -56,6 +56,15 @@ def rollouts(spans):
     return [span.attributes["rl.rollout.id"] for span in spans if span.name == "rl.rollout"]
 
 
+def unmarked(spans, name="rl.rollout"):
+    """Ids of the rollouts of the spans with this name that are not marked as beyond the number."""
+    return [
+        span.attributes["rl.rollout.id"]
+        for span in spans
+        if span.name == name and span.attributes.get("rl.sampling.beyond_limit") != 1
+    ]
+
+
 def left_out():
     return drops.snapshot().get(("traces", "rollout_spans"), 0)
 
@@ -134,6 +143,37 @@ def test_outside_of_steps_a_minute_counts_like_a_step(sent, monkeypatch):
     monkeypatch.setattr(held_traces, "WINDOW_SECONDS", -1.0)
     held_traces.close_due()
     assert rollouts(sent) == ["r-0", "r-1", "r-2"]
+
+
+def test_outside_of_steps_the_later_ones_are_spread_over_the_minute(sent, monkeypatch):
+    now = SimpleNamespace(seconds=1000.0)
+    monkeypatch.setattr(held_traces, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    for number in range(60):
+        collect(f"r-{number}")
+        now.seconds += 2
+    # At first two at once, then one in 30 s.
+    assert rollouts(sent)[:2] == ["r-0", "r-1"]
+    assert [int(name[2:]) for name in unmarked(sent)[2:]] == pytest.approx([15, 30, 45], abs=1)
+
+
+def test_every_span_of_a_rollout_beyond_the_number_says_so_and_no_other(sent):
+    with otel_rl.step(1):
+        for number in range(5):
+            collect(f"r-{number}", seconds=number, keep=number == 3)
+    with otel_rl.step(2):
+        collect("next")
+    assert unmarked(sent) == ["r-0", "r-1", "next"]
+    assert unmarked(sent, "execute_tool search") == ["r-0", "r-1", "next"]
+    assert len(rollouts(sent)) == 6
+
+
+def test_a_rollout_inside_of_one_beyond_the_number_is_counted_for_itself(sent):
+    with otel_rl.step(1):
+        for number in range(2):
+            collect(f"r-{number}")
+        with otel_rl.rollout("outer"), otel_rl.rollout("inner", iteration=7):
+            pass
+    assert unmarked(sent) == ["r-0", "r-1", "inner"]
 
 
 def test_what_is_held_leaves_with_a_flush_and_an_open_rollout_goes_on_without_being_held(sent):

@@ -53,6 +53,8 @@ def started(
         if trajectory is not None:
             context = open_trajectory.context_with(trajectory.counters, context)
             trajectory.held = rollout_spans.began(span, trajectory.ids.get(attributes.RL_LOOP_ITERATION))
+            if trajectory.held is not None:
+                context = rollout_spans.marked(span, context)
         conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
         if conversation is not None:
             context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)

@@ -28,5 +28,13 @@ def error_of(span: Span) -> str:
     return (span.message or "error") if span.failed else ""
 
 
+def is_fair(span: Span) -> bool:
+    """Return whether the span is recorded whatever became of its rollout: means, shares and changes are of such ones.
+
+    Of the rollouts beyond ``OTEL_RL_ROLLOUT_SPANS`` only the slowest, the failed and the suspect ones have spans.
+    """
+    return names.RL_SAMPLING_BEYOND_LIMIT not in span.attributes
+
+
 def _was_left(span: Span) -> bool:
     return span.message == _ABANDONED or span.attributes.get(names.RL_INFERENCE_STREAM_ENDED) in _LEFT

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
+from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import Cell, Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL, CallsOverTime
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import metrics, spans
+from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
+from otel_rl.semconv.attributes import RlTrajectoriesSourceValues as Source
+from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.timeline import Timeline
     from otel_rl.semconv.definitions import MetricDefinition
-    from otel_rl.store.reader import Span
+    from otel_rl.store.reader import Log, Span
 
 _SLOWEST = 15
 _NAMES = 500
@@ -26,6 +30,9 @@ _CELLS = 20_000
 #: Kind of the calls of tools on their server.
 _SERVED = "served tool"
 _SERVICE = "service"
+_FAILED = (Status.FAILED, Status.CANCELLED)
+#: Kind of the errors of trajectories whose spans are not there.
+_NO_SPAN = "(no span)"
 
 METRICS = (
     metrics.GEN_AI_CLIENT_OPERATION_DURATION,
@@ -77,23 +84,53 @@ class SlowCall:
 
 
 class TrajectoryDurations:
-    """Statistics of trajectories and the slowest of them."""
+    """Statistics of trajectories and the slowest of them; ``source`` is that of their rows."""
 
-    def __init__(self) -> None:
-        self.statistics = CallStatistics("all")
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._of_spans = CallStatistics("all")
+        self._of_rows = CallStatistics("all")
+        self._failed_rows = 0
+        #: Seconds of those with spans whatever became of them: parts of their spans are compared with these.
+        self.fair = Spread()
         self.slowest: Largest[SlowCall] = Largest(_SLOWEST)
         #: Seconds and rewards of trajectories, by rank.
         self.seconds, self.rewards = OverTime(_CELLS), OverTime(_CELLS)
 
     def add(self, span: Span, name: str) -> None:
         """Count one trajectory."""
-        _count(self.statistics, span)
+        _count(self._of_spans, span)
+        self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
+        if not is_fair(span):
+            return
+        self.fair.add(span.seconds)
         iteration, reward = (span.attributes.get(key) for key in (names.RL_LOOP_ITERATION, names.RL_ROLLOUT_REWARD))
         step, rank = iteration if isinstance(iteration, int) else None, span.process.rank
         self.seconds.add(rank, step, span.end, span.seconds, span.process.attempt)
         if isinstance(reward, (int, float)):
             self.rewards.add(rank, step, span.end, float(reward), span.process.attempt)
-        self.slowest.add(span.seconds, _slow(span, name, _rollout_detail(span)))
+
+    def add_rows(self, log: Log) -> None:
+        """Count the rows of a record: all trajectories have one, also those whose spans were left out."""
+        if log.attributes.get(names.RL_TRAJECTORIES_SOURCE) != self._source or not isinstance(log.body, dict):
+            return
+        seconds, statuses = (log.body.get(key) for key in (names.RL_ROLLOUT_SECONDS, names.RL_ROLLOUT_STATUS))
+        for value in seconds if isinstance(seconds, list) else ():
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                self._of_rows.number += 1
+                self._of_rows.durations.add(value)
+        self._failed_rows += sum(status in _FAILED for status in (statuses if isinstance(statuses, list) else ()))
+
+    @property
+    def statistics(self) -> CallStatistics:
+        """Of the rows, where more have a row than a span; the kinds of errors are those of the spans."""
+        rows, spans = self._of_rows, self._of_spans
+        if rows.number <= spans.number:
+            # A process that was killed leaves spans but not its last rows. Means are of those that were not chosen.
+            return replace(spans, durations=self.fair) if self.fair.cell.count else spans
+        without_span = self._failed_rows - spans.failed
+        errors = {**spans.errors, _NO_SPAN: without_span} if without_span > 0 else spans.errors
+        return replace(rows, errors=errors, outcomes=spans.outcomes)
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
@@ -105,11 +142,13 @@ class Calls:
     """Aggregates the spans of agents; metrics, where present, count also the calls that left no span."""
 
     def __init__(self) -> None:
-        self._rollouts = TrajectoryDurations()
-        self._agent_roots = TrajectoryDurations()
+        self._rollouts = TrajectoryDurations(Source.ROLLOUT)
+        self._agent_roots = TrajectoryDurations(Source.AGENT)
         self.over_time = CallsOverTime()
         self.slowest_tools: Largest[SlowCall] = Largest(_SLOWEST)
         self.slowest_model_calls: Largest[SlowCall] = Largest(_SLOWEST)
+        #: Tool calls in the rows of all trajectories: known from messages also where no tool is recorded.
+        self.told_tool_calls = 0
         #: Spans of the slowest rollouts.
         self.slowest_rollouts: list[Timeline] = []
         self._spans: dict[str, dict[str, CallStatistics]] = {
@@ -142,15 +181,22 @@ class Calls:
             self.slowest_tools.add(span.seconds, _slow(span, tool))
         elif operation in MODEL_OPERATIONS:
             model = _model(operation, span.attributes.get(names.GEN_AI_REQUEST_MODEL))
-            statistics = self._count(MODEL, model, span)
+            self._count(MODEL, model, span)
             self.over_time.add(MODEL, model, span, error_of(span))
-            _count_usage(statistics, span)
             self.slowest_model_calls.add(span.seconds, _slow(span, model, _usage(span)))
         elif operation in (Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW):
             agent = str(span.attributes.get(names.GEN_AI_AGENT_NAME) or span.name)
             self._count("agent", agent, span)
             if not span.parent_id:
                 self._agent_roots.add(span, f"{agent} {span.trace_id[:8]}")
+
+    def add_log(self, log: Log) -> None:
+        """Take in the rows of trajectories; other records are ignored."""
+        if log.event == events.RL_TRAJECTORIES.name:
+            self._rollouts.add_rows(log)
+            self._agent_roots.add_rows(log)
+            calls = log.body.get(names.RL_ROLLOUT_TOOL_CALLS) if isinstance(log.body, dict) else None
+            self.told_tool_calls += sum(map(_whole_number, calls if isinstance(calls, list) else ()))
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
@@ -162,13 +208,16 @@ class Calls:
         """Rollouts; in a program that marks none, the agent calls that nothing else called."""
         return self._rollouts if self._rollouts.statistics.number else self._agent_roots
 
-    def _count(self, kind: str, name: str, span: Span) -> CallStatistics:
+    def _count(self, kind: str, name: str, span: Span) -> None:
+        if not is_fair(span):
+            return  # the histograms have it
         known = self._spans[kind]
         if name not in known and len(known) >= _NAMES:
             name = "(others)"
         statistics = known.setdefault(name, CallStatistics(name))
         _count(statistics, span)
-        return statistics
+        if kind == MODEL:
+            _count_usage(statistics, span)
 
     def tools(self, totals: MetricTotals) -> list[CallStatistics]:
         """Return calls per tool, from its spans, or from its histogram where that saw more; most time first.
@@ -232,6 +281,10 @@ class Calls:
                     counted.outcomes = _larger(counted.outcomes, known.outcomes)
                 result[counted.name] = counted
         return sorted(result.values(), key=_by_time)
+
+
+def _whole_number(value: object) -> int:
+    return int_or_none(value) or 0
 
 
 def _by_time(statistics: CallStatistics) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.report.core.operations import is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import Cell
 from otel_rl.semconv import attributes as names
@@ -61,11 +62,19 @@ class CallsOverTime:
 
     def add(self, kind: str, name: str, span: Span, error: str) -> None:
         """Take in one call; ``error`` is its type, ``""`` when it went well."""
-        get = span.attributes.get
         called = Called(kind, name, _server(span), span.process.rank)
-        iteration, attempt = int_or_none(get(names.RL_LOOP_ITERATION)), span.process.attempt
+        iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
+        if is_fair(span):
+            self._add_to_series(called, iteration, span, failed=bool(error))
+        if error and (called[:3] in self.failures or len(self.failures) < _GROUPS):
+            self.failures.setdefault(called[:3], Failures()).add(error, iteration, span.start)
+        if error and kind == TOOL and (span.trace_id in self._failed_tools or len(self._failed_tools) < _TRACES):
+            self._failed_tools.setdefault(span.trace_id, set()).add(name)
+
+    def _add_to_series(self, called: Called, iteration: int | None, span: Span, *, failed: bool) -> None:
+        get, attempt = span.attributes.get, span.process.attempt
         self.seconds.add(called, iteration, span.end, span.seconds, attempt)
-        self.failed.add(called, iteration, span.end, float(bool(error)), attempt)
+        self.failed.add(called, iteration, span.end, float(failed), attempt)
         first_chunk, retries = get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK), get(names.RL_INFERENCE_RETRIES)
         if isinstance(first_chunk, (int, float)):
             self.first_chunk.add(called, iteration, span.end, float(first_chunk), attempt)
@@ -73,10 +82,6 @@ class CallsOverTime:
             self.retried.add(called, iteration, span.end, float(retries > 0), attempt)
         if names.RL_ROLLOUT_ID in span.attributes:
             self.in_rollouts[called[:3]] = self.in_rollouts.get(called[:3], 0) + 1
-        if error and (called[:3] in self.failures or len(self.failures) < _GROUPS):
-            self.failures.setdefault(called[:3], Failures()).add(error, iteration, span.start)
-        if error and kind == TOOL and (span.trace_id in self._failed_tools or len(self._failed_tools) < _TRACES):
-            self._failed_tools.setdefault(span.trace_id, set()).add(name)
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
@@ -86,7 +91,7 @@ class CallsOverTime:
     def add_rollout(self, span: Span) -> None:
         """Take in the reward of a trajectory, where its span has one."""
         reward = span.attributes.get(names.RL_ROLLOUT_REWARD)
-        if isinstance(reward, (int, float)) and len(self._rewards) < _TRACES:
+        if is_fair(span) and isinstance(reward, (int, float)) and len(self._rewards) < _TRACES:
             self._rewards[span.trace_id] = float(reward)
 
     def rewards_of(self, tool: str) -> tuple[Cell, Cell]:

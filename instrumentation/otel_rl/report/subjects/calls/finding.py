@@ -35,12 +35,25 @@ def checks(collected: Collected) -> list[Check]:
     series, tools, models = calls.over_time, calls.tools(totals), calls.models(totals)
     return [
         hanging.check(sum(one.number for one in (*tools, *models))),
-        _failing("failing tools", tools, "no tool was called", "failing_tool"),
-        _slower("tools that become slower", TOOL, series.seconds, tools, ("slower_tool", "slow_tool")),
+        *_of_tools(calls, tools),
         _failing("failing model calls", models, _NO_MODEL, "failing_model"),
         _slower("model calls that become slower", MODEL, series.seconds, models, ("slower_model", "slow_server")),
         _first_chunk(series.first_chunk, models),
         _retried(series.retried, models),
+    ]
+
+
+def _of_tools(calls: Calls, tools: list[CallStatistics]) -> list[Check]:
+    failing, slower = "failing tools", "tools that become slower"
+    codes = ("slower_tool", "slow_tool")
+    if not tools and calls.told_tool_calls:
+        number = human.amount(calls.told_tool_calls, "tool call")
+        is_known = "is known from the messages" if calls.told_tool_calls == 1 else "are known from the messages"
+        reason = f"{number} {is_known}, but no tool function is recorded (otel_rl.tool does that)"
+        return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
+    return [
+        _failing(failing, tools, _NO_TOOL, "failing_tool"),
+        _slower(slower, TOOL, calls.over_time.seconds, tools, codes),
     ]
 
 
@@ -58,7 +71,7 @@ def _slower(
 ) -> Check:
     """Return whether one callee has calls at enough steps, or moments, for a change to show."""
     if not callees:
-        return Check.not_applicable(what, "no tool was called" if kind == TOOL else _NO_MODEL, codes)
+        return Check.not_applicable(what, _NO_TOOL if kind == TOOL else _NO_MODEL, codes)
     lines = merged({key: line for key, line in series.lines().items() if key.kind == kind}, lambda key: key.name)
     points = max((len(line.x) for line in lines.values()), default=0)
     if not points and without:
@@ -83,7 +96,7 @@ def _retried(series: OverTime, models: list[CallStatistics]) -> Check:
     return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes)
 
 
-_NO_MODEL = "no model was called"
+_NO_TOOL, _NO_MODEL = "no tool was called", "no model was called"
 _MOMENTS = "steps or seconds with calls"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.curves import Curve
+from otel_rl.report.core.operations import is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import BinnedSeries, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
@@ -40,7 +41,7 @@ class Rewards:
     def add_span(self, span: Span) -> None:
         """Take in the span of a reward function; others are ignored."""
         name = span.attributes.get(names.RL_REWARD_NAME)
-        if name is not None and (str(name) in self.seconds or len(self.seconds) < _NAMES):
+        if name is not None and is_fair(span) and (str(name) in self.seconds or len(self.seconds) < _NAMES):
             self.seconds.setdefault(str(name), Spread()).add(span.seconds)
             self._add(self.functions, str(name), span, span.end, span.seconds)
 

@@ -33,7 +33,7 @@ def checks(collected: Collected) -> list[Check]:
     if points < ENOUGH:
         change = Check.of(slower, points, ENOUGH, "step or second with rollouts", (slower_code,), plural=_MOMENTS)
     else:
-        change = Check.of(slower, number, 1, "rollout", (slower_code,))
+        change = Check.of(slower, rollouts.fair.cell.count, 1, "rollout", (slower_code,))
     if tail is not None:
         return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
     if not _is_complete(collected):

@@ -11,7 +11,9 @@ from otel_rl.report.subjects.run_time.intervals import Intervals
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlRunPartValues as Part
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.store.reader.otlp_values import float_or_none
+from otel_rl.telemetry.sampling import ROLLOUT_SPANS
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 START, TELEMETRY, IMPORTS = "start", "telemetry", "imports"
 FIRST_STEP, STEPS, FIRST_CALL, CALLS = "first step", "steps", "first call", "calls"
+#: Instead of the two above and ``BETWEEN``, where not all rollouts have spans: which of these it was is not known.
+CALLS_AND_BETWEEN = "calls and between"
 EVALUATION, SAVING = "evaluation", "saving"
 BEFORE, BETWEEN, END, PROGRAM = "before", "between", "end", "program"
 
@@ -66,12 +70,20 @@ class _ProcessTime:
         self.ended = 0
         #: Begin and end of the earliest step.
         self.first_step: tuple[int, int] | None = None
+        self.first_call: tuple[int, int] | None = None
         self.steps = 0
+        #: True where the process has left out the spans of some rollouts.
+        self.has_gaps = False
 
     def add_step(self, span: Span) -> None:
         self.steps += 1
         if self.first_step is None or span.start < self.first_step[0]:
             self.first_step = span.start, span.end
+
+    def add_call(self, span: Span) -> None:
+        # Calls overlap: a stretch of them may be the whole run.
+        if self.first_call is None or span.start < self.first_call[0]:
+            self.first_call = span.start, span.end
 
 
 class RunTime:
@@ -101,6 +113,8 @@ class RunTime:
         time.intervals[kind].add(span.start, span.end)
         if span.name == spans.RL_RANK_STEP.type:
             time.add_step(span)
+        elif kind == _CALLS:
+            time.add_call(span)
 
     def add_log(self, log: Log) -> None:
         """Take in which program it is, which has its creation."""
@@ -136,6 +150,7 @@ class RunTime:
             # Of short ones some have spans, and those between follow each other without a gap.
             stretches = time.intervals[_STEP].stretches
             time.intervals[_STEP].add(stretches[0][0], stretches[-1][1])
+        time.has_gaps = _leaves_rollouts_out(collected, process)
         start, end = time.created, max(time.ended, process.last, process.number("ended_unix_nano") or 0)
         return _divided(time, start, end) if end > start else []
 
@@ -170,13 +185,28 @@ def _counted_steps(collected: Collected, process: Process) -> float:
     return max(numbers, default=0.0)
 
 
+def _leaves_rollouts_out(collected: Collected, process: Process) -> bool:
+    """Return whether spans of rollouts were left out because enough others of the step, or minute, were sent."""
+    of_traces = process.mapping("dropped").get(Signal.TRACES)
+    if isinstance(of_traces, dict) and of_traces.get(ROLLOUT_SPANS):
+        return True
+    return any(
+        series.process is process and series.attributes.get(names.RL_TELEMETRY_DROP_REASON) == ROLLOUT_SPANS
+        for series in collected.totals.of(metrics.RL_TELEMETRY_DROPPED)
+        if series.value > 0
+    )
+
+
 def _divided(time: _ProcessTime, start: int, end: int) -> list[Share]:
     """Divide the time between two moments; what happens inside of something else counts as itself."""
     intervals = time.intervals
     work = intervals.get(_STEP) or intervals.get(_CALLS) or Intervals()
     first_name, name = (FIRST_STEP, STEPS) if intervals.get(_STEP) else (FIRST_CALL, CALLS)
-    first_end = time.first_step[1] if time.first_step else next((last for _, last in work.stretches), start)
+    first = time.first_step or time.first_call
+    first_end = first[1] if first else start
     begin, done = (work.stretches[0][0], work.stretches[-1][1]) if work else (end, end)
+    if time.has_gaps and work and name == CALLS:
+        name, first_end, work = CALLS_AND_BETWEEN, start, Intervals([(begin, done)])
     loading = [(part, intervals.get(part, Intervals())) for part in LOADING_PARTS]
     wanted = [
         (EVALUATION, intervals.get(EVALUATION, Intervals())),

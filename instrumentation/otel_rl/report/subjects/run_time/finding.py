@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _STEPS = (aggregate.FIRST_STEP, aggregate.STEPS)
 _CALLS = (aggregate.FIRST_CALL, aggregate.CALLS)
+_WITH_GAPS = "calls, and between"
 
 
 def findings(collected: Collected, _: Known) -> list[Finding]:
@@ -41,6 +42,7 @@ def grouped(collected: Collected) -> dict[str, float]:
 _GROUPS = {
     **dict.fromkeys(_STEPS, "steps"),
     **dict.fromkeys(_CALLS, "calls"),
+    aggregate.CALLS_AND_BETWEEN: _WITH_GAPS,
     **dict.fromkeys(LOADING_PARTS, "loading"),
     aggregate.START: "start",
     aggregate.TELEMETRY: "start",
@@ -54,7 +56,7 @@ def card(collected: Collected) -> tuple[str, str, str]:
     """Return (name, value, note) of the card; the value is empty where the parts are not known."""
     groups = grouped(collected)
     whole = sum(groups.values())
-    name = next((name for name in ("steps", "calls") if groups.get(name)), "")
+    name = next((name for name in ("steps", "calls", _WITH_GAPS) if groups.get(name)), "")
     if not name:
         return ("", "", "")
     rest = {other: seconds for other, seconds in groups.items() if other != name}

@@ -33,6 +33,11 @@ _ROWS = {
     aggregate.STEPS: ("Steps", "all others, with the wait for data between them", "#2f7ed8"),
     aggregate.FIRST_CALL: ("First call", "of a model, tool or agent", "#7cb7f2"),
     aggregate.CALLS: ("Calls", "at least one call of a model, tool or agent is open", "#2f7ed8"),
+    aggregate.CALLS_AND_BETWEEN: (
+        "Calls, and between",
+        "from the first call to the last one; not all rollouts have spans, so what lies between calls is not known",
+        "#2f7ed8",
+    ),
     aggregate.BETWEEN: ("Other, between", "between steps or calls, and none of the above", "#c9cdd5"),
     aggregate.EVALUATION: ("Evaluation", "inside of steps too", "#14a3a8"),
     aggregate.SAVING: ("Saving", "checkpoints and models, inside of steps too", "#8e5bb5"),

@@ -48,7 +48,7 @@ def _slow_siblings(collected: Collected) -> list[Finding]:
 
 def _groups(collected: Collected) -> list[_Siblings]:
     calls, spent_in_steps = collected[Calls], whole_seconds(collected.steps, collected.totals)
-    in_rollouts = calls.rollouts.statistics.durations.cell.total
+    in_rollouts = calls.rollouts.fair.cell.total
     spent, of = (in_rollouts, "the rollouts' time") if in_rollouts else (spent_in_steps, "the steps' time")
     lines = calls.over_time.seconds.lines()
     tools = merged({key: line for key, line in lines.items() if key.kind == TOOL}, lambda called: called.name)
