@@ -43,7 +43,7 @@ MAXIMUM_WINDOWS, WINDOW_SECONDS = 8, 60.0
 _order = count()
 
 
-class Allowance:
+class RolloutAllowance:
     """Rollouts outside of steps that are sent in any case: at first so many at once, then so many a minute.
 
     They are spread over the minute: of the first ones of each minute nobody could tell whether its end was slower.
@@ -110,10 +110,12 @@ _windows: OrderedDict[Hashable, RolloutWindow] = OrderedDict()
 _held: dict[int, HeldTrace] = {}
 _left_out: dict[int, None] = {}
 _bytes = 0
-outside_of_steps = Allowance()
+outside_of_steps = RolloutAllowance()
 
 
-def begin(span: Span, key: Hashable, *, ends_with_step: bool, allowance: Allowance | None = None) -> HeldTrace | None:
+def begin(
+    span: Span, key: Hashable, *, ends_with_step: bool, allowance: RolloutAllowance | None = None
+) -> HeldTrace | None:
     """Count a rollout of window ``key``; hold the spans of its trace where enough others of it are sent.
 
     Enough are the first ones of the window, or what ``allowance`` says.

@@ -89,7 +89,7 @@ def _left_out(timeline: StateTimeline, content: Packed) -> list[str]:
     if content.rollouts:
         number = human.amount(timeline.rollouts.number, "rollout")
         said.append(
-            f"Of {number} the latest, the longest, and the longest of the latest steps are here:"
+            f"Of {number} with spans the latest, the longest, and the longest of the latest steps are here:"
             f" {human.number(content.rollouts)} are not."
         )
     if timeline.left_out:
