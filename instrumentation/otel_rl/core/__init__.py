@@ -13,6 +13,7 @@ Modules:
     clock: the clocks, by name before the program can patch them.
     stderr: lines on stderr.
     packaged_data: files that come with the package.
+    own_files: renaming and removing of our files, by functions that the program cannot take away.
 """
 
 #: Version of the distribution; one place for pyproject, scopes and the command line.
