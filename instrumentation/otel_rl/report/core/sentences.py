@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FILES = 3
 NO_MANIFEST = "the files of a collector do not tell"
 NO_STEP = "no trace of a step was recorded"
+#: Ends a sentence on the share of a time, where the calls of it overlap.
+AT_ONCE = ", in calls that run at once"
 PAUSES = (
     "The steps are guessed: what the program does between two of them is part of the later one, such as a rollout, an"
     " evaluation of its own or a wait for input."
