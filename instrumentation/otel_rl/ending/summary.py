@@ -44,10 +44,9 @@ _A_WHILE = 10.0
 
 #: Follows "no step" where collectives were counted, and where an optimizer was made.
 _COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
-_LOOP = (
-    "an optimizer was made, and none made a step after a backward pass; `with otel_rl.step(number):` around each"
-    " iteration marks the steps of any loop"
-)
+_MARKED = "`with otel_rl.step(number):` around each iteration marks the steps of any loop"
+_LOOP = f"an optimizer was made, and none made a step after a backward pass; {_MARKED}"
+_NOT_GUESSED = f"an optimizer was made, and its steps are not guessed (otel_rl_torch_training: {{reason}}); {_MARKED}"
 #: What lowers the cost of otel-rl itself, by the beginning of the names of the places where most of it was measured.
 _CHEAPER = {
     "collectives": "which OTEL_RL_COLLECTIVES=off would lower: most of it counts collectives",
@@ -126,7 +125,9 @@ def _hint_of_steps() -> str:
     if first_use is not None and first_use.is_counted and steps.last_iteration() is None:
         how = _COUNTED
     elif steps.is_missing():
-        how = _LOOP
+        guessing = instrumentor_status.snapshot().get("otel_rl_torch_training")
+        is_off = guessing is not None and guessing["state"] == instrumentor_status.SKIPPED
+        how = _NOT_GUESSED.format(reason=guessing["reason"]) if guessing is not None and is_off else _LOOP
     else:
         return ""
     return f" ({how})"
