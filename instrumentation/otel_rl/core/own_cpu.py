@@ -97,6 +97,8 @@ class HookCost:
 _places: dict[str, HookCost] = {}
 #: What tells the nanoseconds of its calls since it was asked last.
 _sources: dict[str, Callable[[], float]] = {}
+#: What each of these has told.
+_source_ns: dict[str, float] = {}
 _settled_ns = 0.0
 _settling = allocate_lock()
 _clock_reading_ns: int | None = None
@@ -155,7 +157,10 @@ def nanoseconds() -> int:
                 # Most are not called in most steps.
                 if here.calls != here.settled:
                     _settled_ns += here.settle()
-            _settled_ns += sum(source() for source in list(_sources.values()))
+            for name, source in list(_sources.items()):
+                more = source()
+                _source_ns[name] = _source_ns.get(name, 0.0) + more
+                _settled_ns += more
         finally:
             _settling.release()
     return int(_settled_ns)
@@ -166,11 +171,18 @@ def by_place() -> dict[str, tuple[int, float]]:
     return {name: (place.calls, place.mean) for name, place in _places.items() if place.mean is not None}
 
 
+def nanoseconds_of(prefix: str) -> float:
+    """Return the estimate of the places and sources whose names begin with ``prefix``."""
+    of_places = sum(calls * mean for name, (calls, mean) in by_place().items() if name.startswith(prefix))
+    return of_places + sum(told for name, told in _source_ns.items() if name.startswith(prefix))
+
+
 def reset() -> None:
     """Begin at zero in a forked child."""
     global _settled_ns, _settling, _collections_ns, _reported_ns
     _settled_ns, _collections_ns, _reported_ns = 0.0, 0, 0
     _threads.clear()
+    _source_ns.clear()
     _settling = allocate_lock()  # a thread of the parent may hold the other one
     for place in _places.values():
         place.reset()

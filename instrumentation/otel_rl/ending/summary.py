@@ -44,18 +44,16 @@ _A_WHILE = 10.0
 
 #: Follows "no step" where collectives were counted, and where an optimizer was made.
 _COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
-_LOOP = (
-    "an optimizer was made, and none made a step after a backward pass; `with otel_rl.step(number):` around each"
-    " iteration marks the steps of any loop"
-)
-#: Follows the cost of otel-rl itself, where that is high.
-_CHEAPER = (
-    "which OTEL_RL_COLLECTIVES=off, OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
-)
-#: The same where the steps are guessed.
-_CHEAPER_GUESSED = (
-    "which OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training would lower: it guesses the steps"
-)
+_MARKED = "`with otel_rl.step(number):` around each iteration marks the steps of any loop"
+_LOOP = f"an optimizer was made, and none made a step after a backward pass; {_MARKED}"
+_NOT_GUESSED = f"an optimizer was made, and its steps are not guessed (otel_rl_torch_training: {{reason}}); {_MARKED}"
+#: What lowers the cost of otel-rl itself, by the beginning of the names of the places where most of it was measured.
+_CHEAPER = {
+    "collectives": "which OTEL_RL_COLLECTIVES=off would lower: most of it counts collectives",
+    "torch_training.": (
+        "which OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training would lower: most of it guesses the steps"
+    ),
+}
 
 
 def write(telemetry: Telemetry) -> None:
@@ -127,7 +125,9 @@ def _hint_of_steps() -> str:
     if first_use is not None and first_use.is_counted and steps.last_iteration() is None:
         how = _COUNTED
     elif steps.is_missing():
-        how = _LOOP
+        guessing = instrumentor_status.snapshot().get("otel_rl_torch_training")
+        is_off = guessing is not None and guessing["state"] == instrumentor_status.SKIPPED
+        how = _NOT_GUESSED.format(reason=guessing["reason"]) if guessing is not None and is_off else _LOOP
     else:
         return ""
     return f" ({how})"
@@ -197,8 +197,8 @@ def _own_cost() -> str:
     share = None if own_cost is None else own_cost.excessive_share()
     if own_cost is None or share is None:
         return ""
-    advice = _CHEAPER_GUESSED if own_cost.is_of_guessed_steps() else _CHEAPER
-    return f"; otel-rl itself took {share:.1%} of the time from step to step, {advice}"
+    advice = next((f", {advice}" for places, advice in _CHEAPER.items() if own_cost.is_mostly_of(places)), "")
+    return f"; otel-rl itself took {share:.1%} of the time from step to step{advice}"
 
 
 def _is_worth_explaining(telemetry: Telemetry) -> bool:

@@ -76,8 +76,11 @@ class StepCosts:
         self._warmed_up: CpuSums | None = None
         #: Steps that have ended since the last reading.
         self._unread = 0
-        #: Whether the latest step was guessed.
-        self.is_guessed = False
+
+    @property
+    def own_seconds(self) -> float:
+        """All our CPU time up to the last reading."""
+        return 0.0 if self._last is None else self._last.program + self._last.own
 
     @property
     def share(self) -> float | None:
@@ -97,8 +100,7 @@ class StepCosts:
         self._steps += 1
         self._unread += 1
         last = self._last
-        self.is_guessed = step.loop.source == LoopSource.GUESSED
-        is_between = self.is_guessed and step.iteration % _READ_ALWAYS
+        is_between = step.loop.source == LoopSource.GUESSED and step.iteration % _READ_ALWAYS
         if last is not None and is_between and time.perf_counter() < last.wall + APART:
             # Its span gets nothing: the next reading is of several steps.
             return
@@ -142,6 +144,6 @@ def excessive_share() -> float | None:
     return share if share is not None and share > WARNING_SHARE else None
 
 
-def is_of_guessed_steps() -> bool:
-    """Return whether the latest step was guessed."""
-    return _costs.is_guessed
+def is_mostly_of(places: str) -> bool:
+    """Return whether more than half of all our CPU time is of the places whose names begin so."""
+    return own_cpu.nanoseconds_of(places) * _SECONDS_PER_NS > _costs.own_seconds / 2

@@ -265,6 +265,19 @@ def test_the_report_says_that_a_program_which_trained_opened_no_step(
     assert ("No step was recorded, although the program made an optimizer" in report.err) is expected, report.err
 
 
+def test_where_the_user_has_switched_guessing_off_the_line_and_the_report_say_so(programs: Programs) -> None:
+    off = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "otel_rl_torch_training"}
+    line = _line(
+        programs, TORCH_LOOP.format(around=PLAIN, step="optimizer.step()") + "otel_rl.event('trained')\n", **off
+    )
+    report = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root)
+
+    why = "(otel_rl_torch_training: disabled by OTEL_PYTHON_DISABLED_INSTRUMENTATIONS)"
+    for said in (line, report.err):
+        assert f"its steps are not guessed {why}" in said
+        assert "backward pass" not in said
+
+
 @pytest.mark.parametrize("around", [PLAIN, GIVEN])
 def test_a_plain_loop_of_torch_is_told_nothing_of_steps(programs: Programs, around: str) -> None:
     assert "no step" not in _line(programs, TORCH_LOOP.format(around=around, step="optimizer.step()"))

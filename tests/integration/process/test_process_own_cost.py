@@ -38,6 +38,6 @@ def test_a_high_cost_is_named_once_in_the_last_line_and_nothing_is_left_out(prog
 
     assert done.code == 0
     assert done.err.count("otel-rl itself took") == 1
-    assert "of the time from step to step, which OTEL_RL_COLLECTIVES=off" in done.err.splitlines()[-1]
+    assert "of the time from step to step" in done.err.splitlines()[-1]
     names = programs.store.span_names()
     assert (names.count("rl.rank.step"), names.count("rl.train")) == (59, 59)

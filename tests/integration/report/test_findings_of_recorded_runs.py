@@ -24,17 +24,20 @@ def _environment() -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
 
 
-def _record(folder: Path, program: str, *arguments: str, ranks: int = 0) -> dict[str, Any]:
-    """Run a program, recorded; the findings of its report."""
+def _record(folder: Path, program: str, *arguments: str, ranks: int = 0, **variables: str) -> dict[str, Any]:
+    """Run a program, recorded; the findings of its report, and what the program printed."""
     launcher = [TOOLS / "torchrun", "--standalone", f"--nproc-per-node={ranks}"] if ranks else [sys.executable]
     command = [TOOLS / "opentelemetry-instrument", *launcher, PROGRAMS / program, *arguments]
-    subprocess.run(command, cwd=folder, env=_environment(), check=True, capture_output=True, timeout=120)
+    environment = {**_environment(), **variables}
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=120
+    )
     report = subprocess.run(
         [TOOLS / "otel-rl", "report", "otel-rl", "--json"],
         cwd=folder, env=_environment(), check=True, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     found: dict[str, Any] = json.loads(report.stdout)
-    return found
+    return {**found, "printed": ended.stdout}
 
 
 def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,6 +89,19 @@ def test_a_tool_that_takes_many_times_as_long_as_its_siblings_is_named_with_its_
     assert (one["code"], one["subject"], one["severity"]) == ("slow_tool", "search", "warning")
     assert one["cost"] == pytest.approx(0.136 / 0.178, abs=0.2)
     assert "times as long as the median of the others" in one["text"]
+
+
+def test_judges_that_are_awaited_at_once_cost_the_share_of_the_steps_in_which_the_program_waits_for_them(
+    tmp_path: Path,
+) -> None:
+    named = ",".join(f"judges_program:{name}" for name in ("judge", "form", "length"))
+    found = _record(tmp_path, "judges_program.py", OTEL_RL_REWARD_FUNCTIONS=named)
+    [one] = _grave(found)
+    assert (one["code"], one["subject"], one["severity"]) == ("slow_reward", "judge", "warning")
+    # The sum of their times would be eight times as much.
+    awaited = float(found["printed"])
+    assert awaited / 2 < one["cost"] < 1.2 * awaited
+    assert one["text"].endswith(" of the steps' time, in calls that run at once.")
 
 
 def test_a_tool_that_fails_is_named_with_rate_error_onset_and_what_the_rollouts_were_worth(tmp_path: Path) -> None:

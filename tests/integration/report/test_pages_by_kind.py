@@ -136,4 +136,6 @@ for _ in range(3):
     assert page.folded == ["pressure", "processes", "telemetry", "not-in-this-run"]
     summary: Any = re.search(r"<b>Not in this run</b>: ([^<]*)", page.page.source)
     assert "training curves" in summary[1]
+    unchanged = r"(Rollouts|Samples) come from [^;]*?OTEL_RL_ROLLOUT_FUNCTIONS names"
+    assert re.findall(unchanged, page.text("not-in-this-run")) == ["Rollouts", "Samples"]
     assert "wait for an import" in page.text("telemetry")

@@ -87,9 +87,9 @@ def test_data_wait_lies_between_steps_and_uncovered_time_is_what_no_phase_has() 
 
 def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
     steps = Steps()
-    steps.add(_span("rl.sample", "s1", "a", "t", rl_phase="sample", rl_suspended=True))
-    steps.add(_span("rl.sync", "s2", "a", "t", rl_phase="sync"))
-    last = _span("rl.sample", "s3", "a", "t", rl_phase="sample")
+    steps.add(_timed("rl.sample", "s1", "a", 1.0, rl_phase="sample", rl_suspended=True))
+    steps.add(_timed("rl.sync", "s2", "a", 1.0, 1.0, rl_phase="sync"))
+    last = _timed("rl.sample", "s3", "a", 1.0, 2.0, rl_phase="sample")
     last.attributes["rl.active_duration"] = 2.0
     steps.add(last)
 
@@ -98,9 +98,9 @@ def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
     assert seconds == {"sample": 2.0, "sync": 1.0}
 
 
-def _timed(name: str, span_id: str, parent_id: str, seconds: float, **attributes: Any) -> Span:
+def _timed(name: str, span_id: str, parent_id: str, seconds: float, start: float = 0.0, **attributes: Any) -> Span:
     span = _span(name, span_id, parent_id, "t", **attributes)
-    span.end = int(seconds * SECOND)
+    span.start, span.end = int(start * SECOND), int((start + seconds) * SECOND)
     return span
 
 
@@ -109,8 +109,8 @@ def test_a_phase_inside_one_of_its_own_name_counts_once_and_never_below_its_own_
     steps.add(_timed("rl.reward", "inner", "outer", 2.0, rl_phase="reward"))
     steps.add(_timed("rl.reward", "outer", "step", 3.0, rl_phase="reward"))
     for number in range(2):
-        steps.add(_timed("rl.forward", f"f{number}", "train", 1.5, rl_phase="forward"))
-    steps.add(_timed("rl.train", "train", "step", 4.0, rl_phase="train"))
+        steps.add(_timed("rl.forward", f"f{number}", "train", 1.5, 3 + 2 * number, rl_phase="forward"))
+    steps.add(_timed("rl.train", "train", "step", 4.0, 3.0, rl_phase="train"))
     steps.add(_timed("rl.rank.step", "step", "root", 8.0))
     own = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
     assert own == {"reward": 3.0, "forward": 3.0, "train": 1.0, UNCOVERED: 1.0}

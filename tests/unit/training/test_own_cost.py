@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from otel_rl.core import own_cpu
 from otel_rl.ending import summary
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope
@@ -124,22 +125,32 @@ def test_what_counts_is_the_delay_and_the_share_of_what_the_program_takes(spent,
     assert (own_cost.excessive_share() is not None) is is_too_much
 
 
-def test_the_last_line_names_a_high_cost_and_what_lowers_it(program):
+def test_the_last_line_names_a_high_cost_and_no_setting_where_none_is_known_to_lower_it(program):
     program.runs(WARM_UP_STEPS + MINIMUM_STEPS)
     assert "otel-rl itself" not in summary._remarks()
     program.runs(10 * MINIMUM_STEPS, program=STEP * 0.044)
-    assert summary._remarks().endswith(
-        "; otel-rl itself took 4.0% of the time from step to step, which OTEL_RL_COLLECTIVES=off,"
-        " OTEL_RL_EVENT_LOOP_SECONDS=off or a longer OTEL_METRIC_EXPORT_INTERVAL would lower"
-    )
+    assert summary._remarks().endswith("; otel-rl itself took 4.0% of the time from step to step")
 
 
-def test_where_steps_are_guessed_the_last_line_says_how_to_guess_none(program, costs):
+@pytest.mark.parametrize(
+    ("source", "setting"),
+    [
+        ("torch_training.optimizer_ended", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training"),
+        ("collectives.device_times", "OTEL_RL_COLLECTIVES=off"),
+    ],
+)
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_setting_is_named_where_most_of_the_cost_was_measured_at_what_it_switches_off(
+    share, source, setting, program, costs, monkeypatch
+):
     program.runs(WARM_UP_STEPS + 10 * MINIMUM_STEPS, program=STEP * 0.044)
-    costs.is_guessed = True
-    assert summary._remarks().endswith(
-        "which OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=otel_rl_torch_training would lower: it guesses the steps"
-    )
+    monkeypatch.setattr(own_cpu, "_source_ns", {})
+    monkeypatch.setattr(own_cpu, "_places", {})
+    monkeypatch.setattr(own_cpu, "_sources", {source: lambda: share * costs.own_seconds * 1e9})
+    own_cpu.nanoseconds()
+    line = summary._remarks()
+    assert "otel-rl itself took 4" in line
+    assert (f"which {setting} would lower" in line) is (share > 0.5)
 
 
 def test_the_span_of_a_step_has_our_time_and_that_of_the_process(program, recorded):

@@ -21,6 +21,7 @@ Modules:
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
     over_time: many series over the steps.
+    occupied: how long calls kept a step or rollout busy; those at once count once.
     curves: a line of values.
     change_points: since when a value has another level.
     statistics: spreads, binned series and the largest items, in bounded memory.

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _FILES = 3
 NO_MANIFEST = "the files of a collector do not tell"
 NO_STEP = "no trace of a step was recorded"
+#: Ends a sentence on the share of a time, where the calls of it overlap.
+AT_ONCE = ", in calls that run at once"
+#: Where rollouts come from in a program that stays as it is.
+ROLLOUT_FUNCTIONS = (
+    "the functions that OTEL_RL_ROLLOUT_FUNCTIONS names (module:function), without a change to the program"
+)
 PAUSES = (
     "The steps are guessed: what the program does between two of them is part of the later one, such as a rollout, an"
     " evaluation of its own or a wait for input."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.engines import Engines
+from otel_rl.report.core.occupied import Stretches
 from otel_rl.report.core.statistics import BinnedSeries, Cell, Largest, Spread
 from otel_rl.report.core.totals import combined
 from otel_rl.semconv import attributes as names
@@ -118,6 +119,8 @@ class Steps:
         #: The same as a sum, with a phase inside of one of its own name counted once.
         self.whole: dict[str, float] = {}
         self._inside: dict[tuple[str, str], float] = {}
+        #: Of the phases inside of a span: those at once, of several threads or tasks, are time of it once.
+        self._stretches = Stretches()
         #: Process -> seconds in which it waited for data since its last step, outside of every step.
         self._waited: dict[str, float] = {}
         #: Process -> its last step, and its end in ns since the epoch.
@@ -136,9 +139,10 @@ class Steps:
 
     def _add_phase(self, span: Span) -> None:
         phase = str(span.attributes[names.RL_PHASE])
-        own = self._without_children(span)
         parent = (span.trace_id, span.parent_id)
-        self._inside[parent] = self._inside.get(parent, 0.0) + span.seconds
+        more = self._stretches.add(parent, span.start, span.end)
+        own = self._without_children(span, more)
+        self._inside[parent] = self._inside.get(parent, 0.0) + more
         if len(self._inside) > _OPEN_PARENTS:
             del self._inside[next(iter(self._inside))]
         if names.RL_REWARD_NAME not in span.attributes and names.RL_SUSPENDED not in span.attributes:
@@ -166,9 +170,11 @@ class Steps:
         if len(self._named_inside) > _OPEN_PARENTS:
             del self._named_inside[next(iter(self._named_inside))]
 
-    def _without_children(self, span: Span) -> float:
+    def _without_children(self, span: Span, seconds: float) -> float:
         # A span ends after the spans inside it, so these were written, and read, before it.
-        return max(span.seconds - self._inside.pop((span.trace_id, span.span_id), 0.0), 0.0)
+        own = span.trace_id, span.span_id
+        self._stretches.forget(own)
+        return max(seconds - self._inside.pop(own, 0.0), 0.0)
 
     def _add_rank_step(self, span: Span) -> None:
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
@@ -181,10 +187,11 @@ class Steps:
         collectives = min(waited, span.seconds)
         # Before the rank's work it waited for data, below the root: no part of this span.
         waited_below = self._inside.pop((span.trace_id, span.parent_id), 0.0)
+        self._stretches.forget((span.trace_id, span.parent_id))
         self._add_gap(span, iteration, rank, waited_below)
         for parent in (span.span_id, span.parent_id):
             self._named_inside.pop((span.trace_id, parent), None)
-        uncovered = self._without_children(span)
+        uncovered = self._without_children(span, span.seconds)
         self.uncovered.add(uncovered)
         self.phases.add(iteration, UNCOVERED, uncovered)
         self.parts.add(iteration, (UNCOVERED, rank), uncovered)

@@ -208,6 +208,11 @@ class Calls:
         """Rollouts; in a program that marks none, the agent calls that nothing else called."""
         return self._rollouts if self._rollouts.statistics.number else self._agent_roots
 
+    @property
+    def marks_rollouts(self) -> bool:
+        """True where the program marks its rollouts: their calls have the id of one."""
+        return bool(self._rollouts.statistics.number)
+
     def _count(self, kind: str, name: str, span: Span) -> None:
         if not is_fair(span):
             return  # the histograms have it

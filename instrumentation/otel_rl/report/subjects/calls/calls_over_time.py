@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.report.core.occupied import Occupied
 from otel_rl.report.core.operations import is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import Cell
@@ -51,6 +52,8 @@ class CallsOverTime:
     def __init__(self) -> None:
         self.seconds = OverTime(_CELLS)
         self.first_chunk = OverTime(_CELLS)
+        #: The time that both take, with calls at once counted once.
+        self.occupied, self.occupied_first_chunk = Occupied(_CELLS), Occupied(_CELLS)
         #: 1 for a failed or retried call, 0 for another.
         self.failed = OverTime(_CELLS)
         self.retried = OverTime(_CELLS)
@@ -74,10 +77,12 @@ class CallsOverTime:
     def _add_to_series(self, called: Called, iteration: int | None, span: Span, *, failed: bool) -> None:
         get, attempt = span.attributes.get, span.process.attempt
         self.seconds.add(called, iteration, span.end, span.seconds, attempt)
+        self.occupied.add(called, span, span.end)
         self.failed.add(called, iteration, span.end, float(failed), attempt)
         first_chunk, retries = get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK), get(names.RL_INFERENCE_RETRIES)
         if isinstance(first_chunk, (int, float)):
             self.first_chunk.add(called, iteration, span.end, float(first_chunk), attempt)
+            self.occupied_first_chunk.add(called, span, span.start + max(int(first_chunk * 1e9), 0))
         if isinstance(retries, int):
             self.retried.add(called, iteration, span.end, float(retries > 0), attempt)
         if names.RL_ROLLOUT_ID in span.attributes:
@@ -87,6 +92,13 @@ class CallsOverTime:
         """Leave the steps of these attempts out of all series."""
         for series in (self.seconds, self.first_chunk, self.failed, self.retried):
             series.leave_out(attempts)
+        for occupied in (self.occupied, self.occupied_first_chunk):
+            occupied.leave_out(attempts)
+
+    def is_in_rollouts(self, kind: str, name: str, place: str) -> bool:
+        """Return whether most calls of a tool or model at this place are inside of a rollout."""
+        number = sum(line.count for called, line in self.seconds.lines().items() if called[:3] == (kind, name, place))
+        return 2 * self.in_rollouts.get((kind, name, place), 0) > number > 0
 
     def add_rollout(self, span: Span) -> None:
         """Take in the reward of a trajectory, where its span has one."""

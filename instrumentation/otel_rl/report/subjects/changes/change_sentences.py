@@ -167,6 +167,10 @@ def _when(change: LevelChange, start: int) -> str:
 
 
 def _cost(change: LevelChange) -> str:
+    return f"{_share(change)}{sentences.AT_ONCE if change.at_once else ''}"
+
+
+def _share(change: LevelChange) -> str:
     share = human.percent(change.share)
     if change.in_rollouts:
         return f"{share} of the rollouts' time"

@@ -16,6 +16,7 @@ from otel_rl.report.subjects.changes.series import (
     StepSeries,
     all_series,
     gap_lines,
+    is_in_rollouts,
     seconds_between,
     step_lines,
 )
@@ -46,6 +47,7 @@ class LevelChange:
         extra: seconds lost to it, per rank.
         share: of the steps' or the rollouts' time in which it was.
         in_rollouts: whose time ``share`` is of.
+        at_once: True where its calls ran at once, two or more on average.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
     """
 
@@ -64,6 +66,7 @@ class LevelChange:
     extra: float = 0.0
     share: float = 0.0
     in_rollouts: bool = False
+    at_once: bool = False
     all_lose: bool = False
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
@@ -112,19 +115,13 @@ class _Context:
         if change.kind is SeriesKind.ROLLOUT:
             return True
         kind = TOOL if change.kind is SeriesKind.TOOL else MODEL if change.kind.is_of_model else ""
-        calls = self.collected[Calls].over_time
-        series = [
-            line for called, line in calls.seconds.lines().items() if called[:3] == (kind, change.name, change.place)
-        ]
-        inside = calls.in_rollouts.get((kind, change.name, change.place), 0)
-        return self.rollouts is not None and 2 * inside > sum(line.count for line in series) > 0
+        return is_in_rollouts(self.collected, kind, change.name, change.place)
 
     def is_tiny(self, series: StepSeries) -> bool:
         """Return whether a part of a step takes so little of the run that no change of it can be notable."""
         if series.kind not in (SeriesKind.PHASE, SeriesKind.REWARD, SeriesKind.PAUSE) or series.rank not in self.steps:
             return False
-        seconds = sum(value * times for value, times in zip(series.values, series.times, strict=True))
-        return seconds < thresholds.TINY * sum(cell.total for cell in self.steps[series.rank].cells)
+        return series.seconds < thresholds.TINY * sum(cell.total for cell in self.steps[series.rank].cells)
 
     def spent(self, change: LevelChange) -> float:
         """Return the seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
@@ -242,6 +239,7 @@ def _change(
     if not change.kind.is_rate:
         change.extra = fmean(_extra(series, rise) for series, rise in rises)
         change.in_rollouts = context.is_in_rollouts(change)
+        change.at_once = change.kind.is_function and all(_is_at_once(series) for series, _ in rises)
         spent = context.spent(change)
         lost = change.extra * (len(rises) if change.in_rollouts else 1)
         change.share = min(lost / spent, 1.0) if spent and _is_long(change, context) else 0.0
@@ -258,6 +256,10 @@ def _goes_on(series: StepSeries, rises: list[tuple[StepSeries, change_points.Ris
 def _extra(series: StepSeries, rise: change_points.Rise) -> float:
     span = range(rise.first, rise.last + 1)
     return max(sum((series.values[point] - rise.before) * series.times[point] for point in span), 0.0)
+
+
+def _is_at_once(series: StepSeries) -> bool:
+    return 2 * series.seconds <= sum(cell.total for cell in series.line.cells)
 
 
 def _is_long(change: LevelChange, context: _Context) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.occupied import Occupied
     from otel_rl.report.core.statistics import BinnedSeries, Cell
 
 
@@ -53,7 +54,10 @@ class SeriesKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepSeries:
-    """One duration in s, or rate, over the steps; ``times[i]`` is how often the value of point ``i`` was spent."""
+    """One duration in s, or rate, over the steps.
+
+    ``times[i]`` is how often the value of point ``i`` was spent, one after another: calls at once spend it once.
+    """
 
     kind: SeriesKind
     name: str
@@ -62,6 +66,11 @@ class StepSeries:
     line: Line
     values: list[float]
     times: list[float]
+
+    @property
+    def seconds(self) -> float:
+        """Time that was spent, with what ran at once counted once."""
+        return sum(value * times for value, times in zip(self.values, self.times, strict=True))
 
 
 def all_series(collected: Collected) -> Iterator[StepSeries]:
@@ -74,27 +83,61 @@ def all_series(collected: Collected) -> Iterator[StepSeries]:
 
 
 def _functions(collected: Collected) -> Iterator[StepSeries]:
+    occupied = collected[Rewards].occupied.steps.lines()
     for (name, rank), line in collected[Rewards].functions.lines().items():
-        yield _per_call(SeriesKind.REWARD, name, "", rank, line)
+        yield _spent_once(_per_call(SeriesKind.REWARD, name, "", rank, line), occupied.get((name, rank)))
+
+
+def is_in_rollouts(collected: Collected, kind: str, name: str, place: str) -> bool:
+    """Return whether most calls of a tool or model are inside of rollouts, and the time of these is known."""
+    calls = collected[Calls]
+    return bool(calls.rollouts.statistics.number) and calls.over_time.is_in_rollouts(kind, name, place)
 
 
 def _of_calls(collected: Collected) -> Iterator[StepSeries]:
     calls = collected[Calls].over_time
-    for kind, series in (
-        (SeriesKind.MODEL, calls.seconds),
-        (SeriesKind.FIRST_CHUNK, calls.first_chunk),
-        (SeriesKind.RETRIED, calls.retried),
-        (SeriesKind.FAILED, calls.failed),
+    for kind, series, occupied in (
+        (SeriesKind.MODEL, calls.seconds, calls.occupied),
+        (SeriesKind.FIRST_CHUNK, calls.first_chunk, calls.occupied_first_chunk),
+        (SeriesKind.RETRIED, calls.retried, None),
+        (SeriesKind.FAILED, calls.failed, None),
     ):
         lines = series.lines()
         models = {called: line for called, line in lines.items() if called.kind == MODEL}
         # A server is the same for all ranks that call it.
         for (name, place), line in merged(models, lambda called: (called.name, called.place)).items():
-            yield _per_call(kind, name, place, None, line)
+            of_model = _per_call(kind, name, place, None, line)
+            yield of_model if occupied is None else _of_model(of_model, occupied, collected)
         if kind is SeriesKind.MODEL:
+            in_steps, in_rollouts = calls.occupied.steps.lines(), calls.occupied.rollouts.lines()
             for called, line in lines.items():
                 if called.kind == TOOL:
-                    yield _per_call(SeriesKind.TOOL, called.name, "", called.rank, line)
+                    of_time = in_rollouts if is_in_rollouts(collected, TOOL, called.name, "") else in_steps
+                    yield _spent_once(_per_call(SeriesKind.TOOL, called.name, "", called.rank, line), of_time[called])
+
+
+def _of_model(series: StepSeries, occupied: Occupied, collected: Collected) -> StepSeries:
+    """Return the series of a model with the time that its calls took; by time as the mean of the ranks that call it."""
+    in_rollouts = is_in_rollouts(collected, MODEL, series.name, series.place)
+    of_time = occupied.rollouts if in_rollouts else occupied.steps
+    lines = {
+        called: line for called, line in of_time.lines().items() if called[:3] == (MODEL, series.name, series.place)
+    }
+    once = _spent_once(series, merged(lines, lambda _: None).get(None))
+    if series.line.by_step or in_rollouts:
+        return once
+    return replace(once, times=[times / len(lines) for times in once.times])
+
+
+def _spent_once(series: StepSeries, occupied: Line | None) -> StepSeries:
+    """Return the series with the time that its calls took, where those at once count once."""
+    if occupied is None or occupied.x != series.line.x:
+        return series
+    times = [
+        cell.total / value if value > 0 else number
+        for cell, value, number in zip(occupied.cells, series.values, series.times, strict=True)
+    ]
+    return replace(series, times=times)
 
 
 def _per_call(kind: SeriesKind, name: str, place: str, rank: int | None, line: Line) -> StepSeries:

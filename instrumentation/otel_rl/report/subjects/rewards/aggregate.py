@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.curves import Curve
+from otel_rl.report.core.occupied import Occupied
 from otel_rl.report.core.operations import is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import BinnedSeries, Spread
@@ -32,6 +33,7 @@ class Rewards:
         self.seconds: dict[str, Spread] = {}
         #: Seconds of a call of a function, and scores, by (name, rank).
         self.functions, self.scores_over_time = OverTime(_SERIES_CELLS), OverTime(_SERIES_CELLS)
+        self.occupied = Occupied(_SERIES_CELLS)
         self._scores: dict[str, Spread] = {}
         self._sequence = BinnedSeries(_CELLS)
         self._count = 0
@@ -44,6 +46,7 @@ class Rewards:
         if name is not None and is_fair(span) and (str(name) in self.seconds or len(self.seconds) < _NAMES):
             self.seconds.setdefault(str(name), Spread()).add(span.seconds)
             self._add(self.functions, str(name), span, span.end, span.seconds)
+            self.occupied.add((str(name), span.process.rank), span, span.end)
 
     def add_log(self, log: Log) -> None:
         """Take in the columns of scores of a record of trajectories, and scores outside of all rollouts."""
@@ -71,6 +74,7 @@ class Rewards:
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
         self.functions.leave_out(attempts)
+        self.occupied.leave_out(attempts)
         self.scores_over_time.leave_out(attempts)
 
     def _add(self, series: OverTime, name: str, record: Span | Log, time: int, value: float) -> None:

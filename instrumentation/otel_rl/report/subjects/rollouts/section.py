@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts, timeline_block
 from otel_rl.report.subjects.calls import call_tables
 from otel_rl.report.subjects.calls.aggregate import Calls
@@ -23,7 +23,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     """Return statistics, charts and timelines of rollouts, and agents."""
     calls = collected[Calls]
     filler = (
-        "Rollouts come from otel_rl.rollout() or an agent framework; "
+        f"Rollouts come from {sentences.ROLLOUT_FUNCTIONS}, from otel_rl.rollout() or from an agent framework; "
         "samples that a trainer generates in one batch have no span of their own."
     )
     section = Section("rollouts", "Rollouts and agents", filler)

@@ -14,8 +14,10 @@ from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.store.reader import Process
 
 _WHAT = "steps and phases that become slower"
+_GUESSING = "otel_rl_torch_training"
 _CODES = ("slower_phase", "slower_step", "longer_garbage_collection", "P7_slow_step")
 
 
@@ -27,14 +29,27 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 def _no_steps(collected: Collected) -> list[Finding]:
     """Return a notice where the program has made an optimizer, and no step was recorded to its end."""
     program = workload.of(collected)
-    manifests = [process.manifest or {} for process in collected.reader.processes]
-    if program.trains or not any(one.get("steps_missing") and one.get("ended_unix_nano") for one in manifests):
+    missing = [
+        process
+        for process in collected.reader.processes
+        if process.manifest and process.manifest.get("steps_missing") and process.manifest.get("ended_unix_nano")
+    ]
+    if program.trains or not missing:
         return []
+    why = next(filter(None, map(_why_none_was_guessed, missing)), "none of its steps followed a backward pass")
     text = (
-        "No step was recorded, although the program made an optimizer: none of its steps followed a backward pass."
+        f"No step was recorded, although the program made an optimizer: {why}."
         " `with otel_rl.step(number):` around each iteration marks the steps of any loop."
     )
     return [Finding("no_steps", Severity.NOTICE, text, "steps")]
+
+
+def _why_none_was_guessed(process: Process) -> str:
+    """Return why the steps of the process were not guessed; ``""`` where they would have been."""
+    guessing = process.mapping("instrumentors").get(_GUESSING)
+    if not isinstance(guessing, dict) or guessing.get("state") != "skipped":
+        return ""
+    return f"its steps are not guessed ({_GUESSING}: {guessing.get('reason')})"
 
 
 def _numbers_began_again(collected: Collected) -> list[Finding]:

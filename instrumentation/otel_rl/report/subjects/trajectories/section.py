@@ -8,6 +8,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.changed_trajectories import said_of
 from otel_rl.report.core.messages import Conversation, shortened
+from otel_rl.report.core.sentences import ROLLOUT_FUNCTIONS
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.subjects.trajectories import trajectory_tables
 from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
@@ -39,7 +40,10 @@ _FEWEST, _LONGER = 10, 1.5
 def build(collected: Collected, _charts: Charts) -> Section:
     """Return the section; empty where no sample was recorded."""
     trajectories = collected[Trajectories]
-    filler = "Samples come from TRL's GRPO and RLOO trainers, from LangGraph, or from otel_rl.rollout()."
+    filler = (
+        "Samples come from TRL's GRPO and RLOO trainers, from LangGraph,"
+        f" from {ROLLOUT_FUNCTIONS}, or from otel_rl.rollout()."
+    )
     section = Section("trajectories", "Trajectories", filler)
     of_changes = said_of(collected.changed_trajectories)
     if not trajectories.ended and not trajectories.started and not of_changes:
