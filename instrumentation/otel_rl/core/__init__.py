@@ -2,7 +2,7 @@
 
 Modules:
     settings: the ``OTEL_RL_*`` variables: one table of names, ranges and defaults.
-    guard: the one guard between our code and the host program.
+    guard: the one guard between our code and the host program, and what it cannot take away from us.
     instrumentor_status: what each instrumentor and part says of itself.
     import_hooks: calls after a module of a library was imported.
     threads: threads that do something at intervals, and what they need.
@@ -13,7 +13,6 @@ Modules:
     clock: the clocks, by name before the program can patch them.
     stderr: lines on stderr.
     packaged_data: files that come with the package.
-    own_files: renaming and removing of our files, by functions that the program cannot take away.
 """
 
 #: Version of the distribution; one place for pyproject, scopes and the command line.

@@ -2,6 +2,10 @@
 
 ``with guard("openai.request"):`` wraps *our* code, never the wrapped call: whatever goes wrong inside is
 logged once per site, counted, and swallowed, so that a defect of ours can never change what the program does.
+
+The other way round, our files are renamed and removed by functions of ``os`` that are kept from before. A process that
+runs code of a model sets many of them to None, such as human-eval's ``reliability_guard`` and its descendants in reward
+functions; ``pathlib`` asks ``os`` at every call.
 """
 
 from __future__ import annotations
@@ -12,10 +16,28 @@ import logging
 import os
 from _thread import get_ident
 from contextlib import suppress
+from os import getcwd as working_directory
+from os import replace as replace_file
+from os import unlink as _unlink
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import CodeType, TracebackType
+
+__all__ = [
+    "Loading",
+    "count_error",
+    "error_counts",
+    "guard",
+    "logger",
+    "raised_by_signal_handler",
+    "raises_internal_errors",
+    "remove_file",
+    "replace_file",
+    "reset_counts",
+    "working_directory",
+]
 
 logger = logging.getLogger("otel_rl")
 
@@ -142,3 +164,13 @@ class guard:  # noqa: N801 - reads as a statement, like contextlib.suppress
         count_error(self._site, error)
         if raises_internal_errors():
             raise error
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file of ours, if there is one.
+
+    Raises:
+        OSError: where it cannot be removed.
+    """
+    with suppress(FileNotFoundError):
+        _unlink(path)  # noqa: PTH108 - see above

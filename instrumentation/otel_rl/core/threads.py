@@ -48,6 +48,7 @@ _SYNCHRONOUS = {
     signal.SIGSYS,
     signal.SIGTRAP,
 }
+_OF_WRITES = {signal.SIGXFSZ, signal.SIGPIPE}
 _ASYNCHRONOUS = signal.valid_signals() - _SYNCHRONOUS
 #: Called in every thread of ours when it begins; ``telemetry`` adds what marks the thread.
 preparations: list[Callable[[], None]] = []
@@ -99,12 +100,13 @@ def signals_of_main_thread() -> Iterator[None]:
     """Run code of the program in a thread of ours with the signals blocked that the main thread has blocked now.
 
     The threads and processes that it starts inherit them: with all of them blocked a child ignores SIGTERM.
+    Those that a write of ours has raised in this thread stay blocked: they wait for it, and would end the process.
     """
     blocked = _blocked_in_main_thread()
     if blocked is None:
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked | _OF_WRITES)
     try:
         yield
     finally:

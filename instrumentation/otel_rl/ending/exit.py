@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl import event_loops
-from otel_rl.core import instrumentor_status, own_files, settings, threads
-from otel_rl.core.guard import guard
+from otel_rl.core import instrumentor_status, settings, threads
+from otel_rl.core.guard import guard, replace_file
 from otel_rl.core.import_hooks import hooks
 from otel_rl.core.threads import Wakeup
 from otel_rl.ending import exceptions, summary
@@ -323,4 +323,4 @@ def _write_status() -> None:
     # Several processes may be told the same file: a reader sees one whole answer, the last one's.
     temporary = Path(f"{path}.{os.getpid()}")
     temporary.write_text(json.dumps(instrumentor_status.snapshot()), encoding="utf-8")
-    own_files.replace(temporary, path)
+    replace_file(temporary, path)

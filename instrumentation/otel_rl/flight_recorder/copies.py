@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file, replace_file
 from otel_rl.flight_recorder.recorder import flight
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Copies:
             if directory is not None:
                 _copy(ring, directory)
             if directory is not None or reason is None:
-                own_files.remove(ring.path)
+                remove_file(ring.path)
 
 
 def _finish_list(directory: Path | None, reason: str | None) -> None:
@@ -86,7 +86,7 @@ def _finish_list(directory: Path | None, reason: str | None) -> None:
         if directory is not None:
             _copy_list(calls, directory)
         if directory is not None or reason is None:
-            own_files.remove(calls)
+            remove_file(calls)
 
 
 def _copy_list(path: Path, directory: Path) -> None:
@@ -94,7 +94,7 @@ def _copy_list(path: Path, directory: Path) -> None:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        own_files.remove(directory / WAITING_COPY)
+        remove_file(directory / WAITING_COPY)
         return
     _replace(directory, WAITING_COPY, content)
 
@@ -114,7 +114,7 @@ def _replace(directory: Path, name: str, content: bytes | mmap) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        own_files.replace(temporary, directory / name)
+        replace_file(temporary, directory / name)
     except OSError:
-        own_files.remove(temporary)
+        remove_file(temporary)
         raise

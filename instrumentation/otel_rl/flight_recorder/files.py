@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.reader import RingSnapshot, UnreadableRing, read_header
 from otel_rl.process import exit_records, lifetime
@@ -80,7 +80,7 @@ def _remove(paths: Iterable[Path]) -> list[Path]:
     removed = [*paths]
     for path in removed:
         with suppress(OSError):
-            own_files.remove(path)
+            remove_file(path)
     return removed
 
 
@@ -90,7 +90,7 @@ def remove_own(paths: Iterable[Path]) -> None:
     for path in paths:
         with suppress(UnreadableRing, OSError):
             if read_header(path, {os.geteuid()}).lifetime == own:
-                own_files.remove(path)
+                remove_file(path)
 
 
 def _old_files(directory: Path, pattern: str) -> Iterable[Path]:

@@ -13,8 +13,8 @@ from _thread import allocate_lock, get_ident
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import instrumentor_status, own_files, settings, stderr
-from otel_rl.core.guard import guard, raised_by_signal_handler
+from otel_rl.core import instrumentor_status, settings, stderr
+from otel_rl.core.guard import guard, raised_by_signal_handler, remove_file
 from otel_rl.flight_recorder import layout
 from otel_rl.process import process_identity
 
@@ -154,7 +154,7 @@ class FlightRecorder:
             else:
                 # This thread has taken longer than another one has waited for it.
                 self._kept.append(ring)
-                own_files.remove(ring.path)
+                remove_file(ring.path)
 
     def _use(self, ring: Ring) -> None:
         self.ring = ring

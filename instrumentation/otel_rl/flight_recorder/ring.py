@@ -14,7 +14,7 @@ import time
 from itertools import count
 from typing import TYPE_CHECKING
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.collective_places import CollectivePlaces
 from otel_rl.process.lifetime import own
@@ -314,7 +314,7 @@ def create(directory: Path, name: str) -> Ring:
         os.posix_fallocate(descriptor, 0, layout.SIZE)
         buffer = mmap.mmap(descriptor, layout.SIZE)
     except BaseException:
-        own_files.remove(path)
+        remove_file(path)
         raise
     finally:
         os.close(descriptor)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file, replace_file
 from otel_rl.flight_recorder import reader
 from otel_rl.process.lifetime import Lifetime
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
@@ -113,15 +113,15 @@ def write(path: Path, calls: WaitingCalls) -> None:
     del content["seen"]
     stamped = f"{_BEFORE_STAMP}{max(calls.seen, calls.written):{_DIGITS}d}, {json.dumps(content)[1:]}"
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    own_files.remove(temporary)
+    remove_file(temporary)
     # Nobody else may have put a file or a link there.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(stamped)
-        own_files.replace(temporary, path)
+        replace_file(temporary, path)
     except OSError:
-        own_files.remove(temporary)
+        remove_file(temporary)
         raise
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 
-# By name: a program that runs code of a model may take them away, see ``own_files``.
+# By name: a program that runs code of a model may take them away, see :mod:`otel_rl.core.guard`.
 from os import putenv as _putenv
 from os import unsetenv as _unsetenv
 from typing import TYPE_CHECKING, Any

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import working_directory
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import redaction
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH, error_type
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
         if self.file.startswith(_STANDARD_LIBRARY):
             return self.file.removeprefix(_STANDARD_LIBRARY)
         try:
-            return self.file.removeprefix(f"{own_files.getcwd()}{os.sep}")
+            return self.file.removeprefix(f"{working_directory()}{os.sep}")
         except OSError:
             return self.file
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_rl.core import own_files
 from otel_rl.store.reader.lines import raw_lines
 from otel_rl.store.reader.locate import find_run
 from otel_rl.store.writer import rotating_file
@@ -167,7 +166,7 @@ def test_on_a_disk_that_is_nearly_full_nothing_is_compressed(tmp_path: Path, mon
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("module", "call"), [(os, "write"), (os, "utime"), (own_files, "replace"), (own_files, "remove")]
+    ("module", "call"), [(os, "write"), (os, "utime"), (rotating_file, "replace_file"), (rotating_file, "remove_file")]
 )
 def test_a_kill_at_any_call_leaves_each_line_once(tmp_path: Path, module: ModuleType, call: str, when: str) -> None:
     store = make(tmp_path)

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ def write(directory: Path, content: Mapping[str, Any]) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, **content}, file, indent=1)
             file.write("\n")
-        own_files.replace(temporary, directory / NAME)
+        replace_file(temporary, directory / NAME)
     except OSError:
-        own_files.remove(temporary)
+        remove_file(temporary)
         raise
 
 

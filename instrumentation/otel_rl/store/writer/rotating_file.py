@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from otel_rl.core import own_files
+from otel_rl.core.guard import remove_file, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,11 +119,11 @@ class Compression:
             return None
         # The end of a process is seen by these times where nothing else says it.
         os.utime(self._temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
-        own_files.replace(self._temporary, self._target)
+        replace_file(self._temporary, self._target)
         try:
-            own_files.remove(self._path)
+            remove_file(self._path)
         except OSError:
-            own_files.remove(self._target)
+            remove_file(self._target)
             raise
         return self._target
 
@@ -146,7 +146,7 @@ class Compression:
     def cancel(self) -> None:
         """Remove what was written; the file stays as it is."""
         with suppress(OSError):
-            own_files.remove(self._temporary)
+            remove_file(self._temporary)
 
 
 @dataclass
@@ -231,7 +231,7 @@ class RotatingFile:
         while len(self._files) > 1 and self._size() + needed > self._total_limit:
             if self._compression is not None and self._next_full() is self._files[0]:
                 self.cancel_compression()
-            own_files.remove(self._files[0].path)
+            remove_file(self._files[0].path)
             removed += self._files.popleft().items
         return removed
 
