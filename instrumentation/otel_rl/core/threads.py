@@ -48,6 +48,7 @@ _SYNCHRONOUS = {
     signal.SIGSYS,
     signal.SIGTRAP,
 }
+#: A write raises them in the thread that writes.
 _OF_WRITES = {signal.SIGXFSZ, signal.SIGPIPE}
 _ASYNCHRONOUS = signal.valid_signals() - _SYNCHRONOUS
 #: Called in every thread of ours when it begins; ``telemetry`` adds what marks the thread.
@@ -97,10 +98,10 @@ def start_new_thread(function: Callable[..., object], arguments: tuple[Any, ...]
 
 @contextmanager
 def signals_of_main_thread() -> Iterator[None]:
-    """Run code of the program in a thread of ours with the signals blocked that the main thread has blocked now.
+    """Block in this thread of ours what the main thread blocks, for code of the program.
 
-    The threads and processes that it starts inherit them: with all of them blocked a child ignores SIGTERM.
-    Those that a write of ours has raised in this thread stay blocked: they wait for it, and would end the process.
+    Threads and processes inherit the mask: with every signal blocked a child ignores SIGTERM. Signals of writes stay
+    blocked: one of ours may have raised such a signal, which waits, and would end the process.
     """
     blocked = _blocked_in_main_thread()
     if blocked is None:

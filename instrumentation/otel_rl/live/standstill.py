@@ -15,7 +15,7 @@ from otel_rl.flight_recorder.copies import INTERVAL as COPY_INTERVAL
 from otel_rl.live import hanging_calls
 from otel_rl.live.standing import LiveFinding, ProcessSign, ProcessState
 from otel_rl.ranks.postmortem.ranks import INTERRUPTED, RankState
-from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, STEPS
+from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, MAY_BE_LONG, STEPS
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Severity
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 _LATE, _LATE_STEPS, _LATE_AT_FIRST = 3.0, 3, 30.0
 #: Seconds without a heartbeat after which a process is said to be silent.
 _SILENT = 6.0
-#: Phases in which standing still is no hang, and those in which it may be none.
-_MAY_BE_LONG = frozenset({Phase.CHECKPOINT, Phase.EVALUATE})
+#: Phases in which standing still may be no hang.
 _GENERATING = frozenset({Phase.SAMPLE, Phase.GENERATE})
 _SIGTERM = "SIGTERM"
 _VANISHED = "is gone without an end: killed, or os._exit"
@@ -139,7 +138,7 @@ class StandstillJudge:
         if not state.is_alive:
             return "hang", Severity.CRITICAL
         phases = _phases(state)
-        if phases & _MAY_BE_LONG or self.usual_step is None:
+        if phases & MAY_BE_LONG or self.usual_step is None:
             return "late_rank", Severity.NOTICE
         is_hang = self._hang is not None and seconds >= self._hang and not phases & _GENERATING
         return ("hang", Severity.CRITICAL) if is_hang else ("late_rank", Severity.WARNING)
@@ -149,7 +148,7 @@ class StandstillJudge:
         running = [state for state in postmortem.ranks if state.is_alive and state.step_is_open]
         limit = self._hang
         phases = {phase for state in running for phase in _phases(state)}
-        if limit is None or not running or phases & (_MAY_BE_LONG | _GENERATING):
+        if limit is None or not running or phases & (MAY_BE_LONG | _GENERATING):
             return []
         seconds = min(state.seconds_without_progress for state in running)
         if seconds < limit:

@@ -43,21 +43,25 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("children", ["", "none"], ids=["recorded", "not recorded"])
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
-def test_calls_of_a_step_give_their_results_in_workers_that_can_load_nothing(tmp_path, lock, children):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
+def _run(folder: Path, text: str, argument: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "program.py"
+    program.write_text(text)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = subprocess.run(
-        [LAUNCHER, sys.executable, program, lock],
-        cwd=tmp_path,
-        env={**kept, "OTEL_RL_CHILDREN": children},
+    return subprocess.run(
+        [LAUNCHER, sys.executable, program, argument],
+        cwd=folder,
+        env={**kept, **environ},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
+
+
+@pytest.mark.parametrize("children", ["", "none"], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_calls_of_a_step_give_their_results_in_workers_that_can_load_nothing(tmp_path, lock, children):
+    done = _run(tmp_path, PROGRAM, lock, OTEL_RL_CHILDREN=children)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found) == 8
@@ -97,18 +101,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_rollouts_of_workers_behind_a_reliability_guard_are_recorded(tmp_path, method):
-    program = tmp_path / "program.py"
-    program.write_text(GUARD)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = subprocess.run(
-        [LAUNCHER, sys.executable, program, method],
-        cwd=tmp_path,
-        env={**kept, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = _run(tmp_path, GUARD, method, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "28\n28\n"), done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     printed = subprocess.run(

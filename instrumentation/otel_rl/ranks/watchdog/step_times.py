@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from otel_rl.core import clock
+from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.training import steps
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 REMEMBERED = 64
 #: The first steps of a loop load, compile and fill caches: nothing is a hang before so many have ended.
 FIRST_STEPS = 5
+#: Phases in which one rank may keep the others waiting for longer than any step.
+MAY_BE_LONG = frozenset({RlPhaseValues.CHECKPOINT, RlPhaseValues.EVALUATE})
 #: A hang takes longer than so many steps.
 STEPS = 10
 #: One between guessed steps also than so many times the longest of them.

@@ -13,7 +13,7 @@ from otel_rl.core.threads import PeriodicThread
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks, waits_between_steps
 from otel_rl.ranks.watchdog.calls import CallWatch
-from otel_rl.ranks.watchdog.step_times import StepTimes
+from otel_rl.ranks.watchdog.step_times import MAY_BE_LONG, StepTimes
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
 
@@ -27,8 +27,6 @@ _LONGEST_SLEEP = 1.0
 _LOOKS = 10
 #: Between guessed steps it reads the rings again when the time without progress is so many times as long.
 _LESS_OFTEN = 1.25
-#: Phases in which standing still is no hang.
-_MAY_BE_LONG = frozenset({RlPhaseValues.CHECKPOINT, RlPhaseValues.EVALUATE})
 #: Phases in which it is one only after a call has ended in them: an engine in this process shows nothing.
 _GENERATING = frozenset({RlPhaseValues.SAMPLE, RlPhaseValues.GENERATE})
 
@@ -80,7 +78,7 @@ class Watchdog:
         passed = min(since_look, 2 * self._sleep)
         self.times.update()
         with guard("watchdog.calls"):
-            in_step = self.times.step is not None and not _MAY_BE_LONG.intersection(progress.open_phases())
+            in_step = self.times.step is not None and not MAY_BE_LONG.intersection(progress.open_phases())
             self.calls.look(now, since_look - passed, in_step=in_step, step_threads=self.times.threads())
         calls = (progress.made[progress.CALLS], progress.of_sources())
         phases = progress.made[progress.PHASES]
@@ -125,13 +123,13 @@ class Watchdog:
     def _may_be_long(self, calls: int) -> bool:
         """Return whether this is work that shows no progress for as long as it likes."""
         phases = frozenset(progress.open_phases())
-        return bool(phases & _MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
+        return bool(phases & MAY_BE_LONG) or (bool(phases & _GENERATING) and calls == self._calls_before)
 
     def _report(self, limit: float, after: int | None = None, waiting: Sequence[str] = ()) -> None:
         captured, ring = stacks.capture(), flight.ring
         others = peers.find_peers(ring.path) if ring is not None else []
         # A peer in such a phase is what this process waits for.
-        if captured.are_in_long_work or any(peer.phases & _MAY_BE_LONG for peer in others):
+        if captured.are_in_long_work or any(peer.phases & MAY_BE_LONG for peer in others):
             # Looks again after a part of the limit, to see when it is over.
             self._was_excused, self._still, self._read_at = True, limit * (1 - 1 / _LOOKS), 0.0
             return

@@ -12,8 +12,7 @@ from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES
 from otel_rl.ranks.postmortem import Postmortem, examine
 from otel_rl.ranks.postmortem.rings import exits_of
 from otel_rl.ranks.stragglers.run import compare_rings
-from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
-from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.ranks.watchdog.step_times import FIRST_STEPS, MAY_BE_LONG
 from otel_rl.store.reader import UnusableInput
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 STUCK = 30.0
 #: The shortest wait that is unusual, in s, and how many times the longest wait of the job before.
 _SHORTEST, _LONGEST = 10.0, 3
-#: Phases in which one rank may keep the others waiting for longer than any step.
-_MAY_BE_LONG = frozenset({Phase.CHECKPOINT, Phase.EVALUATE})
 _NANOSECONDS = 1e9
 
 
@@ -99,7 +96,7 @@ def _limit(missing: RankState, usual: float | None) -> float:
     if usual is None:
         return STUCK
     phases = {event.name for event in missing.ring.open if event.kind == layout.PHASE}
-    return max(STUCK if phases & _MAY_BE_LONG else _SHORTEST, usual)
+    return max(STUCK if phases & MAY_BE_LONG else _SHORTEST, usual)
 
 
 def _longest_usual(postmortem: Postmortem) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,10 +96,12 @@ class CallsOverTime:
         for occupied in (self.occupied, self.occupied_first_chunk):
             occupied.leave_out(attempts)
 
-    def is_in_rollouts(self, kind: str, name: str, place: str) -> bool:
-        """Return whether most calls of a tool or model at this place are inside of a rollout."""
-        number = sum(line.count for called, line in self.seconds.lines().items() if called[:3] == (kind, name, place))
-        return 2 * self.in_rollouts.get((kind, name, place), 0) > number > 0
+    def mostly_in_rollouts(self) -> frozenset[tuple[str, str, str]]:
+        """Return the tools and models, with their place, of which most calls are inside of a rollout."""
+        numbers: Counter[tuple[str, str, str]] = Counter()
+        for called, line in self.seconds.lines().items():
+            numbers[called[:3]] += line.count
+        return frozenset(callee for callee, number in numbers.items() if 2 * self.in_rollouts.get(callee, 0) > number)
 
     def add_rollout(self, span: Span) -> None:
         """Take in the reward of a trajectory, where its span has one."""

@@ -16,7 +16,7 @@ from otel_rl.report.subjects.changes.series import (
     StepSeries,
     all_series,
     gap_lines,
-    is_in_rollouts,
+    in_rollouts,
     seconds_between,
     step_lines,
 )
@@ -106,6 +106,7 @@ class _Context:
     def __init__(self, collected: Collected) -> None:
         self.collected = collected
         self.steps, self.gaps = step_lines(collected), gap_lines(collected)
+        self._in_rollouts = in_rollouts(collected)
         calls = collected[Calls]
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
         self.waiting: dict[int | None, StepSeries] = {}
@@ -115,7 +116,7 @@ class _Context:
         if change.kind is SeriesKind.ROLLOUT:
             return True
         kind = TOOL if change.kind is SeriesKind.TOOL else MODEL if change.kind.is_of_model else ""
-        return is_in_rollouts(self.collected, kind, change.name, change.place)
+        return (kind, change.name, change.place) in self._in_rollouts
 
     def is_tiny(self, series: StepSeries) -> bool:
         """Return whether a part of a step takes so little of the run that no change of it can be notable."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.occupied import Occupied
     from otel_rl.report.core.statistics import BinnedSeries, Cell
+    from otel_rl.report.subjects.calls.calls_over_time import Called
 
 
 class SeriesKind(IntEnum):
@@ -88,14 +89,14 @@ def _functions(collected: Collected) -> Iterator[StepSeries]:
         yield _spent_once(_per_call(SeriesKind.REWARD, name, "", rank, line), occupied.get((name, rank)))
 
 
-def is_in_rollouts(collected: Collected, kind: str, name: str, place: str) -> bool:
-    """Return whether most calls of a tool or model are inside of rollouts, and the time of these is known."""
+def in_rollouts(collected: Collected) -> frozenset[tuple[str, str, str]]:
+    """Return kind, name and place of what is mostly called inside of rollouts; none where their time is not known."""
     calls = collected[Calls]
-    return bool(calls.rollouts.statistics.number) and calls.over_time.is_in_rollouts(kind, name, place)
+    return calls.over_time.mostly_in_rollouts() if calls.rollouts.statistics.number else frozenset()
 
 
 def _of_calls(collected: Collected) -> Iterator[StepSeries]:
-    calls = collected[Calls].over_time
+    calls, inside = collected[Calls].over_time, in_rollouts(collected)
     for kind, series, occupied in (
         (SeriesKind.MODEL, calls.seconds, calls.occupied),
         (SeriesKind.FIRST_CHUNK, calls.first_chunk, calls.occupied_first_chunk),
@@ -103,28 +104,32 @@ def _of_calls(collected: Collected) -> Iterator[StepSeries]:
         (SeriesKind.FAILED, calls.failed, None),
     ):
         lines = series.lines()
+        spent = {} if occupied is None else _spent_lines(occupied, inside)
         models = {called: line for called, line in lines.items() if called.kind == MODEL}
         # A server is the same for all ranks that call it.
         for (name, place), line in merged(models, lambda called: (called.name, called.place)).items():
             of_model = _per_call(kind, name, place, None, line)
-            yield of_model if occupied is None else _of_model(of_model, occupied, collected)
+            yield of_model if occupied is None else _of_model(of_model, spent, inside)
         if kind is SeriesKind.MODEL:
-            in_steps, in_rollouts = calls.occupied.steps.lines(), calls.occupied.rollouts.lines()
             for called, line in lines.items():
                 if called.kind == TOOL:
-                    of_time = in_rollouts if is_in_rollouts(collected, TOOL, called.name, "") else in_steps
-                    yield _spent_once(_per_call(SeriesKind.TOOL, called.name, "", called.rank, line), of_time[called])
+                    yield _spent_once(_per_call(SeriesKind.TOOL, called.name, "", called.rank, line), spent[called])
 
 
-def _of_model(series: StepSeries, occupied: Occupied, collected: Collected) -> StepSeries:
-    """Return the series of a model with the time that its calls took; by time as the mean of the ranks that call it."""
-    in_rollouts = is_in_rollouts(collected, MODEL, series.name, series.place)
-    of_time = occupied.rollouts if in_rollouts else occupied.steps
-    lines = {
-        called: line for called, line in of_time.lines().items() if called[:3] == (MODEL, series.name, series.place)
+def _spent_lines(occupied: Occupied, inside: frozenset[tuple[str, str, str]]) -> dict[Called, Line]:
+    """Return the time that the calls of each callee take: of the steps, or of the rollouts they are inside of."""
+    of_rollouts = occupied.rollouts.lines()
+    return {
+        called: of_rollouts[called] if called[:3] in inside else line for called, line in occupied.steps.lines().items()
     }
+
+
+def _of_model(series: StepSeries, spent: dict[Called, Line], inside: frozenset[tuple[str, str, str]]) -> StepSeries:
+    """Return the series of a model with the time that its calls took; by time as the mean of the ranks that call it."""
+    model = MODEL, series.name, series.place
+    lines = {called: line for called, line in spent.items() if called[:3] == model}
     once = _spent_once(series, merged(lines, lambda _: None).get(None))
-    if series.line.by_step or in_rollouts:
+    if series.line.by_step or model in inside:
         return once
     return replace(once, times=[times / len(lines) for times in once.times])
 
