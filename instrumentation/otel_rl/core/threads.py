@@ -117,10 +117,11 @@ def signals_of_main_thread() -> Iterator[None]:
 def _blocked_in_main_thread() -> set[int] | None:
     """Return its blocked signals; None where the system does not tell."""
     try:
-        status = Path(f"/proc/self/task/{os.getpid()}/status").read_text(encoding="ascii", errors="replace")
+        # As bytes: the codec of ASCII is a module, which a process that dropped its privileges may not be able to read.
+        status = Path(f"/proc/self/task/{os.getpid()}/status").read_bytes()
     except OSError:
         return None
-    mask = re.search(r"^SigBlk:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    mask = re.search(rb"^SigBlk:\s*([0-9a-f]+)$", status, re.MULTILINE)
     if mask is None:
         return None
     return {number for number in signal.valid_signals() if int(mask[1], 16) >> (number - 1) & 1}

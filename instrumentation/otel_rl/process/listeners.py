@@ -52,7 +52,7 @@ def _is_here(address: str) -> bool:
 
 def _listening(table: Path, port: int) -> list[str]:
     try:
-        lines = table.read_text(encoding="ascii", errors="replace").splitlines()[1:]
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
     except OSError:
         return []
     fields = (line.split() for line in lines)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_rl.core import instrumentor_status, settings
-from otel_rl.flight_recorder import recorder
+from otel_rl.flight_recorder import copies, recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,8 @@ def rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     directory.mkdir()
     monkeypatch.delenv("OTEL_RL_RING", raising=False)
     monkeypatch.setenv("OTEL_RL_RING_DIR", str(directory))
+    # A watchdog of another test has left its own in this process.
+    monkeypatch.setattr(copies, "waiting_list", None)
     settings.reset()
     yield directory
     recorder.flight.disarm()

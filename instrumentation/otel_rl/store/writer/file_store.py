@@ -241,5 +241,5 @@ def _make_directory(path: Path) -> bool:
 
 def _hide_from_git(directory: Path) -> None:
     descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("*\n")
