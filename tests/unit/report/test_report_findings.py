@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,21 @@ def test_data_that_a_rank_waits_for_between_steps_is_named_and_not_the_rank_that
     assert "400 ms a step since step 15 (10 ms before; rank 1 unchanged): all ranks lose 38 % of the step." in one.text
     assert (one.code, one.ranks, one.onset) == ("slower_phase", [0], 15)
     assert {symptom.code for symptom in one.symptoms} >= {"slower_step", "slower_collectives"}
+
+
+def test_a_phase_that_only_every_second_step_has_is_not_said_to_take_so_long_a_step(tmp_path: Path) -> None:
+    """As in a loop that makes two optimizer steps with each batch, whose steps are guessed."""
+
+    def phases(step: int, rank: int) -> dict[str, float]:
+        loads = 0.4 if rank == 1 and step >= 15 else 0.01
+        return PHASES | ({"data_wait": loads} if step % 2 else {})
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, phases).write()))
+    assert one.text.startswith("Phase data_wait on rank 1 takes 39")
+    assert " ms in 13 of 25 steps since step 15 (10." in one.text
+    [late] = [symptom for symptom in one.symptoms if symptom.code == "late_rank"]
+    lost, own = (float(number) for number in re.findall(r"([\d.]+) ms (?:more per step|a step)", late.text))
+    assert own == pytest.approx(lost, rel=0.1)
 
 
 @pytest.mark.parametrize(("scale", "is_said"), [(1.0, True), (0.1, False)])

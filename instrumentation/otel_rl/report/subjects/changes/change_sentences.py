@@ -37,6 +37,8 @@ _LOOK_AT = {
     SeriesKind.WAIT: "The network between the nodes: no rank came later than before.",
 }
 _LISTED_RANKS = 4
+#: Share of the steps from which on a phase is said to be in each.
+_NEARLY_ALL = 0.9
 
 
 def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
@@ -153,6 +155,11 @@ def _ranks(ranks: list[int]) -> str:
 def _per(change: LevelChange) -> str:
     if change.kind is SeriesKind.TOOL:
         return " a call"
+    if change.kind is SeriesKind.PHASE and change.found_in is not None:
+        have, steps = change.found_in
+        if have < _NEARLY_ALL * steps:
+            # A loop with several optimizer steps for each batch has as many guessed steps, and waits for data in one.
+            return f" in {have} of {sentences.stretches(steps, change.width)}"
     return " a step" if change.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
 
 

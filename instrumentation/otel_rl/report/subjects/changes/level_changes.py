@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import change_points, thresholds
 from otel_rl.report.core.over_time import merged
-from otel_rl.report.core.steps import BETWEEN
+from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 from otel_rl.report.subjects.changes.series import (
@@ -49,6 +49,7 @@ class LevelChange:
         in_rollouts: whose time ``share`` is of.
         at_once: True where its calls ran at once, two or more on average.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
+        found_in: stretches of ``width`` steps that had the phase while it lasted, and all of these; None otherwise.
     """
 
     kind: SeriesKind
@@ -68,6 +69,7 @@ class LevelChange:
     in_rollouts: bool = False
     at_once: bool = False
     all_lose: bool = False
+    found_in: tuple[int, int] | None = None
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
     symptoms: list[LevelChange] = field(default_factory=list)
@@ -109,6 +111,7 @@ class _Context:
         self._in_rollouts = in_rollouts(collected)
         calls = collected[Calls]
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
+        self.parts = collected.steps.parts.lines()
         self.waiting: dict[int | None, StepSeries] = {}
         self.work: dict[int | None, StepSeries] = {}
 
@@ -161,6 +164,14 @@ class _Context:
         if line is None:
             return 0
         return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last)
+
+    def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int] | None:
+        """Return in how many of the stretches of steps the series has a value while the change lasts."""
+        if change.kind is not SeriesKind.PHASE or (UNCOVERED, series.rank) not in self.parts:
+            return None
+        every = [first for first, _ in self.parts[UNCOVERED, series.rank]]
+        have, all_steps = (sum(change.onset <= x <= change.last for x in one) for one in (series.line.x, every))
+        return have, all_steps
 
 
 def _changes(context: _Context) -> Iterable[LevelChange]:
@@ -237,6 +248,7 @@ def _change(
         before=fmean(rise.before for _, rise in rises),
         after=fmean(rise.after for _, rise in rises),
     )
+    change.found_in = context.found_in(change, first)
     if not change.kind.is_rate:
         change.extra = fmean(_extra(series, rise) for series, rise in rises)
         change.in_rollouts = context.is_in_rollouts(change)

@@ -12,7 +12,7 @@ from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.core.over_time import merged
+from otel_rl.report.core.sentences import stretches
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.ranks import sentences
 from otel_rl.report.subjects.rewards.aggregate import Rewards
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from otel_rl.ranks.stragglers.lasting import Lateness
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.statistics import BinnedSeries
     from otel_rl.report.core.steps import Steps
 
@@ -76,7 +75,7 @@ def _finding(
         when = f" from step {first} to {last}"
     text = (
         f"Rank {one.rank} makes the others wait: {'more' if beside else 'most'} work of its own"
-        f" in {len(one.late)} of {_steps(len(one.steps), collected.steps.own.width)}"
+        f" in {len(one.late)} of {stretches(len(one.steps), collected.steps.own.width)}"
         f"{when}, {human.duration(lost)} more per step"
         f" ({human.percent(share)} of a step)"
         f"{_place(collected, one, lost) or (f', {place}' if place else '')}."
@@ -87,10 +86,6 @@ def _finding(
         "late_rank", severity, text, "ranks", chart="own-work", cost=cost, onset=None if is_from_begin else first,
         ranks=[one.rank], look_at=[sentences.look_at(one.rank)],
     )  # fmt: skip
-
-
-def _steps(number: int, width: int) -> str:
-    return human.amount(number, "step") if width == 1 else f"{number} stretches of {width} steps"
 
 
 def _compared(steps: Steps) -> list[StepComparison]:
@@ -145,11 +140,19 @@ def _cost(one: Lateness, compared: list[StepComparison]) -> float:
 
 def _place(collected: Collected, one: Lateness, lost: float) -> str:
     """Return the reward function, else the phase, in which a rank works longer than the fastest."""
-    functions = _per_step(merged(collected[Rewards].functions.lines(), lambda item: item), collected)
-    parts = {key: sum(cell.total for _, cell in line) for key, line in collected.steps.parts.lines().items()}
-    counts = {rank: totals.steps.count for rank, totals in collected.steps.ranks.items() if rank is not None}
+    by_phase = collected.steps.parts.lines()
+    of_functions = {key: line for key, line in collected[Rewards].functions.lines().items() if line.by_step}
     # It may have been late in a part of its steps only.
-    lost *= min(len(one.steps) * collected.steps.own.width / max(counts[one.rank], 1), 1.0)
+    late = _whole_bins(one, max(collected.steps.parts.width, *(line.width for line in of_functions.values()), 1))
+    parts = {key: sum(cell.total for first, cell in line if first in late) for key, line in by_phase.items()}
+    functions = {
+        key: sum(cell.total for first, cell in zip(line.x, line.cells, strict=True) if first in late)
+        for key, line in of_functions.items()
+    }
+    counts = {
+        rank: sum(cell.count for first, cell in by_phase.get((UNCOVERED, rank), ()) if first in late)
+        for rank in collected.steps.ranks
+    }
     ranks = {rank: totals for rank, totals in collected.steps.ranks.items() if rank is not None and totals.own.count}
     # Phases hold waits. It is the fastest rank that waits longest, so nothing of that is taken for work of another one.
     fastest = min(ranks, key=lambda rank: ranks[rank].own.mean)
@@ -164,17 +167,19 @@ def _place(collected: Collected, one: Lateness, lost: float) -> str:
     return ""
 
 
-def _per_step(lines: dict[Any, Line], collected: Collected) -> dict[Any, float]:
-    return {
-        key: sum(cell.total for cell in line.cells) for key, line in lines.items() if key[1] in collected.steps.ranks
-    }
+def _whole_bins(one: Lateness, width: int) -> range:
+    """Return the steps of a lateness, with the rest of their bins: each width is twice the next smaller one."""
+    first, last = one.steps[0].key.iteration, one.steps[-1].key.iteration
+    return range(first // width * width, (last // width + 1) * width)
 
 
 def _differences(
-    seconds: dict[Any, float], ranks: tuple[int, int], counts: dict[int, int]
+    seconds: dict[Any, float], ranks: tuple[int, int], counts: dict[int | None, int]
 ) -> dict[str, tuple[float, float]]:
     """Return name -> seconds of a step on either rank."""
     own, other = ranks
+    if not (counts[own] and counts[other]):
+        return {}
     return {
         name: (seconds.get((name, own), 0.0) / counts[own], seconds.get((name, other), 0.0) / counts[other])
         for name in {name for name, _ in seconds}
