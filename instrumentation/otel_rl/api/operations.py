@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import index
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import trace as trace_api
@@ -29,6 +28,7 @@ from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
 from otel_rl.training import steps
+from otel_rl.training.logged_values import step_number
 from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
 
@@ -78,14 +78,11 @@ class _UserStep:
 
 def _number_of_step(iteration: Any) -> int | None:
     """Return the number of a step, and say so where it is none."""
-    if isinstance(iteration, float) and iteration.is_integer():
-        return int(iteration)
-    try:
-        return index(iteration)
-    except TypeError:
+    number = iteration if type(iteration) is int else step_number(iteration)
+    if number is None:
         advice = 'number the steps as they follow each other, and name the loop: step(0, loop="warm-up")'
         say_no_number("step", iteration, iteration, advice)
-        return None
+    return number
 
 
 def _end_left_open(step: steps.Step) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from otel_rl.core import stderr
 from otel_rl.process import process_identity
-from otel_rl.telemetry.attribute_values import is_tensor, text
+from otel_rl.telemetry.attribute_values import is_tensor, number, text
 
 #: Most lines of one kind. Each has its own: many names with a bad value must not hide another advice.
 MAXIMUM_LINES = 8
@@ -23,7 +23,7 @@ def say_once(kind: str, line: str) -> None:
 
 def say_no_number(what: str, name: object, value: object, advice: str = "give a number") -> None:
     """Say that ``value``, given as ``what`` of this ``name``, is not recorded; of a tensor with advice of its own."""
-    if is_tensor(value):
+    if is_tensor(value) and number(value) is None:
         advice = "give one element in the host's memory: reading others would wait for a device"
     kind = type(value).__qualname__
     say_once(what, f'{what} "{text(str(name), 64)}" is no number but a {kind}, and is not recorded: {advice}')

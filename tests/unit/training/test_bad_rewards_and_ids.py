@@ -211,13 +211,26 @@ def test_numbers_of_steps_of_any_type_leave_the_program_alone(recorded, monkeypa
 def test_a_step_with_a_text_for_a_number_is_none_and_the_program_is_told_what_to_do(recorded, capfd):
     with otel_rl.step("warm-up"):
         pass
-    for iteration in (np.int64(3), 4.0):
+    for iteration in (np.int64(3), 4.0, np.float32(5)):
         with otel_rl.step(iteration):
             pass
 
     assert 'step "warm-up" is no number but a str, and is not recorded: number the steps' in capfd.readouterr().err
     steps = [span for span in recorded.spans if span.name == "rl.rank.step"]
-    assert [span.attributes["rl.loop.iteration"] for span in steps] == [3, 4]
+    assert [span.attributes["rl.loop.iteration"] for span in steps] == [3, 4, 5]
+
+
+def test_a_step_may_be_a_tensor_of_the_host_and_one_of_a_device_is_not_waited_for(recorded, capfd):
+    torch = pytest.importorskip("torch")
+    for iteration in (torch.tensor(6), torch.tensor(7.0), torch.tensor(7.5), torch.tensor(8, device="meta")):
+        with otel_rl.step(iteration):
+            pass
+
+    steps = [span for span in recorded.spans if span.name == "rl.rank.step"]
+    assert [span.attributes["rl.loop.iteration"] for span in steps] == [6, 7]
+    fraction, device = capfd.readouterr().err.splitlines()
+    assert "number the steps" in fraction
+    assert "in the host's memory" in device
 
 
 def test_a_score_that_is_too_large_for_a_float_costs_no_other(recorded):
