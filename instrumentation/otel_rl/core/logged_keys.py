@@ -20,16 +20,18 @@ _FALLS = frozenset({"loss", "losses", "perplexity", "ppl"})
 _OPEN = frozenset(
     {
         *("std", "stddev", "var", "variance", "min", "max", "frac", "fraction", "zero", "num", "count", "steps"),
-        *("chosen", "rejected"),
+        # How long something took, and how often it was called: `timing_s/reward` of verl, `time/reward_fn`.
+        *("time", "times", "timing", "timings", "seconds", "duration", "latency", "elapsed", "profiling", "calls"),
+        *("chosen", "rejected", "lr"),
     }
 )
 #: The same after the word that has a direction: `reward/kl` is a divergence, `length_reward` a reward.
 _OPEN_AFTER = frozenset(
     {
         *("kl", "entropy", "penalty", "coef", "weight", "scale", "grad", "norm", "clip", "clipped"),
-        *("time", "seconds", "duration", "length", "len", "tokens"),
+        *("length", "len", "tokens"),
         # Settings: `reward_lr`, `reward_beta`.
-        *("lr", "learning", "alpha", "beta", "gamma", "temperature", "threshold"),
+        *("learning", "alpha", "beta", "gamma", "temperature", "threshold"),
     }
 )
 #: Losses that are no end in themselves: of a policy gradient, of a value function that follows a moving target, and

@@ -281,6 +281,22 @@ def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(
     assert row.reward.key == "rewards/accuracy/mean"
 
 
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (("timing_s/reward", "critic/rewards/mean", "critic/score/mean"), "critic/rewards/mean"),
+        (("return", "reward"), "reward"),
+        (("losses/returns", "charts/episodic_return"), "charts/episodic_return"),
+        (("eval/reward", "train/reward"), "train/reward"),
+        (("eval/reward",), "eval/reward"),
+    ],
+)
+def test_the_reward_of_a_run_is_what_training_was_given(keys: tuple[str, ...], shown: str) -> None:
+    reward = reward_of([LoggedValue(key, 1.0, 3) for key in keys])
+    assert reward is not None
+    assert reward.key == shown
+
+
 def test_the_reward_of_a_run_is_not_one_that_it_stopped_to_log_long_ago() -> None:
     values = [
         LoggedValue("reward", 99.0, 1),

@@ -28,6 +28,9 @@ _COLUMNS = (
 #: Keys by which trainers log the reward, and the loss; whether more is better is said by the value itself.
 _REWARD = re.compile(r"(?<![a-z])(rewards?|returns?|ep_rew_mean)(?![a-z])", re.IGNORECASE)
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])", re.IGNORECASE)
+#: Keys of other rewards than those that the rollouts of training were given: what a value function or an advantage is
+#: made from, and evaluations.
+_BESIDE = re.compile(r"(?<![a-z])(returns?|loss(es)?|advantages?|eval|val|validation|test)(?![a-z])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,13 @@ def loss_of(values: list[LoggedValue]) -> LoggedValue | None:
 
 
 def _main(values: list[LoggedValue]) -> LoggedValue | None:
-    """Return the one with the shortest key, of those that the second half of the steps still logged."""
+    """Return the one with the shortest key, of those that the second half of the steps still logged.
+
+    An evaluation and the like comes after all others.
+    """
     latest = max((value.last_step or 0 for value in values), default=0)
     recent = (value for value in values if 2 * (value.last_step or 0) >= latest)
-    return min(recent, key=lambda value: len(value.key), default=None)
+    return min(recent, key=lambda value: (len(_BESIDE.findall(value.key)), len(value.key)), default=None)
 
 
 def as_json(value: LoggedValue) -> dict[str, Any]:
