@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.guard import working_directory
 from otel_rl.process import child_processes, lifetime
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def commit(argv: Sequence[str]) -> str | None:
 
 def _folder(argv: Sequence[str]) -> Path:
     kind, which, _ = child_processes.program(argv)
-    here = Path.cwd()
+    here = Path(working_directory())
     if kind != "script":
         return here
     folder = (here / which).parent

