@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from unit.ranks.written_ranks import ALL, Ranks
+from unit.report.made_up_jobs import STARTED
+from unit.report.synthetic_run import process
 
 from otel_rl.flight_recorder import collective_places, layout, ring
+from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.flight_rings import STUCK, FlightRings
+from otel_rl.report.subjects import load, overview
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +44,12 @@ class Job:
             for one, handle in zip(self.ranks.rings, opened, strict=True):
                 one.end(handle)
 
-    def is_stopped(self, after: float, phase: str = "") -> None:
+    def is_stopped(self, after: float, phase: str = "", *, in_step: bool = True) -> None:
         """End all ranks as SIGTERM does, when ranks 0 and 2 have waited so long for rank 1, which is in ``phase``."""
         self.number += 1
+        if in_step:
+            for rank in range(3):
+                self.ranks.opens(rank, layout.STEP, "", self.number)
         if phase:
             self.ranks.opens(1, layout.PHASE, phase)
         for rank in (0, 2):
@@ -70,6 +78,13 @@ def test_a_job_with_short_steps_ended_badly_where_ranks_had_waited_for_many_of_t
 ) -> None:
     job.trains(22, 0.3)
     job.is_stopped(after)
+    assert job.ended_badly is is_bad
+
+
+@pytest.mark.parametrize(("after", "is_bad"), [(17.8, False), (STUCK + 1, True)])
+def test_a_rank_may_work_alone_for_longer_between_two_steps(job: Job, after: float, *, is_bad: bool) -> None:
+    job.trains(22, 0.3)
+    job.is_stopped(after, in_step=False)
     assert job.ended_badly is is_bad
 
 
@@ -108,3 +123,24 @@ def test_where_few_steps_tell_what_is_usual_the_limit_is_fixed(job: Job, after: 
     job.trains(2, 0.3)
     job.is_stopped(after)
     assert job.ended_badly is is_bad
+
+
+@pytest.mark.parametrize("after", [5.0, 17.8])
+def test_a_job_stopped_while_a_rank_was_awaited_between_two_steps_says_for_how_long(
+    tmp_path: Path, job: Job, after: float
+) -> None:
+    for rank in range(3):
+        writer = process(tmp_path / "run", rank, started=STARTED, world_size=3)
+        writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 22})
+        writer.event("rl.run.end", 3, attributes={"rl.run.end.signal": "SIGTERM"})
+        writer.write()
+    job.trains(22, 0.3)
+    job.is_stopped(after, in_step=False)
+    found = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
+    found.rings = FlightRings(None, job.ranks.examine())
+    said = [one for one in overview.examine(found).findings if one.code == "ended"]
+
+    assert {one.severity for one in said} == {"notice"}
+    texts = [one.text for one in said if one.text.startswith("When the job was stopped")]
+    assert len(texts) == (after > STUCK / 3)
+    assert all("had waited 17.8 s for rank 1 to enter all_reduce number 23" in text for text in texts)

@@ -58,6 +58,23 @@ class FlightRings:
             or _is_stuck_by_dumps(postmortem.dumps)
         )
 
+    @property
+    def longest_wait(self) -> LongWait | None:
+        """The longest wait for a rank that is longer than what is usual, where there was one; it may be a hang."""
+        usual = None if self.postmortem is None else _longest_usual(self.postmortem)
+        if self.postmortem is None or usual is None:
+            return None
+        waits = [LongWait(wait, _seconds(self.postmortem, wait)) for wait in self.postmortem.waits.waits]
+        unusual = [wait for wait in waits if wait.seconds > max(_SHORTEST, usual)]
+        return max(unusual, key=lambda wait: wait.seconds, default=None)
+
+
+class LongWait(NamedTuple):
+    """For how many seconds one rank has waited for another one."""
+
+    wait: RankWait
+    seconds: float
+
 
 def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
     """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
@@ -76,7 +93,9 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
 def _is_stuck(postmortem: Postmortem) -> bool:
     """Return whether ranks have waited for unusually long; in a healthy job they wait for each other, too."""
     usual = _longest_usual(postmortem)
-    return any(_seconds(postmortem, wait) > _limit(wait.missing, usual) for wait in postmortem.waits.waits)
+    # A job that runs may still go on: the first evaluation of one with short steps is no hang.
+    least = STUCK if postmortem.is_running else _SHORTEST
+    return any(_seconds(postmortem, wait) > max(least, _limit(wait.missing, usual)) for wait in postmortem.waits.waits)
 
 
 def _seconds(postmortem: Postmortem, wait: RankWait) -> float:
@@ -96,7 +115,9 @@ def _limit(missing: RankState, usual: float | None) -> float:
     if usual is None:
         return STUCK
     phases = {event.name for event in missing.ring.open if event.kind == layout.PHASE}
-    return max(STUCK if phases & MAY_BE_LONG else _SHORTEST, usual)
+    # Between two steps a rank may evaluate alone, save or load something that nobody marks.
+    may_be_long = bool(phases & MAY_BE_LONG) or not missing.step_was_open
+    return max(STUCK if may_be_long else _SHORTEST, usual)
 
 
 def _longest_usual(postmortem: Postmortem) -> float | None:

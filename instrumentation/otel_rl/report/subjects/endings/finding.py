@@ -234,7 +234,7 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
                 # Somebody ended the job; the others may have waited for an evaluation, too.
                 rings.severity, rings.cost = Severity.WARNING, None
             return [rings]
-        return _without_failure(ends)
+        return [*_without_failure(ends), *_waited_when_stopped(collected, ends)]
     first = stops[0]
     if rings is not None and first.is_vanished and (rings.ranks or _tells_who_waits(collected)):
         # That the first to stop has no end of its own has been said.
@@ -296,6 +296,20 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
     found += [_notice(alike[:_SHOWN]) for alike in list(survived.values())[:_SHOWN]]
     unfinished = [end for end in ends if end.process.was_ending and end.process.exit_status is None]
     return [*found, *(_notice([end]) for end in unfinished if end.state is EndState.IN_ORDER)]
+
+
+def _waited_when_stopped(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]:
+    """Return a notice where a job was stopped while a rank waited for longer than usual for one between two steps."""
+    longest = collected.rings.longest_wait
+    if longest is None or not any(end.state is EndState.STOPPED for end in ends):
+        return []
+    (waiting, missing, collective), seconds = longest
+    text = (
+        f"When the job was stopped, {waiting.label} had waited {human.duration(seconds)} for {missing.label} to enter"
+        f" {collective.words}. What {missing.label} did is not known: it hung, or did what no phase marks."
+    )
+    ranks = [] if missing.ring.rank is None else [missing.ring.rank]
+    return [Finding("ended", Severity.NOTICE, text, process_end.SECTION, onset=missing.step, ranks=ranks)]
 
 
 def _of_state(state: EndState, ends: list[ProcessEnd]) -> Finding:
