@@ -109,6 +109,9 @@ UNLISTED_AT = 240
 #: When the step that ended last was over (monotonic, ns), and ns that the process had waited in collectives by then.
 WAITED = Struct("<qq")
 WAITED_AT = 256
+#: Since when (monotonic, ns) the watchdog of the process sees a hang; 0: it sees none.
+HANG = Struct("<q")
+HANG_AT = 272
 #: Texts of the header: run id, attempt, host, why the process ended.
 HEADER_TEXT = Struct("<H254s")
 RUN_ID_AT = 1024

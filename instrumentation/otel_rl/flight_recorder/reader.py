@@ -98,6 +98,8 @@ class RingSnapshot:
     failed_launches: dict[str, int] = field(default_factory=dict)
     #: Operations that are open and had no place among ``open``: steps and phases, tools and model calls.
     unlisted: tuple[int, int] = (0, 0)
+    #: Monotonic ns since when its watchdog sees a hang; 0: it sees none.
+    hangs_since: int = 0
     #: Places that were being written, or make no sense.
     torn: int = 0
 
@@ -359,6 +361,7 @@ def _parse_header(path: Path, data: bytes) -> RingSnapshot:
         end_reason=_text(data, layout.HEADER_TEXT, layout.REASON_AT),
         last_step=layout.LAST_STEP.unpack_from(data, layout.LAST_STEP_AT),
         unlisted=layout.UNLISTED.unpack_from(data, layout.UNLISTED_AT),
+        hangs_since=layout.HANG.unpack_from(data, layout.HANG_AT)[0],
     )
 
 

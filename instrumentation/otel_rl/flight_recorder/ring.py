@@ -175,6 +175,10 @@ class Ring:
         """Record the end of a step, and the ns that the process has waited in collectives since it began."""
         layout.WAITED.pack_into(self.buffer, layout.WAITED_AT, clock(), waited)
 
+    def hangs(self, *, sees_hang: bool) -> None:
+        """Record whether the watchdog sees a hang from now on."""
+        layout.HANG.pack_into(self.buffer, layout.HANG_AT, clock() if sees_hang else 0)
+
     def finish(self, reason: str) -> None:
         """Record an end in order; ``reason`` names what ended the process, empty: its program did."""
         self._writer = None

@@ -58,11 +58,26 @@ dist.destroy_process_group()
 
 #: A loop that marks no steps: they are guessed, and what comes before the backward pass lies in none of them.
 UNMARKED = """
-import pathlib, time, torch, torch.distributed as dist
+import pathlib, time, torch, otel_rl, torch.distributed as dist
 
 def awaited(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.05)
+
+@otel_rl.tool("environment")
+def act():
+    time.sleep(0.1)
+
+def make_rollouts(number):
+    # Rank 1 has longer ones, as happens: what rank 0 did before was long too, or short.
+    for _ in range({{7: (20, 70), 8: (1, 50)}}.get(number, (1, 1))[rank]):
+        act()
+
+def gather_results(number):
+    if number == 9:
+        if rank == 0:
+            time.sleep(7)  # as if it evaluated alone
+        dist.gather_object(number, [None, None] if rank == 0 else None)
 
 dist.init_process_group("gloo")
 rank, message, parts = dist.get_rank(), torch.ones(4), [torch.zeros(4) for _ in range(2)]
@@ -231,6 +246,13 @@ def test_a_hang_before_a_collective_between_guessed_steps_is_reported_by_every_r
     assert "after step 7, waits in all_gather number 8 of group default_pg" in waits["body"]
     assert "after step 7; rank 0 waits for it in all_gather number 8 of group default_pg" in hangs["body"]
     assert "in awaited" in hangs["body"]
+
+
+def test_longer_rollouts_and_a_gather_of_objects_between_guessed_steps_are_no_hang(tmp_path: Path) -> None:
+    with started(tmp_path, "make_rollouts(number), gather_results(number)", program=UNMARKED) as job:
+        assert job.process.wait(TIMEOUT) == 0
+    assert job.lines() == []
+    assert job.events("rl.hang") == []
 
 
 def test_a_hang_that_ends_with_a_failed_collective_is_told_as_that(tmp_path: Path) -> None:

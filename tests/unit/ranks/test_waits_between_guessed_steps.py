@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from unit.ranks.test_what_is_a_hang import SCOPE, Program, alone
 
-from otel_rl.flight_recorder import collective_places, layout
+from otel_rl.flight_recorder import collective_places, layout, reader
+from otel_rl.flight_recorder import ring as ring_module
 from otel_rl.flight_recorder.ring import create
 from otel_rl.ranks.watchdog import thread, waits_between_steps
 from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
@@ -33,6 +34,8 @@ class TwoRanks(Program):
         for rank, ring in enumerate(self.rings):
             ring.identify("run", "0.0.0", "node", (rank, 2, rank))
         monkeypatch.setattr(thread.flight, "ring", self.rings[0])
+        # Not before: a ring without a heartbeat was made when the test began.
+        monkeypatch.setattr(ring_module, "clock", lambda: round(self.seconds * 1e9))
 
     def trains_guessed(self, number=FIRST_STEPS, seconds=1):
         self.trains(number - 1, seconds)
@@ -45,6 +48,16 @@ class TwoRanks(Program):
         ring = self.rings[rank]
         ring.end(ring.begin(layout.COLLECTIVE, operation, 0, ALL, number))
         return ring.begin(layout.WAIT, operation, 0, ALL, number)
+
+    def sees_hang(self, rank):
+        return bool(reader.read(self.rings[rank].path).hangs_since)
+
+    def calls(self, rank, seconds, kind=layout.TOOL):
+        """Make calls of a second, one after the other."""
+        for _ in range(seconds):
+            call = self.rings[rank].begin(kind, "call")
+            self.passes(1)
+            self.rings[rank].end(call)
 
     def line(self):
         (line,) = self.lines
@@ -67,16 +80,22 @@ def test_a_rank_that_waits_in_a_collective_between_guessed_steps_hangs_and_is_re
     assert job.line() == "no progress for 60 s after step 5, waits in all_gather number 2 of group default_pg"
     (event,) = recorded.events("rl.hang")
     assert event.attributes["rl.loop.iteration"] == FIRST_STEPS
+    assert job.sees_hang(0)
     job.rings[0].end(waiting)
     job.begin_step()
     job.passes(1)
+    assert not job.sees_hang(0)
     assert job.lines[1].endswith("goes on after 259 s without progress")
 
 
 def test_the_rank_that_does_not_come_hangs_too_and_says_who_waits_for_it(job, recorded):
     job.trains_guessed()
     waiting = job.enters(1)
-    job.passes(70)
+    job.passes(300)
+    # What it waits in may be the begin of a gather, which only its own watchdog can tell.
+    assert job.lines == []
+    job.rings[1].hangs(sees_hang=True)
+    job.passes(100)
     assert job.line().endswith("s after step 5; rank 1 waits for it in all_gather number 2 of group default_pg")
     assert len(recorded.events("rl.hang")) == 1
     job.rings[1].end(waiting)
@@ -85,6 +104,7 @@ def test_the_rank_that_does_not_come_hangs_too_and_says_who_waits_for_it(job, re
 def test_a_rank_that_has_entered_the_collective_of_its_peer_is_not_waited_for(job):
     job.trains_guessed()
     entered = [job.enters(1), job.enters(0)]
+    job.rings[1].hangs(sees_hang=True)
     job.rings[0].end(entered[1])
     job.passes(500)
     assert job.lines == []
@@ -101,6 +121,7 @@ def test_standing_still_between_guessed_steps_is_no_hang_while_nobody_waits(job)
 def test_one_rank_may_work_alone_while_the_others_wait_for_it_as_at_the_end_of_training(job, operation, rank):
     job.trains_guessed()
     waiting = job.enters(rank, operation)
+    job.rings[1].hangs(sees_hang=rank == 1)
     job.passes(2000)
     assert job.lines == []
     job.rings[rank].end(waiting)
@@ -115,6 +136,66 @@ def test_after_long_work_of_its_own_a_rank_waits_for_others_three_times_as_long(
     job.passes(100)
     assert "waits in all_reduce number 2" in job.line()
     job.rings[0].end(waiting)
+
+
+def test_calls_and_phases_and_collectives_of_other_groups_are_a_part_of_that_work(job):
+    job.trains_guessed()
+    job.calls(0, 50)
+    job.rings[0].end(job.rings[0].begin(layout.PHASE, "reward"))
+    job.rings[0].end(job.rings[0].begin(layout.WAIT, "all_reduce", 0, "1\tpair\t0", 1))
+    job.calls(0, 50)
+    waiting = job.enters(0)
+    job.passes(290)
+    assert job.lines == []
+    job.passes(100)
+    assert "waits in all_gather number 2" in job.line()
+    job.rings[0].end(waiting)
+
+
+@pytest.mark.parametrize("kind", [layout.STEP, layout.WAIT])
+def test_that_work_begins_after_the_last_step_and_the_last_collective_of_the_group(job, kind):
+    job.trains_guessed()
+    job.passes(100)
+    ring = job.rings[0]
+    ring.end(ring.begin(layout.STEP, "", 6) if kind == layout.STEP else job.enters(0))
+    job.passes(5)
+    waiting = job.enters(0, number=3)
+    job.passes(100)
+    assert "waits in all_gather number 3" in job.line()
+    ring.end(waiting)
+
+
+def test_a_rank_that_waits_for_one_that_records_calls_does_not_hang_until_they_end(job):
+    job.trains_guessed()
+    waiting = job.enters(0)
+    job.calls(1, 500)
+    assert job.lines == []
+    job.passes(59)
+    assert job.lines == []
+    job.passes(150)
+    assert "waits in all_gather number 2" in job.line()
+    job.rings[0].end(waiting)
+
+
+def test_a_rank_that_has_come_and_records_calls_does_not_excuse_the_one_that_is_late(job):
+    job.trains_guessed()
+    waiting = job.enters(0)
+    come = job.enters(1)
+    job.rings[1].end(come)
+    job.calls(1, 70)
+    assert "waits in all_gather number 2" in job.line()
+    job.rings[0].end(waiting)
+
+
+def test_a_rank_that_waits_for_the_answer_of_a_model_works_for_ten_times_as_long(job):
+    job.trains_guessed()
+    waiting, call = job.enters(0), job.rings[1].begin(layout.MODEL_CALL, "ask")
+    job.passes(590)
+    assert job.lines == []
+    job.passes(200)
+    assert "waits in all_gather number 2" in job.line()
+    job.rings[0].end(waiting)
+    job.rings[1].end(call)
 
 
 def test_a_wait_of_twice_the_longest_step_is_none(job):

@@ -13,7 +13,7 @@ from otel_rl.ranks.watchdog import get_ident
 from otel_rl.semconv.attributes import TorchDistributedOperationValues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from types import FrameType
 
 #: Most threads, and most frames of one, that are written: the innermost.
@@ -66,6 +66,12 @@ def _frames() -> dict[int, FrameType]:
 def work_is_long() -> bool:
     """Return whether a thread but this one compiles, loads or saves; for who needs no text of the stacks."""
     return are_in_long_work(_frames())
+
+
+def has_called(functions: Collection[str]) -> bool:
+    """Return whether a thread is in one of these functions of ``torch.distributed``."""
+    codes = (frame.f_code for top in _frames().values() for frame in _walk(top))
+    return any(code.co_name in functions and code.co_filename.endswith(_TORCH_DISTRIBUTED) for code in codes)
 
 
 def are_in_long_work(frames: dict[int, FrameType]) -> bool:

@@ -108,6 +108,12 @@ class Watchdog:
         if waiting is not None:
             self._report(limit, before, waiting)
 
+    def _sees_hang(self, sees_hang: bool) -> None:
+        """Note whether it sees a hang, for the other ranks of this node too."""
+        self.sees_hang = sees_hang
+        if flight.ring is not None:
+            flight.ring.hangs(sees_hang=sees_hang)
+
     def _parts(self) -> int:
         """Parts of phases that began in the open step."""
         step = self.times.step
@@ -116,7 +122,7 @@ class Watchdog:
     def _go_on(self) -> None:
         seconds, self._still, self._read_at, self._was_excused = self._still, 0.0, 0.0, False
         if self.sees_hang:
-            self.sees_hang = False
+            self._sees_hang(False)
             inside, self._inside = self._inside, None
             reports.hang_over(seconds, None if inside is None else open_operations.failed_collective(inside))
 
@@ -137,7 +143,7 @@ class Watchdog:
             # What follows gets the whole limit.
             self._was_excused, self._still, self._read_at = False, 0.0, 0.0
             return
-        self.sees_hang = True
+        self._sees_hang(True)
         self._inside = inside = open_operations.find_operations(
             self.times.step, captured.collective, self.calls.hanging(), self.calls.told_in(self.times.threads()), after
         )

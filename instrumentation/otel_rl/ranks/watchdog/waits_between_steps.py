@@ -2,25 +2,31 @@
 
 What lies there belongs to the program: rollouts, an evaluation, or a file that one rank writes while the others wait in
 a barrier. So only collectives count in which all ranks give values alike, and only a wait that is long beside what its
-rank had done before it: the others may need as long for the same.
+rank had done before it: the others may need as long for the same. A rank that records something meanwhile works.
+
+The rank that waits judges, which knows what its program has called. The one that is waited for goes by that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.flight_recorder import reader
+from otel_rl.flight_recorder import layout, reader
 from otel_rl.ranks.model.collectives import OF_COLLECTIVES, collective_of, entered_by
-from otel_rl.ranks.watchdog import monotonic, peers
+from otel_rl.ranks.watchdog import monotonic, peers, stacks
+from otel_rl.ranks.watchdog.call_limits import ANSWER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from otel_rl.flight_recorder.reader import Event, RingSnapshot
-    from otel_rl.ranks.model.collectives import EnteredCollective
+    from otel_rl.ranks.model.collectives import Collective
 
 #: In the others one rank gives what it has, and the rest wait for it while it works alone.
 _ALIKE = reader.KEEP_TOGETHER - {"barrier"}
+#: Functions of torch that begin with a collective in which all ranks give values alike, and are none.
+_GATHERS = frozenset({"gather_object"})
 #: A hang takes longer than so many times what the rank that waits has done before.
 _OWN_WORK = 3
 _NANOSECONDS = 1e9
@@ -35,40 +41,71 @@ def find(own: Path, limit: float) -> list[str] | None:
     if mine is None:
         return None
     if any(event.kind in OF_COLLECTIVES for event in mine.open):
-        return [] if _long_wait(mine, limit) is not None else None
-    waits = ((ring, _long_wait(ring, limit)) for ring in others)
+        return [] if any(_is_hang(wait, mine, others, limit) for wait in _waits(mine)) else None
     waiting = [
-        f"{peers.label(ring)} waits for it in {entered.words}"
-        for ring, entered in waits
-        if entered is not None and _has_not_entered(mine, entered)
+        f"{peers.label(ring)} waits for it in {entered_by(wait).words}"
+        for ring in others
+        if ring.hangs_since
+        for wait in list(_waits(ring))[:1]
+        if _has_entered_one_before(mine, collective_of(wait))
     ]
     return waiting or None
 
 
-def _long_wait(ring: RingSnapshot, limit: float) -> EnteredCollective | None:
-    """Return the collective in which the process of ``ring`` has waited for long."""
+def _waits(ring: RingSnapshot) -> Iterator[Event]:
+    """Yield the open collectives in which the process of ``ring`` may wait for others that hang."""
+    return (event for event in ring.open if event.kind in OF_COLLECTIVES and event.name in _ALIKE and event.sequence)
+
+
+def _is_hang(wait: Event, mine: RingSnapshot, others: list[RingSnapshot], limit: float) -> bool:
+    """Return whether this rank waits for long, and for nobody who is seen to work."""
     now = round(monotonic() * _NANOSECONDS)
-    waits = (event for event in ring.open if event.kind in OF_COLLECTIVES and event.name in _ALIKE and event.sequence)
-    for event in waits:
-        before = max((one.moment for one in ring.records if _is_before(one, event)), default=event.began)
-        own_work = (event.began - before) / _NANOSECONDS
-        if (now - event.began) / _NANOSECONDS >= max(limit, _OWN_WORK * own_work):
-            return entered_by(event)
-    return None
+    own_work = (wait.began - _work_began(mine, wait)) / _NANOSECONDS
+    if (now - wait.began) / _NANOSECONDS < max(limit, _OWN_WORK * own_work) or stacks.has_called(_GATHERS):
+        return False
+    late = [ring for ring in others if _is_late(ring, collective_of(wait))]
+    # Where all of this node are there, one of another node is late, of which nothing is known.
+    return not late or not all(_works(ring, now, limit) for ring in late)
 
 
-def _is_before(event: Event, wait: Event) -> bool:
-    """Return whether ``event`` ended before ``wait`` began, and is not the launch of the same collective."""
-    is_launch = event.kind in OF_COLLECTIVES and collective_of(event) == collective_of(wait)
-    return event.moment <= wait.began and not is_launch
+def _work_began(ring: RingSnapshot, wait: Event) -> int:
+    """Return when the rank began what it did before ``wait``: after its last step, and the group's last collective.
+
+    Not after its last record: calls and phases are a part of that work.
+    """
+    ends = (
+        event.moment
+        for event in ring.records
+        if event.moment <= wait.began and (event.kind == layout.STEP or _is_one_before(event, wait))
+    )
+    return max(ends, default=wait.began)
 
 
-def _has_not_entered(mine: RingSnapshot, entered: EnteredCollective) -> bool:
+def _is_one_before(event: Event, wait: Event) -> bool:
+    """Return whether ``event`` is of an earlier collective of the same group, not the launch of the same."""
+    one, other = collective_of(event), collective_of(wait)
+    return event.kind in OF_COLLECTIVES and one.group == other.group and one != other
+
+
+def _is_late(ring: RingSnapshot, collective: Collective) -> bool:
+    """Return whether the process of ``ring`` is of the group of ``collective``, and is not known to have entered it."""
+    members = collective.group.members
+    is_member = members is None or ring.rank in members
+    return is_member and max(_entered(ring, collective), default=0) < (collective.number or 0)
+
+
+def _works(ring: RingSnapshot, now: int, limit: float) -> bool:
+    """Return whether a process has recorded something within ``limit``, longer where a model is about to answer."""
+    is_asking = any(event.kind == layout.MODEL_CALL for event in ring.open)
+    return now - peers.last_record(ring) < limit * (ANSWER if is_asking else 1) * _NANOSECONDS
+
+
+def _has_entered_one_before(mine: RingSnapshot, collective: Collective) -> bool:
     """Return whether this rank is known not to have entered a collective of a group in which it has entered others."""
-    numbering = entered.collective.numbering
-    own = [
-        event.sequence or 0
-        for event in mine.records
-        if event.kind in OF_COLLECTIVES and collective_of(event).numbering == numbering
-    ]
-    return bool(own) and 0 < max(own) < (entered.collective.number or 0)
+    return 0 < max(_entered(mine, collective), default=0) < (collective.number or 0)
+
+
+def _entered(ring: RingSnapshot, collective: Collective) -> Iterator[int]:
+    """Yield the numbers of the collectives of the same group that the process of ``ring`` has entered."""
+    entered = (event for event in (*ring.open, *ring.records) if event.kind in OF_COLLECTIVES)
+    return (event.sequence or 0 for event in entered if collective_of(event).numbering == collective.numbering)
