@@ -28,6 +28,7 @@ def build(collected: Collected, overview: Overview) -> bytes:
     """Return the essentials of what was read."""
     summary = summarise(collected)
     steps = collected.steps
+    phases, at_once = _phases(steps)
     command = next((p.manifest.get("command") for p in collected.reader.processes if p.manifest), None)
     content = {
         "run": summary.run_id,
@@ -37,7 +38,8 @@ def build(collected: Collected, overview: Overview) -> bytes:
         "steps": counted(steps, collected.totals),
         "last_step": steps.last_iteration,
         "recorded": recorded.standing(collected).as_json(),
-        "phases": _phases(steps),
+        "phases": phases,
+        "phases_at_once": at_once,
         "values": _values(collected),
         "findings": output.as_json(overview)["findings"],
         "verdict": output.verdict(overview) if output.is_in_order(overview) else "",
@@ -45,9 +47,12 @@ def build(collected: Collected, overview: Overview) -> bytes:
     return json.dumps(content).encode()
 
 
-def _phases(steps: Steps) -> dict[str, float]:
-    """Return the seconds of each phase in one of the last steps, as ranks have it on average; ``uncovered`` last."""
-    recent = set(steps.phases.bins()[-_STEPS:])
+def _phases(steps: Steps) -> tuple[dict[str, float], float]:
+    """Return the seconds of each phase in one of the last steps, ``uncovered`` last, and by how much they are longer.
+
+    They are those that ranks have on average, and longer together than a step where phases run at once.
+    """
+    recent = steps.phases.bins()[-_STEPS:]
     sums: dict[str, Cell] = {}
     for phase, line in steps.phases.lines().items():
         for first, cell in line:
@@ -55,8 +60,9 @@ def _phases(steps: Steps) -> dict[str, float]:
                 sums.setdefault(phase, Cell()).merge(cell)
     number = sums[UNCOVERED].count if UNCOVERED in sums else 0
     if not number:
-        return {}
-    return {phase: sums[phase].total / number for phase in sorted(sums, key=order) if sums[phase].total > 0}
+        return {}, 0.0
+    phases = {phase: sums[phase].total / number for phase in sorted(sums, key=order) if sums[phase].total > 0}
+    return phases, steps.seconds_at_once(since=recent[0]) / number
 
 
 def _values(collected: Collected) -> list[dict[str, Any]]:

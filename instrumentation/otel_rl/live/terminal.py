@@ -209,9 +209,9 @@ def _head(view: View) -> list[Text]:
         (_clean(content.get("program", "")), "dim"),
     )
     step = view.standing.last_step(content.get("last_step"))
-    phases = content.get("phases", {})
+    phases = content.get("phases")
     parts = [f"step {human.number(step)}" if step is not None else "no step yet"]
-    parts += [f"{human.duration(sum(phases.values()))} a step"] if phases else []
+    parts += [f"{human.duration(_step_seconds(content))} a step"] if phases else []
     ranks = sum(sign.rank is not None for sign in view.standing.processes)
     parts += [f"{ranks} of {content.get('world_size') or ranks} ranks"] if ranks else []
     parts += [f"{human.size(view.left)} left to read"] if view.left else []
@@ -219,18 +219,23 @@ def _head(view: View) -> list[Text]:
     return [*lines, Text(_clean(view.trouble), style="bold red")] if view.trouble else lines
 
 
+def _step_seconds(content: dict[str, Any]) -> float:
+    """Return the length of a step: phases that run at once take a part of it together."""
+    return float(sum(content["phases"].values()) - content.get("phases_at_once", 0.0))
+
+
 def _phase_bar(view: View, width: int) -> list[Text]:
     phases: dict[str, float] = view.content.get("phases", {})
     whole = sum(phases.values())
     if not whole:
         return []
-    bar, legend = Text(), Text()
+    bar, legend, step = Text(), Text(), _step_seconds(view.content)
     for place, (phase, seconds) in enumerate(phases.items()):
         fill, colour = _FILLS[place % len(_FILLS)], colour_of(phase)
         bar.append(fill * round(seconds / whole * width), style=colour)
         legend.append(f"{fill}{_NO_BREAK}", style=colour)
         words = "in no phase" if phase == "uncovered" else _clean(phase)
-        entry = f"{words} {human.duration(seconds)} ({human.percent(seconds / whole)})"
+        entry = f"{words} {human.duration(seconds)} ({human.percent(seconds / (step or whole))})"
         legend.append(f"{entry.replace(' ', _NO_BREAK)}  ")
     bar.truncate(width)
     return [bar, legend]

@@ -152,6 +152,9 @@ def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding
 
 
 def _is_the_same(finding: Finding, change: Finding) -> bool:
+    if change.severity is Severity.NOTICE:
+        # It costs nothing, and the other does.
+        return False
     if finding.subject:
         return any(finding.subject == part.subject for part in (change, *change.symptoms))
     return bool(finding.ranks) and finding.ranks == change.ranks

@@ -82,10 +82,13 @@ class Steps:
     """Aggregates ``rl.rank.step`` and the phases below it; memory depends on neither steps nor ranks."""
 
     def __init__(self) -> None:
-        #: Seconds that a phase had to itself (without the phases inside it), by iteration and phase.
+        #: Seconds of a phase without the phases inside it, by iteration and phase. Its calls at once count once; what
+        #: another phase does at once takes nothing from it.
         self.phases = BinnedSeries(_PHASE_CELLS)
         #: The same by iteration and (phase, rank); with :data:`UNCOVERED` once per step of a rank.
         self.parts = BinnedSeries(_PART_CELLS)
+        #: Seconds by which the parts are longer than a step, as phases ran beside each other, by iteration and rank.
+        self.at_once = BinnedSeries(_RANK_CELLS)
         #: Seconds of a step in collectives, by iteration and rank.
         self.waiting = BinnedSeries(_RANK_CELLS)
         #: Seconds that one phase took with everything inside it.
@@ -118,9 +121,11 @@ class Steps:
         self.last_iteration: int | None = None
         #: The same as a sum, with a phase inside of one of its own name counted once.
         self.whole: dict[str, float] = {}
+        #: Seconds of the phases inside of a span: those at once, of several threads or tasks, are time of it once.
         self._inside: dict[tuple[str, str], float] = {}
-        #: Of the phases inside of a span: those at once, of several threads or tasks, are time of it once.
+        #: Where these lie, and where those of each name do.
         self._stretches = Stretches()
+        self._stretches_of_names: dict[tuple[str, str], set[str]] = {}
         #: Process -> seconds in which it waited for data since its last step, outside of every step.
         self._waited: dict[str, float] = {}
         #: Process -> its last step, and its end in ns since the epoch.
@@ -140,11 +145,8 @@ class Steps:
     def _add_phase(self, span: Span) -> None:
         phase = str(span.attributes[names.RL_PHASE])
         parent = (span.trace_id, span.parent_id)
-        more = self._stretches.add(parent, span.start, span.end)
-        own = self._without_children(span, more)
-        self._inside[parent] = self._inside.get(parent, 0.0) + more
-        if len(self._inside) > _OPEN_PARENTS:
-            del self._inside[next(iter(self._inside))]
+        more, of_phase = self._covered(parent, phase, span)
+        own = self._without_children(span, of_phase)
         if names.RL_REWARD_NAME not in span.attributes and names.RL_SUSPENDED not in span.attributes:
             whole = span.attributes.get(names.RL_ACTIVE_DURATION)
             seconds = float(whole) if isinstance(whole, (int, float)) else span.seconds
@@ -157,9 +159,28 @@ class Steps:
         if iteration is not None and names.RL_ROLLOUT_ID not in span.attributes:
             self.phases.add(iteration, phase, own)
             self.parts.add(iteration, (phase, span.process.rank), own)
+            if of_phase > more:
+                self.at_once.add(iteration, span.process.rank, of_phase - more)
         elif iteration is None and phase == Phase.DATA_WAIT:
             # It ends before the step that it waits for, which is read later.
             self._waited[span.process.key] = self._waited.get(span.process.key, 0.0) + own
+
+    def _covered(self, parent: tuple[str, str], phase: str, span: Span) -> tuple[float, float]:
+        """Return the seconds of a phase that no earlier one in its parent covers, and that none of its name does."""
+        more = self._stretches.add(parent, span.start, span.end)
+        of_phase = self._stretches.add((*parent, phase), span.start, span.end)
+        self._inside[parent] = self._inside.get(parent, 0.0) + more
+        self._stretches_of_names.setdefault(parent, set()).add(phase)
+        if len(self._inside) > _OPEN_PARENTS:
+            self._forget(next(iter(self._inside)))
+        return more, of_phase
+
+    def _forget(self, parent: tuple[str, str]) -> float:
+        """Forget the phases inside of a span, which has ended; their seconds."""
+        self._stretches.forget(parent)
+        for phase in self._stretches_of_names.pop(parent, ()):
+            self._stretches.forget((*parent, phase))
+        return self._inside.pop(parent, 0.0)
 
     def _add_whole(self, span: Span, phase: str, seconds: float) -> None:
         inside = self._named_inside.pop((span.trace_id, span.span_id), {})
@@ -172,9 +193,7 @@ class Steps:
 
     def _without_children(self, span: Span, seconds: float) -> float:
         # A span ends after the spans inside it, so these were written, and read, before it.
-        own = span.trace_id, span.span_id
-        self._stretches.forget(own)
-        return max(seconds - self._inside.pop(own, 0.0), 0.0)
+        return max(seconds - self._forget((span.trace_id, span.span_id)), 0.0)
 
     def _add_rank_step(self, span: Span) -> None:
         iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
@@ -186,8 +205,7 @@ class Steps:
         waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)
         collectives = min(waited, span.seconds)
         # Before the rank's work it waited for data, below the root: no part of this span.
-        waited_below = self._inside.pop((span.trace_id, span.parent_id), 0.0)
-        self._stretches.forget((span.trace_id, span.parent_id))
+        waited_below = self._forget((span.trace_id, span.parent_id))
         self._add_gap(span, iteration, rank, waited_below)
         for parent in (span.span_id, span.parent_id):
             self._named_inside.pop((span.trace_id, parent), None)
@@ -261,10 +279,16 @@ class Steps:
             self.ranks[max(cells)[1]].slowest += 1
         return len(met)
 
+    def seconds_at_once(self, since: int = 0) -> float:
+        """Return the seconds by which phases that ran at once are longer than the steps from ``since`` on."""
+        lines = self.at_once.lines().values()
+        return sum(cell.total for line in lines for first, cell in line if first >= since)
+
     def mean_phases(self, most: int) -> tuple[list[int], dict[str, list[float]], int]:
         """Return the first steps of bins, mean seconds of each phase per step and rank, and the steps of a bin.
 
-        The parts add up to the mean step time and the wait for data before it. There are at most ``most`` bins and one.
+        The parts add up to the mean step time, the wait for data before it, and what phases ran at once. There are at
+        most ``most`` bins and one.
         """
         bins = self.phases.bins()
         width = self.phases.width * max(-(-len(bins) // most), 1)

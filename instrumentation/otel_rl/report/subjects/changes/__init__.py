@@ -4,6 +4,7 @@ Modules:
     finding: changes in all loops and attempts.
     change_sentences: one sentence for each change.
     level_changes: the changes, each with those that it explains.
+    lost_time: what the steps lose to a change.
     series: every duration and rate over the steps, by place.
 """
 

@@ -50,19 +50,18 @@ def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
         for finding, change in zip(found, changes, strict=True):
             if change.name == UNCOVERED or change.kind is SeriesKind.STEP:
                 # The program may have paused on purpose.
-                finding.severity = Severity.WARNING
+                finding.severity = max(finding.severity, Severity.WARNING, key=lambda severity: severity.order)
                 finding.evidence.append(sentences.PAUSES)
     return found
 
 
 def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
     code, section, chart = _PLACES[change.kind]
-    severity = Severity.CRITICAL if change.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
     if change.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in change.with_it):
         chart = "model-first-chunk"
     return Finding(
         code=code,
-        severity=severity,
+        severity=_severity(change),
         text=_sentence(change, start, several=several),
         section=section,
         subject=_about(change),
@@ -73,6 +72,12 @@ def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
         symptoms=[_symptom(symptom, start, several=several) for symptom in change.symptoms],
         look_at=_look_at(change),
     )
+
+
+def _severity(change: LevelChange) -> Severity:
+    if change.hidden:
+        return Severity.NOTICE
+    return Severity.CRITICAL if change.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
 
 
 def _symptom(change: LevelChange, start: int, *, several: bool) -> Finding:
@@ -174,6 +179,8 @@ def _when(change: LevelChange, start: int) -> str:
 
 
 def _cost(change: LevelChange) -> str:
+    if change.hidden:
+        return "the steps are about as long as before"
     return f"{_share(change)}{sentences.AT_ONCE if change.at_once else ''}"
 
 
@@ -207,7 +214,7 @@ def _of_model(change: LevelChange, start: int) -> str:
         clauses.append(f"{human.percent(retried.after)} {calls} were retried{_rate_since(retried, change, start)}")
     if failed is not None:
         clauses.append(f"{human.percent(failed.after)} {calls} failed{_rate_since(failed, change, start)}")
-    cost = f": {_cost(change)}" if change.share else ""
+    cost = f": {_cost(change)}" if change.share or change.hidden else ""
     return f"{'; '.join(clauses)}{cost}."
 
 

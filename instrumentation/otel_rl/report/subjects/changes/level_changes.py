@@ -11,10 +11,12 @@ from otel_rl.report.core.over_time import merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.changes.lost_time import lost_seconds
 from otel_rl.report.subjects.changes.series import (
     SeriesKind,
     StepSeries,
     all_series,
+    at_once_lines,
     gap_lines,
     in_rollouts,
     seconds_between,
@@ -45,9 +47,11 @@ class LevelChange:
         last: last step of it.
         lasts: True where it goes on to the end of the run.
         extra: seconds lost to it, per rank.
-        share: of the steps' or the rollouts' time in which it was.
+        share: of the steps' or the rollouts' time in which it was; 0 where it is ``hidden``.
         in_rollouts: whose time ``share`` is of.
         at_once: True where its calls ran at once, two or more on average.
+        hidden: True where it would be notable, and the steps did not become longer: it ran beside something else, or
+            that became shorter.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
         found_in: stretches of ``width`` steps that had the phase while it lasted, and all of these; None otherwise.
     """
@@ -68,6 +72,7 @@ class LevelChange:
     share: float = 0.0
     in_rollouts: bool = False
     at_once: bool = False
+    hidden: bool = False
     all_lose: bool = False
     found_in: tuple[int, int] | None = None
     #: Of the same model and server: rates and the time to the first chunk.
@@ -79,9 +84,7 @@ def level_changes(collected: Collected) -> list[LevelChange]:
     """Return changes that nothing else explains, each with those that it explains; the dearest first."""
     context = _Context(collected)
     changes = _gather_models(list(_changes(context)))
-    dear = [
-        change for change in changes if change.share >= thresholds.NOTABLE_SHARE or change.kind is SeriesKind.RETRIED
-    ]
+    dear = [change for change in changes if _is_dear(change)]
     roots: list[LevelChange] = []
     for change in sorted(dear, key=lambda change: (_rank_of_kind(change, context), -change.extra)):
         cause = next((root for root in roots if _explains(root, change)), None)
@@ -93,6 +96,10 @@ def level_changes(collected: Collected) -> list[LevelChange]:
         root.all_lose = context.all_lose(root)
     roots = [_of_late_rank(root, context) if root.kind is SeriesKind.WAIT else root for root in roots]
     return sorted(roots, key=lambda change: -change.share)
+
+
+def _is_dear(change: LevelChange) -> bool:
+    return change.hidden or change.share >= thresholds.NOTABLE_SHARE or change.kind is SeriesKind.RETRIED
 
 
 def _is_cause(change: LevelChange) -> bool:
@@ -111,7 +118,7 @@ class _Context:
         self._in_rollouts = in_rollouts(collected)
         calls = collected[Calls]
         self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
-        self.parts = collected.steps.parts.lines()
+        self.parts, self.at_once = collected.steps.parts.lines(), at_once_lines(collected)
         self.waiting: dict[int | None, StepSeries] = {}
         self.work: dict[int | None, StepSeries] = {}
 
@@ -140,6 +147,13 @@ class _Context:
                 return sum(seconds) / len(of_ranks)
             return fmean(seconds) if of_ranks else sum(seconds)
         return 0.0 if change.by_step else float(last + 1 - change.onset)
+
+    def lost(self, change: LevelChange, spent: float) -> float:
+        """Return the seconds that the steps, or rollouts, lost to it; ``spent`` are those of all of them."""
+        if change.in_rollouts:
+            return change.extra * len(change.ranks)
+        is_part = change.kind <= SeriesKind.PHASE and change.by_step and change.name not in _BETWEEN_STEPS
+        return lost_seconds(change, spent, self.steps, self.at_once) if is_part else change.extra
 
     def all_lose(self, change: LevelChange) -> bool:
         """Return whether the steps of the unchanged ranks became longer by at least half of it."""
@@ -254,8 +268,10 @@ def _change(
         change.in_rollouts = context.is_in_rollouts(change)
         change.at_once = change.kind.is_function and all(_is_at_once(series) for series, _ in rises)
         spent = context.spent(change)
-        lost = change.extra * (len(rises) if change.in_rollouts else 1)
-        change.share = min(lost / spent, 1.0) if spent and _is_long(change, context) else 0.0
+        if spent and _is_long(change, context):
+            lost = context.lost(change, spent)
+            change.hidden = lost < thresholds.NOTABLE_SHARE * spent <= change.extra
+            change.share = 0.0 if change.hidden else min(lost / spent, 1.0)
     return change
 
 
@@ -349,6 +365,8 @@ def _around(series: StepSeries, change: LevelChange) -> tuple[list[float], list[
 
 
 def _explains(root: LevelChange, change: LevelChange) -> bool:
+    if root.hidden and not change.hidden:
+        return False
     lost = root.extra * (len(root.ranks) if root.in_rollouts else 1)
     most = thresholds.EXPLAINED_WHOLE if change.kind >= SeriesKind.WORK else thresholds.EXPLAINED
     if root.by_step != change.by_step or change.extra > most * lost:

@@ -204,5 +204,10 @@ def gap_lines(collected: Collected) -> dict[Any, Line]:
     return _by_rank(collected.steps.gaps)
 
 
+def at_once_lines(collected: Collected) -> dict[Any, Line]:
+    """Return the time of the steps of each rank in which a phase ran beside another one."""
+    return _by_rank(collected.steps.at_once)
+
+
 def _by_rank(binned: BinnedSeries) -> dict[Any, Line]:
     return {rank: _line(line, binned.width) for rank, line in binned.lines().items()}

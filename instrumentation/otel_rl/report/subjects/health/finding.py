@@ -151,4 +151,5 @@ def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
 def _explains(cause: Finding, finding: Finding) -> bool:
     if not finding.code.startswith(_SLOW_STEP) or cause.onset is None or finding.onset is None:
         return False
-    return abs(cause.onset - finding.onset) <= thresholds.TOGETHER
+    # A notice costs the steps nothing.
+    return cause.severity is not Severity.NOTICE and abs(cause.onset - finding.onset) <= thresholds.TOGETHER

@@ -60,6 +60,8 @@ def _between_phases(steps: Steps) -> str:
     share = uncovered / steps.lengths.cell.mean if steps.lengths.cell.mean else 0.0
     where = "In a step" if steps.guessed else "Between steps"
     text = f" {where} a rank waits {human.duration(waited)} for data on average." if waited else ""
+    if at_once := steps.seconds_at_once() / count:
+        text += f" Phases run at once: their times add up to {human.duration(at_once)} more than a step takes."
     return f"{text} {human.duration(uncovered)} of a step ({human.percent(share)}) are in no phase (uncovered)."
 
 

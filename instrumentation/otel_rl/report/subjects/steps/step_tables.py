@@ -29,7 +29,7 @@ def phases(steps: Steps) -> Table:
     table = Table(titles)
     count = steps.lengths.cell.count or 1
     own = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
-    whole = sum(own.values())
+    whole = sum(own.values()) - steps.seconds_at_once()
     for phase in sorted(own, key=colours.order):
         spread = steps.uncovered if phase == UNCOVERED else steps.inclusive.get(phase)
         table.rows.append(

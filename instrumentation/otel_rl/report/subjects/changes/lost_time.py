@@ -1,0 +1,48 @@
+"""What the steps lose to a change: no more than they became longer, where it may lie beside something else."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import thresholds
+from otel_rl.report.subjects.changes.series import seconds_between
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.over_time import Line
+    from otel_rl.report.subjects.changes.level_changes import LevelChange
+
+
+def lost_seconds(
+    change: LevelChange, spent: float, steps: dict[int | None, Line], at_once: dict[int | None, Line]
+) -> float:
+    """Return the seconds of a change in the steps that these lost, per rank where it is of a rank.
+
+    What runs beside a phase may cost nothing: of that no more counts than the steps became longer. Nor does more of a
+    change that would be critical, where something else in the steps became shorter.
+
+    Args:
+        change: what takes ``change.extra`` seconds more.
+        spent: seconds of the steps while it lasted.
+        steps: their lengths, by rank.
+        at_once: the part of them in which a phase ran beside another one, by rank.
+    """
+    of_ranks = [rank for rank in change.ranks if rank in steps]
+    ranks, last = of_ranks or list(steps), change.last + change.width - 1
+    beside = sum(seconds_between(at_once.get(rank), change.onset, last) for rank in ranks)
+    longer = sum(_longer(steps[rank], change) for rank in ranks)
+    if of_ranks:
+        beside, longer = beside / len(ranks), longer / len(ranks)
+    would_be_critical = change.extra >= thresholds.CRITICAL_SHARE * spent
+    certain = 0.0 if would_be_critical else max(change.extra - beside, 0.0)
+    return max(min(change.extra, longer), certain)
+
+
+def _longer(steps: Line, change: LevelChange) -> float:
+    """Return the seconds by which the steps of a rank became longer with a change."""
+    cells = list(zip(steps.x, steps.cells, strict=True))
+    before = [cell.mean for x, cell in cells if x < change.onset]
+    if not before:
+        return change.extra
+    usual = median(before)
+    return sum(cell.total - usual * cell.count for x, cell in cells if change.onset <= x <= change.last)
