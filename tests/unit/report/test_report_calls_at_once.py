@@ -151,6 +151,22 @@ def test_tools_that_rollouts_call_at_once_cost_each_rollout_the_time_of_one(tmp_
     assert one.text.endswith(f": 20 % of the rollouts' time{AT_ONCE}.")
 
 
+def test_rollouts_at_once_that_share_an_id_each_take_their_own_time(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", None, started=STARTED)
+    for number in range(16):
+        # The samples of a group run beside each other, and have the id of their task.
+        root, identity = context("rollout", number), {"rl.rollout.id": "task"}
+        for name, seconds in (("browse", 0.6), ("search", 0.002), ("calculator", 0.002)):
+            called = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+            writer.span(f"execute_tool {name}", 1, 1 + seconds, {**identity, **called}, root)
+        writer.ids.trace, writer.ids.span = root.trace_id, root.span_id
+        writer.span("rl.rollout", 1, 2, identity)
+    writer.write()
+    one = _of(tmp_path / "run", "slow_tool")
+    assert one.cost == pytest.approx(0.598, abs=0.001)
+    assert one.text.endswith(": 60 % of the rollouts' time.")
+
+
 def test_what_is_compared_with_is_bounded_and_calls_at_once_still_count_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
