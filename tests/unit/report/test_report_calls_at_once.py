@@ -12,6 +12,7 @@ from otel_rl.report.core import occupied
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects import load
+from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -165,6 +166,19 @@ def test_rollouts_at_once_that_share_an_id_each_take_their_own_time(tmp_path: Pa
     one = _of(tmp_path / "run", "slow_tool")
     assert one.cost == pytest.approx(0.598, abs=0.001)
     assert one.text.endswith(": 60 % of the rollouts' time.")
+
+
+@pytest.mark.parametrize("first_chunk", [float("nan"), float("inf"), 1e300, -1.0, True])
+def test_a_time_to_the_first_chunk_that_is_none_is_left_out(tmp_path: Path, first_chunk: float) -> None:
+    writer = process(tmp_path / "run", None, started=STARTED)
+    called = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "judge-1"}
+    for second, told in enumerate((0.25, first_chunk)):
+        values = {**called, "gen_ai.response.time_to_first_chunk": told}
+        writer.span("chat judge-1", second, second + 0.5, values)
+    writer.write()
+    calls = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)[Calls]
+    [line] = calls.over_time.first_chunk.lines().values()
+    assert [cell.total for cell in line.cells] == [0.25]
 
 
 def test_what_is_compared_with_is_bounded_and_calls_at_once_still_count_once(

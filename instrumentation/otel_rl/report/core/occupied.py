@@ -34,8 +34,8 @@ class Occupied:
         """Take in a call that was open from the start of its span to ``end``, in ns since the epoch."""
         get, attempt = span.attributes.get, span.process.attempt
         iteration = int_or_none(get(names.RL_LOOP_ITERATION))
-        # A rollout has a trace of its own, and its id may be that of the task: the same in all samples of a group, which
-        # run at once. So has an agent that nothing else called, without an id.
+        # A rollout has a trace of its own; its id may be that of the task, the same in all samples of a group that run
+        # at once. So has an agent that nothing else called, without an id.
         rollout = get(names.RL_ROLLOUT_ID), span.trace_id
         more = self._all.add(key, span.start, end)
         more_of_rollout = self._of_rollouts.add((key, rollout), span.start, end)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, Any]
 
+_LONGEST = 1e9  # seconds, 32 years
 _TOO_LARGE = 2**64  # fixed64 times and counts are unsigned
 
 
@@ -29,6 +30,12 @@ def int_or_none(value: Any) -> int | None:
 def float_or_none(value: Any) -> float | None:
     """Return the value of an attribute that is a number; None for a boolean and anything else."""
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def seconds_or_none(value: Any) -> float | None:
+    """Return the value of an attribute that is a duration; None for what none is: not finite, negative, centuries."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= _LONGEST else None
 
 
 def number(value: Any) -> float:

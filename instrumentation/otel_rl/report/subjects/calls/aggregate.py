@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues as Source
-from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.reader.otlp_values import int_or_none, seconds_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.timeline import Timeline
@@ -116,9 +115,10 @@ class TrajectoryDurations:
             return
         seconds, statuses = (log.body.get(key) for key in (names.RL_ROLLOUT_SECONDS, names.RL_ROLLOUT_STATUS))
         for value in seconds if isinstance(seconds, list) else ():
-            if isinstance(value, (int, float)) and math.isfinite(value):
+            duration = seconds_or_none(value)
+            if duration is not None:
                 self._of_rows.number += 1
-                self._of_rows.durations.add(value)
+                self._of_rows.durations.add(duration)
         self._failed_rows += sum(status in _FAILED for status in (statuses if isinstance(statuses, list) else ()))
 
     @property
@@ -333,9 +333,9 @@ def _count_usage(statistics: CallStatistics, span: Span) -> None:
     elif isinstance(estimated, int):
         statistics.estimated.add(estimated)
         statistics.spoke.add(span.seconds)
-    first_chunk = span.attributes.get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)
-    if isinstance(first_chunk, (int, float)):
-        statistics.first_chunk.add(float(first_chunk))
+    first_chunk = seconds_or_none(span.attributes.get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK))
+    if first_chunk is not None:
+        statistics.first_chunk.add(first_chunk)
 
 
 _USAGE = ((names.GEN_AI_USAGE_INPUT_TOKENS, TokenType.INPUT), (names.GEN_AI_USAGE_OUTPUT_TOKENS, TokenType.OUTPUT))

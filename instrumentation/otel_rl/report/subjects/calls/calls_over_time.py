@@ -11,7 +11,7 @@ from otel_rl.report.core.operations import is_fair
 from otel_rl.report.core.over_time import OverTime
 from otel_rl.report.core.statistics import Cell
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.reader.otlp_values import int_or_none, seconds_or_none
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span
@@ -80,10 +80,12 @@ class CallsOverTime:
         self.seconds.add(called, iteration, span.end, span.seconds, attempt)
         self.occupied.add(called, span, span.end)
         self.failed.add(called, iteration, span.end, float(failed), attempt)
-        first_chunk, retries = get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK), get(names.RL_INFERENCE_RETRIES)
-        if isinstance(first_chunk, (int, float)):
-            self.first_chunk.add(called, iteration, span.end, float(first_chunk), attempt)
-            self.occupied_first_chunk.add(called, span, span.start + max(int(first_chunk * 1e9), 0))
+        # Other instrumentors write it, too.
+        first_chunk = seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK))
+        retries = get(names.RL_INFERENCE_RETRIES)
+        if first_chunk is not None:
+            self.first_chunk.add(called, iteration, span.end, first_chunk, attempt)
+            self.occupied_first_chunk.add(called, span, span.start + int(first_chunk * 1e9))
         if isinstance(retries, int):
             self.retried.add(called, iteration, span.end, float(retries > 0), attempt)
         if names.RL_ROLLOUT_ID in span.attributes:

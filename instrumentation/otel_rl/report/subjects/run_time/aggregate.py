@@ -12,7 +12,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics, spans
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.store.reader.otlp_values import float_or_none
+from otel_rl.store.reader.otlp_values import seconds_or_none
 from otel_rl.telemetry.sampling import ROLLOUT_SPANS
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class RunTime:
             self._shares = None
             get = log.attributes.get
             time.created = _nanoseconds(get(names.PROCESS_CREATION_TIME))
-            time.started = time.created + round((float_or_none(get(names.RL_RUN_START_UP_DURATION)) or 0.0) * 1e9)
-            time.telemetry = round((float_or_none(get(names.RL_TELEMETRY_START_UP_DURATION)) or 0.0) * 1e9)
+            time.started = time.created + round((seconds_or_none(get(names.RL_RUN_START_UP_DURATION)) or 0.0) * 1e9)
+            time.telemetry = round((seconds_or_none(get(names.RL_TELEMETRY_START_UP_DURATION)) or 0.0) * 1e9)
 
     def shares(self, collected: Collected) -> list[Share]:
         """Return where the time of the leading process went, in the order in which it happened.
