@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.report.core import thresholds
 from otel_rl.report.subjects.changes.series import seconds_between
 
 if TYPE_CHECKING:
     from otel_rl.report.core.over_time import Line
-    from otel_rl.report.subjects.changes.level_changes import LevelChange
 
 
-def lost_seconds(
-    change: LevelChange, spent: float, steps: dict[int | None, Line], at_once: dict[int | None, Line]
-) -> float:
+class Change(Protocol):
+    """When something takes longer, and by how much."""
+
+    ranks: list[int | None]
+    onset: int
+    last: int
+    width: int
+    extra: float
+
+
+def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at_once: dict[int | None, Line]) -> float:
     """Return the seconds of a change in the steps that these lost, per rank where it is of a rank.
 
     What runs beside a phase may cost nothing: of that no more counts than the steps became longer. Nor does more of a
@@ -38,7 +45,7 @@ def lost_seconds(
     return max(min(change.extra, longer), certain)
 
 
-def _longer(steps: Line, change: LevelChange) -> float:
+def _longer(steps: Line, change: Change) -> float:
     """Return the seconds by which the steps of a rank became longer with a change."""
     cells = list(zip(steps.x, steps.cells, strict=True))
     before = [cell.mean for x, cell in cells if x < change.onset]
