@@ -31,7 +31,7 @@ _SERVED = "served tool"
 _SERVICE = "service"
 _FAILED = (Status.FAILED, Status.CANCELLED)
 #: Kind of the errors of trajectories whose spans are not there.
-_NO_SPAN = "(no span)"
+_NO_SPAN = "span left out"
 
 METRICS = (
     metrics.GEN_AI_CLIENT_OPERATION_DURATION,
