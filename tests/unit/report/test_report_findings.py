@@ -176,6 +176,23 @@ def test_a_phase_that_only_every_second_step_has_is_not_said_to_take_so_long_a_s
     assert own == pytest.approx(lost, rel=0.1)
 
 
+@pytest.mark.parametrize("others", ["warm-up", "every second step", "less and less"])
+def test_what_makes_steps_longer_costs_them_that_much_however_long_others_were_before(
+    tmp_path: Path, others: str
+) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        samples = {
+            "warm-up": 4.0 if step <= 12 else 1.0,
+            "every second step": 2.0 if step % 2 else 0.2,
+            "less and less": max(3.0 - 0.1 * step, 1.0),
+        }
+        return {"sample": samples[others], "reward": 2.5 if step >= 21 else 0.1, "train": 0.2}
+
+    [one] = _grave(examined(Job(tmp_path / tmp_path.name, phases, ranks=1).write()))
+    assert (one.code, one.severity, one.onset) == ("slower_phase", "critical", 21)
+    assert one.text.startswith("Phase reward takes 2.")
+
+
 @pytest.mark.parametrize(("scale", "is_said"), [(1.0, True), (0.1, False)])
 def test_a_phase_that_has_cost_less_than_three_seconds_altogether_may_be_a_busy_machine(
     tmp_path: Path, scale: float, is_said: bool

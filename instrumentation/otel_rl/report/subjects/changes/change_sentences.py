@@ -161,10 +161,10 @@ def _per(change: LevelChange) -> str:
     if change.kind is SeriesKind.TOOL:
         return " a call"
     if change.kind is SeriesKind.PHASE and change.found_in is not None:
-        have, steps = change.found_in
+        have, steps, width = change.found_in
         if have < _NEARLY_ALL * steps:
             # A loop with several optimizer steps for each batch has as many guessed steps, and waits for data in one.
-            return f" in {have} of {sentences.stretches(steps, change.width)}"
+            return f" in {have} of {sentences.stretches(steps, width)}"
     return " a step" if change.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
 
 

@@ -53,7 +53,7 @@ class LevelChange:
         hidden: True where it would be notable, and the steps did not become longer: it ran beside something else, or
             that became shorter.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
-        found_in: stretches of ``width`` steps that had the phase while it lasted, and all of these; None otherwise.
+        found_in: stretches of steps that had the phase while it lasted, all of these, and the steps of one.
     """
 
     kind: SeriesKind
@@ -74,7 +74,7 @@ class LevelChange:
     at_once: bool = False
     hidden: bool = False
     all_lose: bool = False
-    found_in: tuple[int, int] | None = None
+    found_in: tuple[int, int, int] | None = None
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
     symptoms: list[LevelChange] = field(default_factory=list)
@@ -179,13 +179,16 @@ class _Context:
             return 0
         return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last)
 
-    def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int] | None:
+    def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int, int] | None:
         """Return in how many of the stretches of steps the series has a value while the change lasts."""
         if change.kind is not SeriesKind.PHASE or (UNCOVERED, series.rank) not in self.parts:
             return None
         every = [first for first, _ in self.parts[UNCOVERED, series.rank]]
-        have, all_steps = (sum(change.onset <= x <= change.last for x in one) for one in (series.line.x, every))
-        return have, all_steps
+        width = max(change.width, self.collected.steps.parts.width)
+        have, all_steps = (
+            len({x // width for x in one if change.onset <= x <= change.last}) for one in (series.line.x, every)
+        )
+        return have, all_steps, width
 
 
 def _changes(context: _Context) -> Iterable[LevelChange]:
@@ -341,7 +344,7 @@ def _of_late_rank(change: LevelChange, context: _Context) -> LevelChange:
     if not others or not mores:
         return change
     late = max(mores, key=mores.__getitem__)
-    if mores[late] - fmean(others) < (change.after - change.before) / 2:
+    if mores[late] <= 0 or mores[late] - fmean(others) < (change.after - change.before) / 2:
         return change
     before = median(_around(context.work[late], change)[0])
     return replace(

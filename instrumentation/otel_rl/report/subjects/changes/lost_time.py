@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.report.core import thresholds
@@ -10,6 +9,11 @@ from otel_rl.report.subjects.changes.series import seconds_between
 
 if TYPE_CHECKING:
     from otel_rl.report.core.over_time import Line
+    from otel_rl.report.core.statistics import Cell
+
+#: How many of the steps just before a change tell their usual length, besides half of them and all. The least of these
+#: means counts: a warm-up is no usual length, nor are the longer ones of steps of two kinds.
+_NEAREST = (2, 4, 8)
 
 
 class Change(Protocol):
@@ -37,7 +41,7 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
     of_ranks = [rank for rank in change.ranks if rank in steps]
     ranks, last = of_ranks or list(steps), change.last + change.width - 1
     beside = sum(seconds_between(at_once.get(rank), change.onset, last) for rank in ranks)
-    longer = sum(_longer(steps[rank], change) for rank in ranks)
+    longer = sum(_longer(steps[rank], change, last) for rank in ranks)
     if of_ranks:
         beside, longer = beside / len(ranks), longer / len(ranks)
     would_be_critical = change.extra >= thresholds.CRITICAL_SHARE * spent
@@ -45,11 +49,15 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
     return max(min(change.extra, longer), certain)
 
 
-def _longer(steps: Line, change: Change) -> float:
+def _longer(steps: Line, change: Change, last: int) -> float:
     """Return the seconds by which the steps of a rank became longer with a change."""
     cells = list(zip(steps.x, steps.cells, strict=True))
-    before = [cell.mean for x, cell in cells if x < change.onset]
+    before = [cell for x, cell in cells if x < change.onset]
     if not before:
         return change.extra
-    usual = median(before)
-    return sum(cell.total - usual * cell.count for x, cell in cells if change.onset <= x <= change.last)
+    usual = min(_mean(before[-number:]) for number in (*_NEAREST, len(before) // 2, len(before)) if number)
+    return sum(cell.total - usual * cell.count for x, cell in cells if change.onset <= x <= last)
+
+
+def _mean(cells: list[Cell]) -> float:
+    return sum(cell.total for cell in cells) / sum(cell.count for cell in cells)
