@@ -187,6 +187,20 @@ def test_a_rank_that_has_come_and_records_calls_does_not_excuse_the_one_that_is_
     job.rings[0].end(waiting)
 
 
+def test_a_helper_that_records_calls_does_not_excuse_a_late_rank_of_a_group_whose_ranks_are_not_known(job, monkeypatch):
+    monkeypatch.setitem(globals(), "ALL", "0\tdefault_pg\t?2")
+    job.trains_guessed()
+    helper = create(job.rings[0].path.parent, "otel-rl-run-helper")
+    helper.identify("run", "0.0.0", "node", (-1, 2, -1))
+    job.rings.append(helper)
+    # The late rank is on another node.
+    job.rings[1].path.unlink()
+    waiting = job.enters(0)
+    job.calls(2, 100)
+    assert "waits in all_gather number 2" in job.line()
+    job.rings[0].end(waiting)
+
+
 def test_a_rank_that_waits_for_the_answer_of_a_model_works_for_ten_times_as_long(job):
     job.trains_guessed()
     waiting, call = job.enters(0), job.rings[1].begin(layout.MODEL_CALL, "ask")

@@ -88,10 +88,14 @@ def _is_one_before(event: Event, wait: Event) -> bool:
 
 
 def _is_late(ring: RingSnapshot, collective: Collective) -> bool:
-    """Return whether the process of ``ring`` is of the group of ``collective``, and is not known to have entered it."""
+    """Return whether the process of ``ring`` is of the group of ``collective``, and is not known to have entered it.
+
+    Of a group whose ranks are not known are those that have entered an earlier collective of it.
+    """
     members = collective.group.members
-    is_member = members is None or ring.rank in members
-    return is_member and max(_entered(ring, collective), default=0) < (collective.number or 0)
+    if members is None:
+        return _has_entered_one_before(ring, collective)
+    return ring.rank in members and max(_entered(ring, collective), default=0) < (collective.number or 0)
 
 
 def _works(ring: RingSnapshot, now: int, limit: float) -> bool:
