@@ -299,14 +299,16 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
 
 
 def _waited_when_stopped(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]:
-    """Return a notice where a job was stopped while a rank waited for longer than usual for one between two steps."""
+    """Return a notice where a job was stopped while a rank waited for longer than usual, and may have gone on."""
     longest = collected.rings.longest_wait
     if longest is None or not any(end.state is EndState.STOPPED for end in ends):
         return []
     (waiting, missing, collective), seconds = longest
+    not_known = f"What {missing.label} did is not known: it hung, or did what no phase marks."
+    inside = f"{missing.label.capitalize()} was in {' > '.join(missing.inside)}." if missing.inside else not_known
     text = (
         f"When the job was stopped, {waiting.label} had waited {human.duration(seconds)} for {missing.label} to enter"
-        f" {collective.words}. What {missing.label} did is not known: it hung, or did what no phase marks."
+        f" {collective.words}. {inside}"
     )
     ranks = [] if missing.ring.rank is None else [missing.ring.rank]
     return [Finding("ended", Severity.NOTICE, text, process_end.SECTION, onset=missing.step, ranks=ranks)]
