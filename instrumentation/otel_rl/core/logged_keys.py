@@ -14,14 +14,16 @@ _RISES = frozenset(
         *("return", "returns", "ep_rew_mean"),
     }
 )
+_DURATIONS = frozenset({"time", "times", "latency"})
 _FALLS = frozenset({"loss", "losses", "perplexity", "ppl"})
 #: Words with which neither is better: a spread, a bound, a share or a number of something says nothing about its level.
 #: Of the implicit rewards of DPO both may fall while their margin rises.
 _OPEN = frozenset(
     {
         *("std", "stddev", "var", "variance", "min", "max", "frac", "fraction", "zero", "num", "count", "steps"),
-        # How long something took, and how often it was called: `timing_s/reward` of verl, `time/reward_fn`.
-        *("time", "times", "timing", "timings", "seconds", "duration", "latency", "elapsed", "profiling", "calls"),
+        # How long something took: `timing_s/reward` of verl, `time/reward_fn`.
+        *("timing", "timings", "timer", "timers", "seconds", "sec", "ms", "duration", "elapsed", "profiling"),
+        *("throughput", "fps"),
         *("chosen", "rejected", "lr"),
     }
 )
@@ -29,7 +31,7 @@ _OPEN = frozenset(
 _OPEN_AFTER = frozenset(
     {
         *("kl", "entropy", "penalty", "coef", "weight", "scale", "grad", "norm", "clip", "clipped"),
-        *("length", "len", "tokens"),
+        *("length", "len", "tokens", "calls"),
         # Settings: `reward_lr`, `reward_beta`.
         *("learning", "alpha", "beta", "gamma", "temperature", "threshold"),
     }
@@ -48,6 +50,9 @@ def direction(key: str, *, is_of_rewards: bool = False) -> int:
     # `reward_loss` is a loss, `loss/reward` a reward.
     place = max((place for place, word in enumerate(words) if word in _RISES or word in _FALLS), default=None)
     if place is None or not _OPEN.isdisjoint(words):
+        return 0
+    # `time/reward` is a duration, `rewards/time_reward` a reward.
+    if words[0] in _DURATIONS or words[-1] in _DURATIONS:
         return 0
     if words[place] in _RISES:
         return int(_OPEN_AFTER.isdisjoint(words[place:]))

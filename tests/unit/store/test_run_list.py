@@ -289,6 +289,8 @@ def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(
         (("losses/returns", "charts/episodic_return"), "charts/episodic_return"),
         (("eval/reward", "train/reward"), "train/reward"),
         (("eval/reward",), "eval/reward"),
+        (("evaluation/mean_reward", "train/mean_episode_reward_all"), "train/mean_episode_reward_all"),
+        (("charts/episodic_return", "charts/episode_curiosity_reward"), "charts/episodic_return"),
     ],
 )
 def test_the_reward_of_a_run_is_what_training_was_given(keys: tuple[str, ...], shown: str) -> None:

@@ -75,6 +75,7 @@ def test_less_is_better_of_losses_and_perplexity(key):
         ),
         *("reward/len", "reward_lr", "reward_learning_rate", "reward_beta", "reward_temperature", "return_code"),
         *("timing_s/reward", "time/reward_fn", "time_per_step/reward", "lr/reward_model", "reward_function_calls"),
+        *("reward_time", "timers/reward", "reward_ms", "reward_throughput"),
     ],
 )
 def test_of_what_depends_on_other_values_neither_is_better(key):

@@ -30,7 +30,11 @@ _REWARD = re.compile(r"(?<![a-z])(rewards?|returns?|ep_rew_mean)(?![a-z])", re.I
 _LOSS = re.compile(r"(?<![a-z])loss(?![a-z])", re.IGNORECASE)
 #: Keys of other rewards than those that the rollouts of training were given: what a value function or an advantage is
 #: made from, and evaluations.
-_BESIDE = re.compile(r"(?<![a-z])(returns?|loss(es)?|advantages?|eval|val|validation|test)(?![a-z])", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"(?<![a-z])((?<!episode.)(?<!episodic.)(?<!ep.)returns?|loss(es)?|advantages?"
+    r"|eval|evaluate|evaluation|val|validation|test|testing|dev|heldout)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
