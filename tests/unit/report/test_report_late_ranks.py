@@ -158,6 +158,17 @@ def test_a_rank_that_is_late_all_along_has_no_onset_by_what_the_job_told(
     assert f"Rank 1 was late {when} step 13" in one.evidence[-1]
 
 
+def test_a_first_step_that_warms_up_longer_on_another_rank_is_no_onset(tmp_path: Path) -> None:
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 2.0 * (1 - rank) if step == 1 else 0.4 + 0.2 * rank}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.write()
+    one = next(one for one in _late_or_explained(job) if one.ranks == [1])
+    assert one.onset is None
+    assert "most work of its own in 39 of 39 steps, " in one.text
+
+
 def test_of_guessed_steps_it_is_not_said_that_a_rank_works_longer_in_no_phase(tmp_path: Path) -> None:
     """The flight recorders, by which the job tells it, do not know their phases."""
     job = Job(tmp_path / tmp_path.name, _alike, source="guessed")

@@ -69,7 +69,8 @@ def _finding(
     beside = {other.rank for other in at_once} - {one.rank}
     everything = max(_usually_lost(other)[0] for other in at_once)
     first = one.steps[0].key.iteration
-    is_from_begin, last = first == compared[0].key.iteration, one.steps[-1].key.iteration
+    # The first step warms up: that another rank was longer in it is no begin.
+    is_from_begin, last = first <= compared[0].key.iteration + 1, one.steps[-1].key.iteration
     when = "" if is_from_begin else f" since step {first}"
     if last != compared[-1].key.iteration:
         when = f" from step {first} to {last}"
