@@ -10,7 +10,7 @@ from opentelemetry.trace import SpanContext
 from unit.report.made_up_jobs import STARTED, context
 from unit.report.synthetic_run import process
 
-from otel_rl.live import essentials, terminal
+from otel_rl.live import essentials
 from otel_rl.report.core import finding
 from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.collected import Collected
@@ -137,6 +137,9 @@ def test_the_page_of_phases_one_after_the_other_says_nothing_of_phases_at_once(t
 
 
 def test_the_terminal_shows_the_length_of_a_step_in_which_phases_run_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    from otel_rl.live import terminal
+
     collected = _run(tmp_path / "run", _beside_training(0.5, 0.5), lambda _: 1.0)
     content = json.loads(essentials.build(collected, overview.examine(collected)))
     shown = " ".join(str(line) for line in terminal._head(terminal.View("run", content=content)))
