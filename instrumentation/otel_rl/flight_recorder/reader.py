@@ -106,8 +106,12 @@ class RingSnapshot:
     @property
     def last_sign(self) -> int:
         """Wall clock (ns) of the last thing that the process wrote."""
-        newest = max((event.moment for event in (*self.records[-1:], *self.open)), default=0)
-        return self.wall(max(newest, self.heartbeat, self.ended, self.last_step[1], self.clocks[0]))
+        return self.wall(max(self.last_record, self.heartbeat, self.ended, self.clocks[0]))
+
+    @property
+    def last_record(self) -> int:
+        """Moment (ns) at which the process last began or ended something that it records; 0: it never did."""
+        return max(self.last_step[1], *(event.moment for event in (*self.records[-1:], *self.open)), 0)
 
     def wall(self, moment: int) -> int:
         """Return the wall clock (ns) of a moment of this ring."""

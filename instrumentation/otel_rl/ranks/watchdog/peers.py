@@ -47,12 +47,6 @@ def find_rings(own: Path) -> tuple[reader.RingSnapshot | None, list[reader.RingS
     return mine, [ring for ring in peers if not ring.ended and ring.is_alive()]
 
 
-def last_record(ring: reader.RingSnapshot) -> int:
-    """Return when the process of ``ring`` has last begun or ended something that it records, in ns; no heartbeat."""
-    moments = (event.moment for event in (*ring.records[-1:], *ring.open))
-    return max(ring.last_step[1], *moments, 0)
-
-
 def label(ring: reader.RingSnapshot) -> str:
     """Return the rank of ``ring``, or else its process, for a sentence."""
     return f"rank {ring.rank}" if ring.rank is not None else f"process {ring.lifetime.pid}"

@@ -101,12 +101,12 @@ def _is_late(ring: RingSnapshot, collective: Collective) -> bool:
 def _works(ring: RingSnapshot, now: int, limit: float) -> bool:
     """Return whether a process has recorded something within ``limit``, longer where a model is about to answer."""
     is_asking = any(event.kind == layout.MODEL_CALL for event in ring.open)
-    return now - peers.last_record(ring) < limit * (ANSWER if is_asking else 1) * _NANOSECONDS
+    return now - ring.last_record < limit * (ANSWER if is_asking else 1) * _NANOSECONDS
 
 
-def _has_entered_one_before(mine: RingSnapshot, collective: Collective) -> bool:
-    """Return whether this rank is known not to have entered a collective of a group in which it has entered others."""
-    return 0 < max(_entered(mine, collective), default=0) < (collective.number or 0)
+def _has_entered_one_before(ring: RingSnapshot, collective: Collective) -> bool:
+    """Return whether a rank has entered earlier collectives of the group, and is not known to have entered this one."""
+    return 0 < max(_entered(ring, collective), default=0) < (collective.number or 0)
 
 
 def _entered(ring: RingSnapshot, collective: Collective) -> Iterator[int]:
