@@ -29,13 +29,15 @@ def int_or_none(value: Any) -> int | None:
 
 def float_or_none(value: Any) -> float | None:
     """Return the value of an attribute that is a number; None for a boolean and anything else."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # JSON may have a whole number that no float holds.
+    return number(value) if is_number else None
 
 
 def seconds_or_none(value: Any) -> float | None:
     """Return the value of an attribute that is a duration; None for what none is: not finite, negative, centuries."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= _LONGEST else None
+    seconds = float_or_none(value)
+    return seconds if seconds is not None and 0 <= seconds <= _LONGEST else None
 
 
 def number(value: Any) -> float:
