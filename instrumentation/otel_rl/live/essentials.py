@@ -48,9 +48,9 @@ def build(collected: Collected, overview: Overview) -> bytes:
 
 
 def _phases(steps: Steps) -> tuple[dict[str, float], float]:
-    """Return the seconds of each phase in one of the last steps, ``uncovered`` last, and by how much they are longer.
+    """Return the seconds of each phase in one of the last steps, ``uncovered`` last, and those beyond the step.
 
-    They are those that ranks have on average, and longer together than a step where phases run at once.
+    Both are means over the ranks. Where phases run at once, their times add up to more than the step takes.
     """
     recent = steps.phases.bins()[-_STEPS:]
     sums: dict[str, Cell] = {}
