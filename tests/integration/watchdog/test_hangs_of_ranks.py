@@ -10,7 +10,9 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
 
 from otel_rl.ranks.postmortem import examine
 from otel_rl.ranks.postmortem.text import as_text
@@ -32,23 +34,35 @@ def awaited(name):
 
 def take_long(number):
     if number == 4:
-        time.sleep(7)  # one of the first steps
-    if number == 7:
-        for part in range(14):
+        time.sleep(5)  # one of the first steps
+    if number == 8:
+        for part in range(10):
             with otel_rl.phase("reward"):
                 time.sleep(0.5)
     # In the last of them no call tells whether an engine inside the process goes on.
-    phase = {{8: "checkpoint", 9: "evaluate", 10: "sample"}}.get(number)
+    phase = {{10: "checkpoint", 12: "evaluate", 14: "sample"}}.get(number)
     if phase:
         with otel_rl.phase(phase):
-            time.sleep(7)
+            time.sleep(5)
 
-def hold_the_gil():
-    ctypes.PyDLL(None).usleep(600_000_000)
+def hang(number):
+    if number == 16:
+        awaited("go")
+    if number == 17:
+        # A phase that may be long, until the test has read what was told of the step before.
+        with otel_rl.phase("evaluate"):
+            awaited("stop")
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if number == 18:
+        awaited("never")
+
+def hold_the_gil(until):
+    # A call that waits for a shell without giving the GIL away.
+    ctypes.PyDLL(None).system(f"until [ -e {{until}} ]; do sleep 0.05; done".encode())
 
 dist.init_process_group("gloo")
 rank, message = dist.get_rank(), torch.ones(4)
-for number in range(1, 11):
+for number in range(1, 19):
     with otel_rl.step(number):
         with otel_rl.phase("train"):
             {what}
@@ -83,7 +97,7 @@ dist.init_process_group("gloo")
 rank, message, parts = dist.get_rank(), torch.ones(4), [torch.zeros(4) for _ in range(2)]
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for number in range(1, 11):
+for number in range(1, 14):
     {what}
     dist.all_gather(parts, message)
     optimizer.zero_grad()
@@ -202,132 +216,143 @@ def _await(job: Job, is_there: Callable[[], object]) -> None:
         time.sleep(0.2)
 
 
-def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(tmp_path: Path) -> None:
-    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')") as job:
-        _await(job, lambda: len(job.events("rl.hang")) == 2)
-        waits, hangs = job.events("rl.hang")
-        (tmp_path / "go").touch()
-        assert job.process.wait(TIMEOUT) == 0
+class Watched(NamedTuple):
+    """What a job told while its ranks were slow, then while one hung, was stopped and hung again, until its end."""
 
+    #: Of step 16, while rank 1 hangs and when that is over.
+    hangs: list[dict[str, Any]]
+    ends: list[dict[str, Any]]
+    lines: list[str]
+    #: Of the whole job.
+    all_hangs: list[dict[str, Any]]
+    hanging: dict[str, list[tuple[int, str | None]]]
+    ended: dict[str, list[tuple[int, str | None]]]
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    folder = tmp_path_factory.mktemp("watched")
+    variables = {"OTEL_RL_HANG_SECONDS": "3", "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+    with started(folder, "take_long(number), rank == 1 and hang(number)", **variables) as job:
+        _await(job, lambda: len(job.events("rl.hang")) == 2)
+        _await_exports_of_a_hang(job)
+        hangs = job.events("rl.hang")
+        (folder / "go").touch()
+        _await(job, lambda: len(job.events("rl.hang.end")) == 2)
+        ends, lines = job.events("rl.hang.end"), job.lines()
+        (folder / "stop").touch()
+        _await(job, lambda: len(job.events("rl.hang")) == 3)
+        _await(job, lambda: "it is stopped by a signal (SIGSTOP)" in job.cause_of_rank_1())
+        job.signal_rank_1(signal.SIGCONT)
+        _await(job, lambda: len(job.events("rl.hang")) == 5)
+        _await_exports_of_a_hang(job)
+    return Watched(hangs, ends, lines, job.events("rl.hang"), job.values("rl.hang.active"), job.values("rl.run.ended"))
+
+
+def _await_exports_of_a_hang(job: Job) -> None:
+    """Wait until both ranks have exported that they hang, thrice: once is no proof that the periodic export goes on."""
+
+    def all_see_a_hang() -> bool:
+        values = job.values("rl.hang.active")
+        return len(values) == 2 and all(exported[-3:] == [(1, None)] * 3 for exported in values.values())
+
+    _await(job, all_see_a_hang)
+
+
+def test_every_rank_reports_a_hang_while_it_lasts_and_that_it_is_over(watched: Watched) -> None:
+    waits, hangs = watched.hangs
     assert waits["torch.distributed.operation"] == "all_reduce"
     assert waits["torch.distributed.group.name"] == "default_pg"
-    assert waits["torch.distributed.sequence_number"] == "8"
+    assert waits["torch.distributed.sequence_number"] == "16"
     assert "torch.distributed.operation" not in hangs
     for event in (waits, hangs):
-        assert (event["rl.loop.iteration"], event["rl.phase"], event["severity"]) == ("8", "train", "ERROR")
-        assert event["rl.hang.duration"] >= event["rl.hang.limit"] == 2.0
+        assert (event["rl.loop.iteration"], event["rl.phase"], event["severity"]) == ("16", "train", "ERROR")
+        assert event["rl.hang.duration"] >= event["rl.hang.limit"] == 3.0
     assert 'train.py", line' in waits["body"]
     assert "in all_reduce" in waits["body"]
     assert "in awaited" in hangs["body"]
-    assert len(job.events("rl.hang")) == 2
-    over = job.events("rl.hang.end")
-    assert [event["rl.rank"] for event in over] == ["0", "1"]
-    assert all(event["rl.hang.duration"] >= 2 for event in over)
-    first, first_over, second, second_over = sorted(job.lines(), key=lambda line: (line.split()[2], "goes on" in line))
+    assert [event["rl.rank"] for event in watched.ends] == ["0", "1"]
+    assert all(event["rl.hang.duration"] >= 3 for event in watched.ends)
+    first, first_over, second, second_over = sorted(
+        watched.lines, key=lambda line: (line.split()[2], "goes on" in line)
+    )
     assert first.startswith("otel-rl: rank 0 may hang: no progress for")
-    assert "in step 8 (train), waits in all_reduce number 8 of group default_pg; `otel-rl postmortem`" in first
+    assert "in step 16 (train), waits in all_reduce number 16 of group default_pg; `otel-rl postmortem`" in first
     assert first_over.startswith("otel-rl: rank 0 goes on after")
     assert second.startswith("otel-rl: rank 1 may hang: no progress for")
     assert "waits in" not in second
     assert second_over.startswith("otel-rl: rank 1 goes on after")
 
 
-def test_a_hang_before_a_collective_between_guessed_steps_is_reported_by_every_rank(tmp_path: Path) -> None:
-    # The barrier at the end, in which rank 1 waits for longer, is no hang.
-    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')", program=UNMARKED) as job:
-        _await(job, lambda: len(job.events("rl.hang")) == 2)
-        waits, hangs = job.events("rl.hang")
-        (tmp_path / "go").touch()
-        assert job.process.wait(TIMEOUT) == 0
+def test_ranks_that_are_slow_or_in_a_phase_that_may_be_long_report_nothing(watched: Watched) -> None:
+    assert {event["rl.loop.iteration"] for event in watched.all_hangs} == {"16", "17", "18"}
 
-    assert len(job.events("rl.hang")) == len(job.events("rl.hang.end")) == 2
+
+def test_a_rank_that_was_stopped_is_told_and_does_not_take_that_for_a_hang(watched: Watched) -> None:
+    assert [event["rl.rank"] for event in watched.all_hangs if event["rl.loop.iteration"] == "17"] == ["0"]
+
+
+def test_ranks_that_are_stopped_in_a_hang_leave_no_gauge_that_says_hang(watched: Watched) -> None:
+    for rank in ("0", "1"):
+        assert watched.hanging[rank][-1] == (0, None)
+        assert watched.ended[rank][-1] == (1, "stopped")
+
+
+class Guessed(NamedTuple):
+    """What a job without marked steps told while one rank waited for the other, and until its end."""
+
+    hangs: list[dict[str, Any]]
+    job: Job
+
+
+@pytest.fixture(scope="module")
+def guessed(tmp_path_factory: pytest.TempPathFactory) -> Guessed:
+    folder = tmp_path_factory.mktemp("guessed")
+    what = "make_rollouts(number), gather_results(number), number == 12 and rank == 1 and awaited('go')"
+    with started(folder, what, program=UNMARKED, OTEL_METRIC_EXPORT_INTERVAL="500") as job:
+        _await(job, lambda: len(job.events("rl.hang")) == 2)
+        hangs = job.events("rl.hang")
+        (folder / "go").touch()
+        assert job.process.wait(TIMEOUT) == 0
+    return Guessed(hangs, job)
+
+
+def test_a_hang_before_a_collective_between_guessed_steps_is_reported_by_every_rank(guessed: Guessed) -> None:
+    waits, hangs = guessed.hangs
     for event in (waits, hangs):
-        assert (event["rl.loop.iteration"], event["severity"]) == ("7", "ERROR")
-    assert "after step 7, waits in all_gather number 8 of group default_pg" in waits["body"]
-    assert "after step 7; rank 0 waits for it in all_gather number 8 of group default_pg" in hangs["body"]
+        assert (event["rl.loop.iteration"], event["severity"]) == ("11", "ERROR")
+    # Two of the numbers are those of the gather.
+    assert "after step 11, waits in all_gather number 14 of group default_pg" in waits["body"]
+    assert "after step 11; rank 0 waits for it in all_gather number 14 of group default_pg" in hangs["body"]
     assert "in awaited" in hangs["body"]
 
 
-def test_longer_rollouts_and_a_gather_of_objects_between_guessed_steps_are_no_hang(tmp_path: Path) -> None:
-    with started(tmp_path, "make_rollouts(number), gather_results(number)", program=UNMARKED) as job:
-        assert job.process.wait(TIMEOUT) == 0
-    assert job.lines() == []
-    assert job.events("rl.hang") == []
+def test_longer_rollouts_a_gather_of_objects_and_a_barrier_at_the_end_are_no_hang(guessed: Guessed) -> None:
+    assert guessed.job.events("rl.hang") == guessed.hangs
+    assert len(guessed.job.events("rl.hang.end")) == 2
 
 
-def test_a_hang_that_ends_with_a_failed_collective_is_told_as_that(tmp_path: Path) -> None:
-    # With status 0 of the rank that leaves, torchrun ends no other.
-    with started(tmp_path, "if number == 8 and rank == 1: awaited('go'), os._exit(0)") as job:
-        _await(job, lambda: len(job.events("rl.hang")) == 2)
-        (tmp_path / "go").touch()
-        job.process.wait(TIMEOUT)
-
-    [over] = [line for line in job.lines() if line.startswith("otel-rl: all_reduce")]
-    assert over.startswith("otel-rl: all_reduce number 8 of group default_pg failed in rank 0 after")
-    assert not [line for line in job.lines() if "rank 0 goes on" in line]
-    assert over.removeprefix("otel-rl: ") in [event["body"] for event in job.events("rl.hang.end")]
-
-
-def test_the_gauge_of_each_rank_says_so_while_the_main_threads_hang_and_goes_back(tmp_path: Path) -> None:
-    def all_see_a_hang() -> bool:
-        values = job.values("rl.hang.active")
-        return len(values) == 2 and all(exported[-1] == (1, None) for exported in values.values())
-
-    with started(tmp_path, "if number == 8 and rank == 1: awaited('go')", OTEL_METRIC_EXPORT_INTERVAL="500") as job:
-        _await(job, all_see_a_hang)
-        exported = {rank: len(values) for rank, values in job.values("rl.hang.active").items()}
-        # Once is no proof that the periodic export goes on.
-        _await(job, lambda: all(len(job.values("rl.hang.active")[rank]) > exported[rank] + 1 for rank in exported))
-        assert all_see_a_hang()
-        (tmp_path / "go").touch()
-        assert job.process.wait(TIMEOUT) == 0
-
+def test_the_gauge_of_each_rank_goes_back_after_a_hang_and_the_run_ends_as_completed(guessed: Guessed) -> None:
     for rank in ("0", "1"):
-        assert job.values("rl.hang.active")[rank][-1] == (0, None)
-        assert job.values("rl.run.ended")[rank][0] == (0, None)
-        assert job.values("rl.run.ended")[rank][-1] == (1, "completed")
+        assert guessed.job.values("rl.hang.active")[rank][-1] == (0, None)
+        assert guessed.job.values("rl.run.ended")[rank][0] == (0, None)
+        assert guessed.job.values("rl.run.ended")[rank][-1] == (1, "completed")
 
 
-def test_ranks_that_are_stopped_in_a_hang_leave_no_gauge_that_says_hang(tmp_path: Path) -> None:
-    with started(tmp_path, "if number == 8 and rank == 1: awaited('never')", OTEL_METRIC_EXPORT_INTERVAL="500") as job:
-        _await(job, lambda: [values[-1] for values in job.values("rl.hang.active").values()] == [(1, None)] * 2)
-
-    for rank in ("0", "1"):
-        assert job.values("rl.hang.active")[rank][-1] == (0, None)
-        assert job.values("rl.run.ended")[rank][-1] == (1, "stopped")
-
-
-def test_ranks_that_are_slow_or_in_a_phase_that_may_be_long_report_nothing(tmp_path: Path) -> None:
-    with started(tmp_path, "take_long(number)", OTEL_RL_HANG_SECONDS="3") as job:
-        assert job.process.wait(TIMEOUT) == 0
-    assert job.lines() == []
-    assert job.events("rl.hang") == []
-
-
-def test_off_reports_nothing(tmp_path: Path) -> None:
-    with started(tmp_path, "if number == 8 and rank == 1: time.sleep(6)", OTEL_RL_HANG_SECONDS="off") as job:
-        assert job.process.wait(TIMEOUT) == 0
-    assert job.lines() == []
-
-
-def test_a_rank_that_holds_the_gil_is_told_by_its_heartbeat(tmp_path: Path) -> None:
-    # Longer than the silence of a peer that is worth a word.
-    with started(tmp_path, "if number == 8 and rank == 1: hold_the_gil()", OTEL_RL_HANG_SECONDS="12") as job:
+def test_a_rank_that_holds_the_gil_is_told_by_its_heartbeat_and_its_exit_as_a_failed_collective(tmp_path: Path) -> None:
+    # With status 0 of the rank that leaves, torchrun ends no other. Longer than the silence of a peer worth a word.
+    what = "if number == 8 and rank == 1: hold_the_gil('go'), os._exit(0)"
+    with started(tmp_path, what, OTEL_RL_HANG_SECONDS="12") as job:
         _await(job, lambda: job.events("rl.hang"))
         cause, text = job.cause_of_rank_1(), as_text(job.postmortem())
-        # It would not take the agent's SIGTERM.
-        job.signal_rank_1(signal.SIGKILL)
+        (tmp_path / "go").touch()
+        job.process.wait(TIMEOUT)
     (event,) = job.events("rl.hang")
     assert event["rl.rank"] == "0"
     assert "; rank 1 gave no heartbeat for" in event["body"].splitlines()[0]
     assert "it may hold the GIL" in cause
     assert "rank 1 is stuck in step 8 (train) and did not enter all_reduce number 8" in text
-
-
-def test_a_rank_that_was_stopped_is_told_and_does_not_take_that_for_a_hang(tmp_path: Path) -> None:
-    with started(tmp_path, "if number == 8 and rank == 1: os.kill(os.getpid(), signal.SIGSTOP)") as job:
-        _await(job, lambda: job.events("rl.hang"))
-        _await(job, lambda: "it is stopped by a signal (SIGSTOP)" in job.cause_of_rank_1())
-        job.signal_rank_1(signal.SIGCONT)
-        assert job.process.wait(TIMEOUT) == 0
-    assert [event["rl.rank"] for event in job.events("rl.hang")] == ["0"]
+    [over] = [line for line in job.lines() if line.startswith("otel-rl: all_reduce")]
+    assert over.startswith("otel-rl: all_reduce number 8 of group default_pg failed in rank 0 after")
+    assert not [line for line in job.lines() if "rank 0 goes on" in line]
+    assert over.removeprefix("otel-rl: ") in [event["body"] for event in job.events("rl.hang.end")]

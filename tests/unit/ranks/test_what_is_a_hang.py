@@ -15,13 +15,15 @@ import pytest
 from opentelemetry.context import attach, get_current
 
 from otel_rl.core import clock as clocks
+from otel_rl.core import settings
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.ring import create
 from otel_rl.process import process_identity
+from otel_rl.ranks import watchdog
 from otel_rl.ranks.watchdog import peers, reports, stacks, thread
 from otel_rl.ranks.watchdog.step_times import FIRST_STEPS
 from otel_rl.semconv import spans
-from otel_rl.telemetry import progress
+from otel_rl.telemetry import lifecycle, progress
 from otel_rl.telemetry.scope import Scope
 from otel_rl.tools.calls import ToolCall
 from otel_rl.training import steps
@@ -259,6 +261,20 @@ def test_time_in_which_the_watchdog_did_not_run_itself_is_no_hang(program, recor
     program.seconds += 10_000
     program.passes(50)
     assert recorded.events("rl.hang") == []
+
+
+@pytest.mark.parametrize(("seconds", "watches"), [("off", 0), ("0.5", 1)])
+def test_a_process_that_switches_it_off_watches_no_step_and_no_call(monkeypatch, seconds, watches):
+    monkeypatch.setenv("OTEL_RL_HANG_SECONDS", seconds)
+    settings.reset()
+    watchers = []
+    monkeypatch.setattr(progress, "watch_calls", watchers.append)
+    monkeypatch.setattr(lifecycle, "after_fork_in_child", lambda _: None)
+    for subscribers in (steps.openers, steps.contributors):
+        monkeypatch.setattr(subscribers, "callbacks", [])
+    watchdog.arm()
+    settings.reset()
+    assert [len(steps.openers.callbacks), len(steps.contributors.callbacks), len(watchers)] == [watches] * 3
 
 
 @pytest.mark.parametrize("file", ["torch/_dynamo/convert_frame.py", "torch/serialization.py"])
