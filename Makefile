@@ -81,6 +81,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 	$(BIN)/python -m instrumentation.rooms_page
 	$(BIN)/python -m instrumentation.health_rules
 	$(BIN)/python -m dashboards build
+	$(BIN)/python -m instrumentation.house_figures
 
 .PHONY: check-generated
 check-generated: $(VENV)/.test ## fail where a generated file differs from its source
@@ -93,6 +94,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.rooms_page --check
 	$(BIN)/python -m instrumentation.health_rules --check
 	$(BIN)/python -m dashboards build --check
+	$(BIN)/python -m instrumentation.house_figures --check
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 
@@ -109,20 +111,26 @@ QUICK := $(filter quick,$(SIZE))
 #: Suites of test-hosts; without any all run, and the results are written.
 HOSTS :=
 
+#: What each test of `make test` costs.
+COSTS := .test-costs.jsonl
+
 .PHONY: test
-test: test-latest test-oldest test-newest ## unit and integration tests, on the latest and the oldest supported packages
+test: ## unit and integration tests, on the latest and the oldest supported packages
+	@rm -f $(COSTS)
+	@OTEL_RL_TEST_COSTS="$(CURDIR)/$(COSTS)" $(MAKE) --no-print-directory test-latest test-oldest test-newest
+	@$(BIN)/python tests/support/dearest_tests.py $(COSTS)
 
 .PHONY: test-latest
 test-latest: $(VENV)/.test ## unit and integration tests in .venv, the largest part of `make test`
-	$(BIN)/python tests/suite.py $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
+	$(PYTEST) $(PARALLEL) $(UNIT) $(INTEGRATION) -m "not slow"
 
 .PHONY: test-oldest
-test-oldest: $(VENV)/.test ## unit tests on the oldest interpreter and packages
+test-oldest: $(VENV)/.test ## what depends on the interpreter or on packages, on the oldest of them
 	$(PYTHON) tests/other_environments.py oldest
 	$(BIN)/python tests/library_versions.py openai --only oldest
 
 .PHONY: test-newest
-test-newest: | $(UV) ## unit tests on the newest interpreter at hand
+test-newest: | $(UV) ## the same on the newest interpreter at hand
 	$(PYTHON) tests/other_environments.py newest
 
 .PHONY: test-slow

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.io_thread import IoThread
 
 
+pytest_plugins = ["support.dearest_tests"]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _small_collections() -> None:
     """Keep the objects of earlier modules out of garbage collections: many tests collect, and torch has loaded many."""

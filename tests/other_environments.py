@@ -1,9 +1,10 @@
-"""Run the unit tests in an environment of their own: the oldest supported packages, or the newest interpreter at hand.
+"""Run the unit tests that depend on packages or on the interpreter, on the oldest or the newest of these.
 
     python tests/other_environments.py oldest | newest
 
 Environments are `.venv-oldest` and `.venv-newest`; they hold no torch, so tests that need it are skipped there (the
 main environment runs them). Interpreters are looked for on PATH and among pyenv's versions; none is downloaded.
+:mod:`support.readers` chooses the tests.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import suite
 import tomllib
+from support.readers import only_reads
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_SUPPORTED = (3, 10)
-#: What is of the repository alone, and of no interpreter and package, runs in the main environment only.
-OF_THE_REPOSITORY = ("benchmarks", "docs", "repository", "structure")
-UNIT_TESTS = ("tests/unit", "tests/conformance", *(f"--ignore=tests/unit/{name}" for name in OF_THE_REPOSITORY))
-_OURS = ("--editable", ".[report,dashboards,collector]")
+#: These test the repository itself, which no interpreter or package changes.
+OF_THE_REPOSITORY = ("benchmarks", "docs", "hosts", "repository", "structure")
+#: Every reader once on each end, and every module imported.
+FIRST = ("tests/unit/readers", "tests/unit/packaging/test_every_module.py")
+_OURS = ("--editable", ".[live,dashboards,collector]")
 
 
 def light_distributions() -> list[str]:
@@ -88,6 +90,16 @@ def environment(name: str, interpreter: Interpreter, requirements: list[str]) ->
     return python
 
 
+def chosen_tests() -> list[str]:
+    """Test files of an environment, without those that only read recorded runs or test the repository."""
+    files = [
+        *(ROOT / "tests" / "unit").rglob("test_*.py"),
+        *(ROOT / "tests" / "conformance").rglob("test_*.py"),
+    ]
+    chosen = [file for file in files if not only_reads(file) and file.parent.name not in OF_THE_REPOSITORY]
+    return sorted(str(file.relative_to(ROOT)) for file in chosen)
+
+
 def main() -> int:
     """Run the tests; the exit status is pytest's."""
     which = sys.argv[1]
@@ -98,7 +110,8 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    return suite.run(str(python), "-q", "--numprocesses", "2", "--dist", "loadfile", *UNIT_TESTS)
+    command = [python, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", *FIRST, *chosen_tests()]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
