@@ -1,0 +1,297 @@
+"""Hold the figures of the house: how much there is of code, classes and words, in tests/house.toml.
+
+Run it as `python -m instrumentation.house_figures`. It writes what became better and never what became worse. With
+`--check` nothing is written. The exit status is 1 if a figure is worse than its line, with `--check` also if one is
+better.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import tomllib  # type: ignore[import-not-found,unused-ignore]  # tools run on Python 3.11 and later
+
+from instrumentation import generated_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[1]
+HOUSE = Path("tests/house.toml")
+PACK = Path("instrumentation/otel_rl")
+#: Lines that a module may have without being listed.
+LONG_MODULE = 400
+#: Names that a message lists; of more it gives the number.
+_FEW = 20
+
+HEAD = """\
+# Figures of the house, which instrumentation/house_figures.py counts. One that is worse than its line fails a test.
+# `make generate` writes a better one. For a worse one, edit its line and give the reason in the commit's body.
+
+"""
+NUMBERS = {
+    "code_lines": "lines of code of the pack: no comments, docstrings and blank lines",
+    "classes": "classes of the pack at the top level of a module",
+    "public_functions_documented": "share of the pack's public functions and methods with a docstring; more is better",
+    "uncounted_modules": "modules of the pack that are not counted: they say `generated` in their first 12 lines",
+    "own_variables": "names OTEL_RL_* in docs, collector-config and the pack",
+    "readme_words": "words of README.md",
+    "docs_words": "words of docs/**/*.md without docs/reference",
+}
+TABLES = {
+    "long_modules": f"lines of each module of the pack that has more than {LONG_MODULE}",
+    "shared_class_names": "files of the pack for each class name that more than one has",
+}
+SHARE = "public_functions_documented"
+
+#: A figure and, in a table, what it is of: a module, a class.
+Key = tuple[str, str]
+Figures = dict[Key, float]
+
+
+class HouseError(Exception):
+    """tests/house.toml cannot be read; the message says why and what to do."""
+
+
+class Counted(NamedTuple):
+    """Figures of a checkout, and the names behind them."""
+
+    figures: Figures
+    names: Mapping[Key, list[str]]
+
+
+class Module:
+    """A module of the pack that is written by hand."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.lines = text.count("\n")
+        tree = ast.parse(text)
+        self.classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+        self.public_functions: dict[str, bool] = {}
+        """Place of each function and method without a leading underscore -> whether it has a docstring."""
+        docstrings: set[int] = set()
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            documented = ast.get_docstring(node, clean=False) is not None
+            if documented:
+                docstrings |= _lines_of(node.body[0])
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                self.public_functions[f"{name}:{node.lineno} {node.name}"] = documented
+        self.code_lines = len(_lines_with_code(text) - docstrings)
+
+
+def _lines_of(node: ast.stmt) -> set[int]:
+    return set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+
+
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+    tokenize.INDENT,
+    tokenize.NEWLINE,
+    tokenize.NL,
+}
+
+
+def _lines_with_code(text: str) -> set[int]:
+    return {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+
+
+def count(root: Path = ROOT) -> Counted:
+    """Count the figures of the checkout in ``root``."""
+    modules, uncounted = _modules(root / PACK)
+    functions = {place: documented for module in modules for place, documented in module.public_functions.items()}
+    users = _users_of_shared_names(modules)
+    figures = {
+        ("code_lines", ""): sum(module.code_lines for module in modules),
+        ("classes", ""): sum(len(module.classes) for module in modules),
+        (SHARE, ""): round(sum(functions.values()) / max(len(functions), 1), 3),
+        ("uncounted_modules", ""): len(uncounted),
+        ("own_variables", ""): len(_own_variables(root)),
+        ("readme_words", ""): _words(root / "README.md"),
+        ("docs_words", ""): sum(map(_words, _pages(root / "docs"))),
+        **{("long_modules", module.name): module.lines for module in modules if module.lines > LONG_MODULE},
+        **{key: len(files) for key, files in users.items()},
+    }
+    undocumented = [place for place, documented in functions.items() if not documented]
+    return Counted(figures, {(SHARE, ""): undocumented, ("uncounted_modules", ""): uncounted, **users})
+
+
+def _modules(pack: Path) -> tuple[list[Module], list[str]]:
+    """Return the modules that are written by hand, and the names of those that say that they are generated."""
+    modules, uncounted = [], []
+    for path in sorted(pack.rglob("*.py")):
+        if path.parent.name == "semconv":  # generated from the registry
+            continue
+        name, text = path.relative_to(pack).as_posix(), path.read_text(encoding="utf-8")
+        if re.search("generated", "\n".join(text.splitlines()[:12]), re.IGNORECASE):
+            uncounted.append(name)
+        else:
+            modules.append(Module(name, text))
+    return modules, uncounted
+
+
+def _users_of_shared_names(modules: list[Module]) -> dict[Key, list[str]]:
+    users: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        for name in dict.fromkeys(module.classes):
+            users[name].append(module.name)
+    return {("shared_class_names", name): files for name, files in sorted(users.items()) if len(files) > 1}
+
+
+def _own_variables(root: Path) -> set[str]:
+    files = [*(root / "docs").rglob("*.md"), *(root / PACK).rglob("*.py")]
+    files += [path for path in (root / "collector-config").rglob("*") if path.suffix in {".md", ".yaml", ".py"}]
+    return {
+        name
+        for path in files
+        for name in re.findall(r"\bOTEL_RL_[A-Z0-9_]*[A-Z0-9]\b", path.read_text(encoding="utf-8", errors="ignore"))
+    }
+
+
+def _pages(docs: Path) -> Iterator[Path]:
+    return (path for path in docs.rglob("*.md") if "reference" not in path.relative_to(docs).parts)
+
+
+def _words(page: Path) -> int:
+    return len(page.read_text(encoding="utf-8").split())
+
+
+def read(path: Path) -> Figures:
+    """Return the figures that are written down in ``path``.
+
+    Raises:
+        HouseError: the file is missing or damaged, or a figure is missing, unknown or no number.
+    """
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise HouseError(f"{HOUSE} is missing; put it back: git checkout HEAD -- {HOUSE}") from None
+    except ValueError as error:  # no TOML, or no UTF-8
+        raise HouseError(
+            f"{HOUSE} is damaged: {error}. Put it back (git checkout HEAD -- {HOUSE}), or solve its merge conflict by "
+            "taking one side, and run `make generate`"
+        ) from None
+    known = {**NUMBERS, **TABLES}
+    if lacking := sorted(known.keys() - written.keys()):
+        raise HouseError(f"{HOUSE} lacks {', '.join(lacking)}; put the line back")
+    if unknown := sorted(written.keys() - known.keys()):
+        raise HouseError(f"{HOUSE} has {', '.join(unknown)}, which nothing counts")
+    figures: Figures = {(name, ""): _number(name, written[name]) for name in NUMBERS}
+    for name in TABLES:
+        if not isinstance(written[name], dict):
+            raise HouseError(f"{HOUSE}: {name} is no table: [{name}]")
+        figures |= {(name, item): _number(f"{name}.{item}", value) for item, value in written[name].items()}
+    return figures
+
+
+def _number(name: str, value: object) -> float:
+    if name == SHARE:
+        if isinstance(value, float | int) and 0 <= value <= 1:
+            return round(float(value), 3)
+        raise HouseError(f"{HOUSE}: {name} is {value!r}, no number from 0 to 1")
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise HouseError(f"{HOUSE}: {name} is {value!r}, no whole number")
+
+
+class Difference(NamedTuple):
+    """A figure that is not what is written down; None is an item that its table does not list."""
+
+    key: Key
+    written: float | None
+    counted: float | None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is worse than what is written down."""
+        is_more = (self.counted or 0) > (self.written or 0)
+        return is_more != (self.key[0] == SHARE)
+
+    def text(self, names: list[str]) -> str:
+        """Return a line with the figure, both values and, if it is worse, ``names``; of many only their number."""
+        name, item = self.key
+        title = f"{name}, {item}," if item else name
+        verdict = "worse" if self.is_worse else "better"
+        written, counted = ("not listed" if value is None else value for value in (self.written, self.counted))
+        line = f"{title} is {verdict}: {written} before, {counted} now ({(NUMBERS | TABLES)[name]})"
+        if not self.is_worse or not names:
+            return line
+        few = ": " + ", ".join(names) if len(names) <= _FEW else ""
+        return f"{line}; {len(names)} {_OF_NAMES.get(name, 'of them')}{few}"
+
+
+#: What the names are whose number stands before this.
+_OF_NAMES = {SHARE: "have none", "shared_class_names": "files"}
+
+
+def differences(written: Figures, counted: Figures) -> list[Difference]:
+    """Return the figures that differ, in the file's order."""
+    keys = dict.fromkeys([*counted, *written])
+    every = [Difference(key, written.get(key), counted.get(key)) for key in keys]
+    return [one for one in every if one.written != one.counted]
+
+
+def complaint(different: list[Difference], names: Mapping[Key, list[str]]) -> str:
+    """Return a line for each figure that differs, and what to do if one is worse."""
+    lines = [f"{HOUSE}: {one.text(names.get(one.key, []))}\n" for one in different]
+    if any(one.is_worse for one in different):
+        lines.append(f"Make what is worse better, or edit {HOUSE} and give the reason in the commit's body.\n")
+    return "".join(lines)
+
+
+def page(written: Figures, different: list[Difference]) -> str:
+    """Return the file with what became better."""
+    figures = dict(written)
+    for one in different:
+        if one.is_worse:
+            continue
+        if one.counted is None:
+            del figures[one.key]
+        else:
+            figures[one.key] = one.counted
+    rows = [f"{name} = {_decimal(name, figures[name, ''])} # {meaning}" for name, meaning in NUMBERS.items()]
+    for name, meaning in TABLES.items():
+        items = sorted((item, value) for (table, item), value in figures.items() if table == name)
+        rows += ["", f"# {meaning}", f"[{name}]", *(f'"{item}" = {value}' for item, value in items)]
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def _decimal(name: str, value: float) -> str:
+    return f"{value:.3f}" if name == SHARE else f"{value}"
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write or compare; returns the exit status."""
+    try:
+        written = read(root / HOUSE)
+    except HouseError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    counted = count(root)
+    different = differences(written, counted.figures)
+    current = {root / HOUSE: page(written, different)}
+    status = generated_files.main("instrumentation.house_figures", "the figures of the house", current, arguments)
+    worse = [one for one in different if one.is_worse]
+    sys.stderr.write(complaint(different if status else worse, counted.names))
+    return 1 if worse else status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
