@@ -6,16 +6,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 from process_support import Collector, Programs
+from warm_launcher import WarmLauncher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[WarmLauncher | None]:
+    """Starts what is to run under ``opentelemetry-instrument``; None: the command itself does."""
+    if not WarmLauncher.is_possible:
+        yield None
+        return
+    warm = WarmLauncher()
+    yield warm
+    warm.stop()
+
+
 @pytest.fixture
-def programs(tmp_path: Path) -> Programs:
+def programs(tmp_path: Path, launcher: WarmLauncher | None) -> Programs:
     """Runs programs in a fresh directory."""
-    return Programs(tmp_path)
+    return Programs(tmp_path, launcher)
 
 
 @pytest.fixture

@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from loopback_ports import free_ports
+
+from otel_rl import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from warm_launcher import WarmLauncher
+
 SCRIPTS = Path(sys.executable).parent
+INSTRUMENT = SCRIPTS / "opentelemetry-instrument"
 BOOTSTRAP = Path(__file__).parents[3] / "instrumentation/otel_rl/distro/bootstrap"
+#: What torchrun is to its ranks, without PyTorch: their numbers, and SIGTERM for the others when one has failed.
+TORCHRUN = """
+import os, subprocess, sys, time
+options = dict(word.lstrip("-").split("=") for word in sys.argv[1:] if word.startswith("--"))
+nodes, node = int(options.get("nnodes", 1)), int(options.get("node-rank", 0))
+each = int(options.get("nproc-per-node", 1))
+program = [sys.executable, "-u", *(word for word in sys.argv[1:] if not word.startswith("--"))]
+shared = {
+    **os.environ, "WORLD_SIZE": str(nodes * each), "LOCAL_WORLD_SIZE": str(each), "GROUP_RANK": str(node),
+    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": options.get("master-port", "29500"), "TORCHELASTIC_RUN_ID": "none",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+}
+ranks = [
+    subprocess.Popen(program, env={**shared, "RANK": str(node * each + local), "LOCAL_RANK": str(local)})
+    for local in range(each)
+]
+while None in (codes := [rank.poll() for rank in ranks]) and not any(codes): time.sleep(0.01)
+for rank in ranks: rank.terminate()
+sys.exit(any([rank.wait() for rank in ranks]))
+"""
 #: A program that records one span, one counter and nothing else.
 ONE_SPAN = """
 from opentelemetry import metrics, trace
@@ -38,14 +64,14 @@ class Finished:
     code: int
     out: str
     err: str
-    seconds: float
 
 
 class Programs:
     """Starts programs in a directory of their own and reads what they left in the file store."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, launcher: WarmLauncher | None = None) -> None:
         self.directory = directory
+        self._launcher = launcher
         self.environ = {
             name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON", "TRACEPARENT"))
         }
@@ -60,17 +86,32 @@ class Programs:
 
     def run(self, *command: str | Path, timeout: float = 120, **environ: str) -> Finished:
         """Run ``command``; ``environ`` is added to the environment."""
-        started = time.monotonic()
+        words, environ = list(map(str, command)), {**self.environ, **environ}
+        # The launcher is a Python program too: with a path of the user it imports other modules.
+        if command[0] == INSTRUMENT and self._launcher and "PYTHONPATH" not in environ:
+            return Finished(*self._launcher.run(words, self.directory, environ, timeout))
         done = subprocess.run(
-            list(map(str, command)),
-            cwd=self.directory,
-            env={**self.environ, **environ},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
+            words, cwd=self.directory, env=environ, capture_output=True, text=True, timeout=timeout, check=False
         )
-        return Finished(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def torchrun(self, text: str, *options: str, **environ: str) -> Finished:
+        """Run ``text`` as ``program.py`` under our stand-in for torchrun."""
+        torchrun, program = self.write("bin/torchrun", TORCHRUN), self.write("program.py", text)
+        return self.run(INSTRUMENT, sys.executable, torchrun, *options, program, **environ)
+
+    def otel_rl(self, *arguments: str | Path, **environ: str) -> Finished:
+        """Run the command ``otel-rl`` in this process: its imports take far longer than its work on a small run."""
+        out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
+        os.chdir(self.directory)
+        try:
+            with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, {**self.environ, **environ}):
+                code = cli.main(list(map(str, arguments)))
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+        finally:
+            os.chdir(before)
+        return Finished(code, out.getvalue(), err.getvalue())
 
     def plain(self, text: str, *arguments: str, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` without us."""
@@ -78,7 +119,7 @@ class Programs:
 
     def instrumented(self, text: str, *arguments: str, timeout: float = 120, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` under ``opentelemetry-instrument``, with nothing else set."""
-        command = [SCRIPTS / "opentelemetry-instrument", sys.executable, self.write("program.py", text), *arguments]
+        command = [INSTRUMENT, sys.executable, self.write("program.py", text), *arguments]
         return self.run(*command, timeout=timeout, **environ)
 
     def child(self, *command: str | Path, **environ: str) -> Finished:

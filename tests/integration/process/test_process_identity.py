@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from process_support import SCRIPTS, Programs, closed_port
+from process_support import INSTRUMENT, TORCHRUN, Programs, closed_port
 
 STEP = "import otel_rl\nwith otel_rl.step(7): pass\n"
 #: What `srun` does for one task: the process has the step's variables and is the task.
@@ -95,7 +95,7 @@ def test_tasks_of_one_slurm_step_are_one_run_and_another_step_is_another(program
     program = programs.write("program.py", STEP)
     for step in (0, 1):
         for rank in (0, 1):
-            srun(programs, SCRIPTS / "opentelemetry-instrument", sys.executable, program, step=step, tasks=2, rank=rank)
+            srun(programs, INSTRUMENT, sys.executable, program, step=step, tasks=2, rank=rank)
 
     assert sorted(run_ids(programs)) == ["slurm-77.0", "slurm-77.0", "slurm-77.1", "slurm-77.1"]
     assert len(roots(programs)) == 2
@@ -108,7 +108,7 @@ def test_a_requeue_and_an_elastic_restart_of_a_run_are_different_attempts(progra
     program = programs.write("program.py", STEP)
     elastic = {"TORCHELASTIC_RUN_ID": "none", "RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
     for counters in ({}, {"SLURM_RESTART_COUNT": "1"}, {**elastic, "TORCHELASTIC_RESTART_COUNT": "1"}):
-        srun(programs, SCRIPTS / "opentelemetry-instrument", sys.executable, program, **counters)
+        srun(programs, INSTRUMENT, sys.executable, program, **counters)
 
     assert set(run_ids(programs)) == {"slurm-77.0"}
     assert sorted(manifest["attempt"] for manifest in programs.store.manifests()) == ["0.0.0", "0.1.0", "1.0.0"]
@@ -128,10 +128,9 @@ def test_a_resumed_run_keeps_its_id_and_is_a_later_attempt(programs: Programs) -
 
 def test_runs_that_an_instrumented_program_or_script_starts_are_runs_of_their_own(programs: Programs) -> None:
     program = programs.write("trial.py", STEP)
-    instrument = SCRIPTS / "opentelemetry-instrument"
     plain = shlex.join([sys.executable, str(program)])
-    script = f"{plain}; {shlex.quote(str(instrument))} {plain}; {plain}; true"
-    done = programs.run(instrument, "bash", "-c", script)
+    script = f"{plain}; {shlex.quote(str(INSTRUMENT))} {plain}; {plain}; true"
+    done = programs.run(INSTRUMENT, "bash", "-c", script)
 
     assert done.code == 0, done.err
     assert len(set(run_ids(programs))) == 3
@@ -140,10 +139,9 @@ def test_runs_that_an_instrumented_program_or_script_starts_are_runs_of_their_ow
 
 
 def test_each_torchrun_of_a_sweep_is_a_run_of_its_own(programs: Programs) -> None:
-    pytest.importorskip("torch")
-    trial = programs.write("trial.py", STEP)
+    trial, torchrun = programs.write("trial.py", STEP), programs.write("bin/torchrun", TORCHRUN)
     sweep = (
-        STEP + f"import subprocess\nfor _ in range(2): subprocess.run([{str(SCRIPTS / 'torchrun')!r},"
+        STEP + f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, {str(torchrun)!r},"
         f" '--nproc-per-node=1', {str(trial)!r}], check=True)\n"
     )
     done = programs.instrumented(sweep)
@@ -180,43 +178,29 @@ def test_the_second_trainer_of_a_process_has_steps_of_its_own(programs: Programs
     assert_no_span_id_twice(programs)
 
 
-def start_nodes(programs: Programs, *launcher: object, program: str = RANK) -> list[subprocess.Popen[str]]:
-    path = programs.write("program.py", program)
-    port = closed_port()
-    return [
+def start_two(programs: Programs, *command: object, **environ: str) -> None:
+    """Run the command twice, as on two machines, with 0 and with 1 in place of ``@``."""
+    ranks = [
         subprocess.Popen(
-            [
-                *map(str, launcher),
-                "--nnodes=2",
-                f"--node-rank={node}",
-                "--master-addr=127.0.0.1",
-                f"--master-port={port}",
-                "--nproc-per-node=1",
-                *(
-                    ["--no-python", str(SCRIPTS / "opentelemetry-instrument"), sys.executable]
-                    if len(launcher) == 1
-                    else []
-                ),
-                str(path),
-            ],
+            [INSTRUMENT, sys.executable, *(str(word).replace("@", str(rank)) for word in command)],
             cwd=programs.directory,
-            env={**programs.environ, "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_BLRP_SCHEDULE_DELAY": "50"},
+            env={
+                **programs.environ,
+                "OTEL_BSP_SCHEDULE_DELAY": "50",
+                "OTEL_BLRP_SCHEDULE_DELAY": "50",
+                **{name: value.replace("@", str(rank)) for name, value in environ.items()},
+            },
             stderr=subprocess.PIPE,
             text=True,
         )
-        for node in (0, 1)
+        for rank in (0, 1)
     ]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=300)
+        assert rank.returncode == 0, err
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["around-torchrun", "in-each-rank"])
-def test_ranks_of_two_torchrun_agents_without_a_rendezvous_id_are_one_run(programs: Programs, inside: bool) -> None:
-    pytest.importorskip("torch")
-    launcher = (SCRIPTS / "torchrun",) if inside else (SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun")
-    agents = start_nodes(programs, *launcher)
-    for agent in agents:
-        _, err = agent.communicate(timeout=300)
-        assert agent.returncode == 0, err
-
+def assert_one_run_of_two_ranks(programs: Programs) -> None:
     assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
     assert len(set(run_ids(programs))) == 1
     # Not one span went out under another run id, although the first ended before the ranks met.
@@ -229,62 +213,46 @@ def test_ranks_of_two_torchrun_agents_without_a_rendezvous_id_are_one_run(progra
     assert_no_span_id_twice(programs)
 
 
-def start_by_hand(programs: Programs, program: str) -> None:
-    """Two ranks, each started by its own command without a launcher, as on two machines."""
-    path, port = programs.write("by_hand.py", program), str(closed_port())
-    ranks = [
-        subprocess.Popen(
-            [SCRIPTS / "opentelemetry-instrument", sys.executable, path],
-            cwd=programs.directory,
-            env={
-                **programs.environ,
-                "RANK": str(rank),
-                "WORLD_SIZE": "2",
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": port,
-            },
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    for rank in ranks:
-        _, err = rank.communicate(timeout=300)
-        assert rank.returncode == 0, err
+def test_ranks_of_two_agents_without_a_rendezvous_id_are_one_run(programs: Programs) -> None:
+    pytest.importorskip("torch")
+    torchrun, program = programs.write("bin/torchrun", TORCHRUN), programs.write("program.py", RANK)
+    start_two(programs, torchrun, "--nnodes=2", "--node-rank=@", f"--master-port={closed_port()}", program)
+
+    assert_one_run_of_two_ranks(programs)
 
 
 def test_ranks_that_were_started_by_hand_are_one_run_and_meet_in_its_steps(programs: Programs) -> None:
     pytest.importorskip("torch")
-    start_by_hand(programs, RANK)
+    world = {"RANK": "@", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(closed_port())}
+    start_two(programs, programs.write("program.py", RANK), **world)
 
-    assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
-    assert len(set(run_ids(programs))) == 1
-    steps = Counter(span["traceId"] for span in programs.store.spans() if span["name"] == "rl.rank.step")
-    assert sorted(steps.values()) == [2, 2]
-    assert len(roots(programs)) == 2
-    assert_no_span_id_twice(programs)
+    assert_one_run_of_two_ranks(programs)
 
 
-@pytest.mark.parametrize("linger", ["0", "0.5"], ids=["ends-at-once", "ends-later"])
-def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs, linger: str) -> None:
+#: Rank 0 of two jobs, one after the other, or rank 1 of one of them.
+SILENT = """
+import os, sys, time
+import torch.distributed as dist
+for port in sys.argv[2:]:
+    os.environ["MASTER_PORT"] = port
+    dist.init_process_group("gloo")
+    dist.barrier()
+    time.sleep(float(sys.argv[1]))
+    dist.destroy_process_group()
+"""
+
+
+def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs) -> None:
     pytest.importorskip("torch")
-    program = programs.write(
-        "program.py",
-        "import os, sys, time\n"
-        "import torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "dist.barrier()\n"
-        "if os.environ['RANK'] == '1': time.sleep(float(sys.argv[1]))\n"
-        "dist.destroy_process_group()\n",
-    )
-    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(closed_port())}
-    silent = subprocess.Popen([sys.executable, program, linger], env={**programs.environ, **world, "RANK": "0"})
-    done = programs.run(
-        SCRIPTS / "opentelemetry-instrument", sys.executable, program, linger, timeout=300, **world, RANK="1"
-    )
+    program = programs.write("program.py", SILENT)
+    world, ports = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, [str(closed_port()) for _ in range(2)]
+    silent = subprocess.Popen([sys.executable, program, "0", *ports], env={**programs.environ, **world, "RANK": "0"})
+    # It ends at once, and later.
+    for linger, port in zip(("0", "0.5"), ports, strict=True):
+        done = programs.run(INSTRUMENT, sys.executable, program, linger, port, timeout=300, **world, RANK="1")
+        assert done.code == 0, done.err
 
-    assert silent.wait(timeout=60) == 0
-    assert done.code == 0, done.err
+    assert silent.wait(timeout=300) == 0
 
 
 def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group(programs: Programs) -> None:
@@ -301,19 +269,11 @@ def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group
 
 
 def test_a_single_process_of_accelerate_launch_drives_its_run(programs: Programs) -> None:
-    pytest.importorskip("accelerate")
-    program = programs.write("program.py", STEP)
-    done = programs.run(
-        SCRIPTS / "opentelemetry-instrument",
-        SCRIPTS / "accelerate",
-        "launch",
-        "--cpu",
-        "--num_processes=1",
-        "--num_machines=1",
-        "--mixed_precision=no",
-        "--dynamo_backend=no",
-        program,
-    )
+    # A stand-in: accelerate itself imports PyTorch and all of its plugins.
+    launch = "import os, subprocess, sys\nenviron = {**os.environ, 'ACCELERATE_MIXED_PRECISION': 'no'}\n"
+    launch += "sys.exit(subprocess.run([sys.executable, *sys.argv[2:]], env=environ).returncode)\n"
+    accelerate, program = programs.write("bin/accelerate", launch), programs.write("program.py", STEP)
+    done = programs.run(INSTRUMENT, sys.executable, accelerate, "launch", program)
 
     assert done.code == 0, done.err
     assert programs.store.resources()[0]["rl.launcher"] == "accelerate"
