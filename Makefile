@@ -218,4 +218,4 @@ bench: $(VENV)/.test ## measure the figures of docs/performance.md into benchmar
 .PHONY: bench-collector
 bench-collector: $(VENV)/.test ## measure the collector's figures of docs/performance.md; builds it first
 	$(BIN)/python otelcol-builder/build.py
-	$(BIN)/python benchmarks/run.py collector_start collector_throughput collector_wire
+	$(BIN)/python benchmarks/run.py collector_start collector_throughput

@@ -5,7 +5,7 @@
 A collective makes two events, its launch and the wait for it. The figures with a limit are those of the dearer one,
 the launch; the sum of both stands beside them. Recorded: our replacement of the method, less the bare call. Span:
 started, made current, ended, batched and encoded for OTLP, with the attributes that the recorder keeps. CPU time of the
-process, all interleaved in one process; the last figure takes the span without export, in the thread that makes it.
+process, all interleaved in one process.
 
 `with the ring` adds the flight recorder: both events get a begin and an end in a mapped file, with the number of the
 collective.
@@ -41,7 +41,7 @@ SPANS = 500
 class Work:
     """What a collective returns."""
 
-    def bare_wait(self, *args: Any) -> bool:
+    def wait(self, *args: Any) -> bool:
         """Wait for nothing."""
         return True
 
@@ -56,65 +56,40 @@ class ProcessGroup:
         """Return number of ranks."""
         return 2
 
-    def bare(self, *args: Any) -> Work:
+    def all_reduce(self, *args: Any) -> Work:
         """Launch nothing."""
         return self.work
 
 
-def add_ring() -> None:
-    """Let the flight recorder write into a ring in shared memory."""
+def recorders() -> dict[str, CollectiveRecorder]:
+    """Return one that only counts, and one with a ring in shared memory."""
     ring = create(Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()), "otel-rl-benchmark")  # noqa: S108
     ring.path.unlink()
+    found = {"": CollectiveRecorder(), " with the ring": CollectiveRecorder()}
     flight._use(ring)
+    found[" with the ring"].flight_records = FlightRecords(
+        lambda _: "0\tdefault_pg\t0-1", lambda call, *args: call(*args)
+    )
+    return found
 
 
-def collective_loops() -> dict[str, Callable[[], None]]:  # noqa: C901 - six loops
-    recorder = CollectiveRecorder()
-    ProcessGroup.recorded = recorder.recording("all_reduce", 0, ProcessGroup.bare)
-    Work.recorded_wait = recorder.waiting(Work.bare_wait)
-    add_ring()
-    with_ring = CollectiveRecorder()
-    with_ring.flight_records = FlightRecords(lambda _: "0\tdefault_pg\t0-1", lambda call, *args: call(*args))
-    ProcessGroup.in_ring = with_ring.recording("all_reduce", 0, ProcessGroup.bare)
-    Work.wait_in_ring = with_ring.waiting(Work.bare_wait)
+def collective_loops(launch: Callable[..., Work], wait: Callable[..., object]) -> list[Callable[[], None]]:
+    """Return loops of launches, and of launches with their waits."""
     group, tensors, options = ProcessGroup(), [torch.zeros(256)], object()
 
-    def bare_launch() -> None:
+    def launches() -> None:
         for _ in range(COLLECTIVES):
-            group.bare(tensors, options)
+            launch(group, tensors, options)
 
-    def recorded_launch() -> None:
+    def both() -> None:
         for _ in range(COLLECTIVES):
-            group.recorded(tensors, options)
+            wait(launch(group, tensors, options))
 
-    def bare() -> None:
-        for _ in range(COLLECTIVES):
-            group.bare(tensors, options).bare_wait()
-
-    def recorded() -> None:
-        for _ in range(COLLECTIVES):
-            group.recorded(tensors, options).recorded_wait()
-
-    def ring_launch() -> None:
-        for _ in range(COLLECTIVES):
-            group.in_ring(tensors, options)
-
-    def ring() -> None:
-        for _ in range(COLLECTIVES):
-            group.in_ring(tensors, options).wait_in_ring()
-
-    return {
-        "bare_launch": bare_launch,
-        "recorded_launch": recorded_launch,
-        "ring_launch": ring_launch,
-        "bare": bare,
-        "recorded": recorded,
-        "ring": ring,
-    }
+    return [launches, both]
 
 
-def span_loop() -> tuple[Callable[[], None], Callable[[], object]]:
-    """Return a function that makes spans, and one that waits until they are exported."""
+def span_loop() -> Callable[[], None]:
+    """Return a function that makes spans and waits until they are exported."""
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -140,8 +115,9 @@ def span_loop() -> tuple[Callable[[], None], Callable[[], object]]:
         for _ in range(SPANS):
             with tracer.start_as_current_span("all_reduce", attributes=values):
                 pass
+        provider.force_flush()
 
-    return spans, provider.force_flush
+    return spans
 
 
 def cpu(loop: Callable[[], object], number: int) -> float:
@@ -152,38 +128,29 @@ def cpu(loop: Callable[[], object], number: int) -> float:
 
 
 def main() -> int:
-    loops = collective_loops()
-    spans, flush = span_loop()
-    for warm_up in (*loops.values(), spans, flush):
-        warm_up()
-    samples = []
-    for _ in range(ROUNDS):
-        times = {name: cpu(loop, COLLECTIVES) for name, loop in loops.items()}
-        made = cpu(spans, SPANS)
-        exported = made + cpu(flush, SPANS)
-        launch = times["recorded_launch"] - times["bare_launch"]
-        in_ring = times["ring_launch"] - times["bare_launch"], times["ring"] - times["bare"]
-        samples.append((launch, times["recorded"] - times["bare"], made, exported, *in_ring))
-    figures: dict[str, Any] = {
-        "launch event / exported span": {**ratio_of_medians([(s[0], s[3]) for s in samples]), "limit": LIMIT},
-        "launch and wait / exported span": ratio_of_medians([(s[1], s[3]) for s in samples]),
-        "launch event / span without export": ratio_of_medians([(s[0], s[2]) for s in samples]),
-        "launch event with the ring / exported span": {
-            **ratio_of_medians([(s[4], s[3]) for s in samples]),
-            "limit": LIMIT,
-        },
-        "launch and wait with the ring / exported span": ratio_of_medians([(s[5], s[3]) for s in samples]),
+    bare, spans = collective_loops(ProcessGroup.all_reduce, Work.wait), span_loop()
+    recorded = {
+        ring: collective_loops(
+            recorder.recording("all_reduce", 0, ProcessGroup.all_reduce), recorder.waiting(Work.wait)
+        )
+        for ring, recorder in recorders().items()
     }
-    names = (
-        "launch event",
-        "launch and wait",
-        "span without export",
-        "exported span",
-        "launch event with the ring",
-        "launch and wait with the ring",
-    )
-    for position, name in enumerate(names):
-        figures[f"{name}, ns"] = {"value": round(statistics.median(sample[position] for sample in samples))}
+    for warm_up in (spans, *bare, *(loop for loops in recorded.values() for loop in loops)):
+        warm_up()
+    samples: list[dict[str, float]] = []
+    for _ in range(ROUNDS):
+        without = [cpu(loop, COLLECTIVES) for loop in bare]
+        sample = {"exported span": cpu(spans, SPANS)}
+        for ring, loops in recorded.items():
+            launch, both = (cpu(loop, COLLECTIVES) - base for loop, base in zip(loops, without, strict=True))
+            sample |= {f"launch event{ring}": launch, f"launch and wait{ring}": both}
+        samples.append(sample)
+    figures: dict[str, Any] = {
+        f"{name}, ns": {"value": round(statistics.median(sample[name] for sample in samples))} for name in samples[0]
+    }
+    for ring in recorded:
+        pairs = [(sample[f"launch event{ring}"], sample["exported span"]) for sample in samples]
+        figures[f"launch event{ring} / exported span"] = {**ratio_of_medians(pairs), "limit": LIMIT}
     return finish("collective_event", figures, samples, __doc__ or "")
 
 

@@ -7,8 +7,8 @@ Two ranks over gloo on this machine; the figures are those of rank 0. Waiting fo
 A step is too noisy to show half a percent. So the added CPU time of one collective is taken from loops of them, by
 source, over a backend that does nothing, each under every way, one right after the other in turning order. A figure
 is 1 + the sum over the step's collectives / the step's CPU time without us. The loop of the reducer calls the method of
-the process group past our replacement. The bounds are a bootstrap over rounds. The step itself, run under each way too,
-stands beside it as a check, in CPU and wall time. The flight recorder is on, as it is by default.
+the process group past our replacement. The bounds are a bootstrap over rounds. The flight recorder is on, as it is by
+default.
 
 Steps: ``all_reduce``, one of 4 MiB; ``ddp``, a training step of a model of 24 blocks in buckets of 1 MiB; ``fsdp``, the
 same model, each block sharded by FSDP2. Ways: ``python`` counts what Python issues, ``all`` everything; ``auto`` is
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from figures import bootstrap, finish, ratio_of_medians
+from figures import BIN, bootstrap, finish
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -44,9 +44,8 @@ from otel_rl.instrumentors.torch_distributed import TorchDistributedInstrumentor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    #: Way -> CPU and wall seconds, one pair per round; and those by name of what was run.
-    Ways = dict[str, list[tuple[float, float]]]
-    Samples = dict[str, Ways]
+    #: Source -> way -> CPU seconds of a loop, one value per round.
+    Loops = dict[str, dict[str, list[float]]]
 
 WAYS = ("none", "python", "all")
 LIMITS = {"python": 1.005, "auto": 1.005, "all": 1.02}
@@ -130,13 +129,13 @@ def loops() -> dict[str, Callable[[], None]]:
     return {"python": python, "functional": functional_ones, "reducer": reducers}
 
 
-def seconds(run: Callable[[], None], times: int) -> tuple[float, float]:
-    """CPU seconds of the process and wall seconds of a run."""
+def seconds(run: Callable[[], None], times: int = 1) -> float:
+    """CPU seconds of the process for a run."""
     run()  # warms up
-    cpu, wall = time.process_time(), time.perf_counter()
+    began = time.process_time()
     for _ in range(times):
         run()
-    return (time.process_time() - cpu) / times, (time.perf_counter() - wall) / times
+    return (time.process_time() - began) / times
 
 
 def calls_of(step: Callable[[], None]) -> Counter[str]:
@@ -152,49 +151,33 @@ def calls_of(step: Callable[[], None]) -> Counter[str]:
     return calls
 
 
-def measure(runs: dict[str, Callable[[], None]], times: int, rounds: int) -> Samples:
-    """CPU and wall seconds of each run under each way."""
-    samples: Samples = {name: {way: [] for way in WAYS} for name in runs}
+def measure(runs: dict[str, Callable[[], None]], rounds: int) -> Loops:
+    """CPU seconds of each loop under each way."""
+    samples: Loops = {name: {way: [] for way in WAYS} for name in runs}
     for number in range(rounds):
         turn = number % len(WAYS)
         for name, run in runs.items():
             for way in WAYS[turn:] + WAYS[:turn]:
                 watch(way)
-                samples[name][way].append(seconds(run, times))
+                samples[name][way].append(seconds(run))
     watch("none")
     return samples
 
 
-def counted(way: str, calls: dict[str, int], loop: Samples, step: list[tuple[float, float]]) -> dict[str, float]:
+def added(ways: dict[str, list[float]], way: str) -> list[float]:
+    """CPU seconds that the way adds to a loop, by round."""
+    return [ours - bare for ours, bare in zip(ways[way], ways["none"], strict=True)]
+
+
+def counted(way: str, calls: dict[str, int], loops: Loops, step: list[float]) -> dict[str, float]:
     """1 + the CPU time that the way adds to the step's collectives / the step's."""
-    added = [
-        [ours[0] - bare[0] for ours, bare in zip(loop[source][way], loop[source]["none"], strict=True)]
-        for source in calls
-    ]
-    rows = list(zip([cpu for cpu, _ in step], *added, strict=True))
 
     def ratio(drawn: list[Any]) -> float:
         whole, *columns = zip(*drawn, strict=True)
         each = [number * statistics.median(column) for number, column in zip(calls.values(), columns, strict=True)]
         return 1 + sum(each) / COLLECTIVES / statistics.median(whole)
 
-    return bootstrap(rows, ratio)
-
-
-def figures_of(name: str, calls: dict[str, int], loop: Samples, step: Ways) -> dict[str, Any]:
-    """Return the figures of one step."""
-    figures: dict[str, Any] = {}
-    for setting, limit in LIMITS.items():
-        way = AUTO[name] if setting == "auto" else setting
-        figure: dict[str, Any] = counted(way, calls, loop, step["none"])
-        figures[f"{name}, {setting}, counted CPU"] = figure | {"limit": limit, "judged": figure["upper_95"]}
-    for way in WAYS[1:]:
-        for kind, position in (("CPU", 0), ("wall", 1)):
-            pairs = [(ours[position], bare[position]) for ours, bare in zip(step[way], step["none"], strict=True)]
-            figures[f"{name}, {way}, {kind} of the step itself"] = ratio_of_medians(pairs)
-    figures[f"{name}, CPU ms"] = {"value": round(statistics.median(cpu for cpu, _ in step["none"]) * 1e3, 3)}
-    figures[f"{name}, collectives"] = {"value": sum(calls.values())}
-    return figures
+    return bootstrap(list(zip(step, *(added(loops[source], way) for source in calls), strict=True)), ratio)
 
 
 def run_rank(rounds: int, output: Path) -> None:
@@ -202,9 +185,9 @@ def run_rank(rounds: int, output: Path) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     flight.arm()
-    loop = measure(loops(), 1, rounds)
+    found: dict[str, Any] = {"loops": measure(loops(), rounds)}
     prepared = steps()
-    found = {"loops": loop, "steps": measure(prepared, RUNS, rounds)}
+    found["steps"] = {name: [seconds(step, RUNS) for _ in range(rounds)] for name, step in prepared.items()}
     found["calls"] = {name: calls_of(step) for name, step in prepared.items()}
     watch("none")
     # What a process does at its end.
@@ -224,18 +207,19 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "samples.json")
-        torchrun = [Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node=2"]
+        torchrun = [BIN / "torchrun", "--standalone", "--nproc-per-node=2"]
         command = [*torchrun, __file__, "--rounds", str(options.rounds), RANK, output]
         subprocess.run(command, check=True, stdout=sys.stderr)
         samples = json.loads(output.read_text(encoding="utf-8"))
-    loop, step = samples["loops"], samples["steps"]
     figures: dict[str, Any] = {}
-    for source, ways in loop.items():
-        for way in WAYS[1:]:
-            added = statistics.median(ours[0] - bare[0] for ours, bare in zip(ways[way], ways["none"], strict=True))
-            figures[f"{source} collective, added by {way}, us"] = {"value": round(added / COLLECTIVES * 1e6, 2)}
+    for source, ways in samples["loops"].items():
+        each = statistics.median(added(ways, "all")) / COLLECTIVES
+        figures[f"{source} collective, added by all, us"] = {"value": round(each * 1e6, 2)}
     for name, calls in samples["calls"].items():
-        figures |= figures_of(name, calls, loop, step[name])
+        for setting, limit in LIMITS.items():
+            way = AUTO[name] if setting == "auto" else setting
+            figure: dict[str, Any] = counted(way, calls, samples["loops"], samples["steps"][name])
+            figures[f"{name}, {setting}, counted CPU"] = figure | {"limit": limit, "judged": figure["upper_95"]}
     return finish("collective_step", figures, samples, __doc__)
 
 

@@ -26,7 +26,6 @@ class Arrangement:
     files: tuple[Path, ...]
     variant: str = "free_text"
     redaction: bool = True
-    compression: str = "none"
 
 
 def _shipped(*names: str) -> tuple[Path, ...]:
@@ -43,7 +42,6 @@ def _agent(**more: Any) -> Arrangement:
 
 ARRANGEMENTS = {
     "plain": Arrangement((HERE / "plain.yaml",)),
-    "plain_zstd": Arrangement((HERE / "plain.yaml",), compression="zstd"),
     "gateway_without_redaction": _gateway(redaction=False),
     "gateway": _gateway(),
     "gateway_no_free_text": _gateway(variant="no_free_text"),
@@ -56,12 +54,11 @@ ARRANGEMENTS = {
 }
 
 
-def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
+def environment(sink_port: int) -> dict[str, str]:
     """Variables that send everything to the sink and let the sampler decide within the measurement."""
     sink = f"127.0.0.1:{sink_port}"
     return {
         "GOMAXPROCS": "1",
-        "BENCHMARK_COMPRESSION": arrangement.compression,
         "OTEL_RL_COLLECTOR_OTLP_ENDPOINT": sink,
         "OTEL_RL_COLLECTOR_GATEWAY": sink,
         "OTEL_RL_COLLECTOR_GATEWAYS": json.dumps([sink]),
@@ -71,20 +68,18 @@ def environment(arrangement: Arrangement, sink_port: int) -> dict[str, str]:
 
 
 def files(arrangement: Arrangement, folder: Path) -> list[Path]:
-    """Return the arrangement's files and one more that holds the changes, and the profiler."""
+    """Return the arrangement's files and one more that holds the changes."""
     base = merge([ConfigurationPart(file.name, file.read_text()) for file in arrangement.files])
-    changes: dict[str, Any] = {
-        "extensions": {"pprof": {"endpoint": "127.0.0.1:${env:BENCHMARK_PROFILE_PORT}"}},
-        "service": {"extensions": [*base["service"]["extensions"], "pprof"]},
-    }
+    changes: dict[str, Any] = {}
     if not arrangement.redaction:
-        changes["service"]["pipelines"] = {
+        pipelines = {
             name: {"processors": [each for each in pipeline["processors"] if not _REDACTION.match(each)]}
             for name, pipeline in base["service"]["pipelines"].items()
             if any(_REDACTION.match(each) for each in pipeline.get("processors", []))
         }
-    folder.mkdir(parents=True, exist_ok=True)
+        changes["service"] = {"pipelines": pipelines}
     if "durable_otlp_grpc/sink" in base["exporters"]:
         changes["exporters"] = {"durable_otlp_grpc/sink": {"tls": {"insecure": True}}}
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "changes.yaml").write_text(yaml.safe_dump(changes))
-    return [*arrangement.files, folder / "changes.yaml"]
+    return [*arrangement.files, folder / "changes.yaml"] if changes else [*arrangement.files]

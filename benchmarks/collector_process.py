@@ -13,12 +13,14 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from figures import environment as inherited
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGURATION = ROOT / "collector-config"
-_TICK = os.sysconf("SC_CLK_TCK")
+_TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 def binary() -> Path:
@@ -51,16 +53,15 @@ class Collector:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self.grpc_port, self.http_port, self._health_port, self._metrics_port, self.profile_port = free_ports(5)
+        self.grpc_port, self.http_port, self._health_port, self._metrics_port = free_ports(4)
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+            **inherited(),
             "OTEL_RL_COLLECTOR_GRPC_PORT": str(self.grpc_port),
             "OTEL_RL_COLLECTOR_HTTP_PORT": str(self.http_port),
             "OTEL_RL_COLLECTOR_HEALTH_ENDPOINT": f"127.0.0.1:{self._health_port}",
             "OTEL_RL_COLLECTOR_METRICS_PORT": str(self._metrics_port),
             "OTEL_RL_COLLECTOR_DATA_DIR": str(folder / "data"),
             "OTEL_RL_COLLECTOR_QUEUE_DIR": str(folder / "queue"),
-            "BENCHMARK_PROFILE_PORT": str(self.profile_port),
             **(environment or {}),
         }
         self._command: list[str | Path] = [program]
@@ -128,12 +129,9 @@ class Collector:
         fields = (self._kernel / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICK
 
-    def resident_mebibytes(self, field: str = "VmRSS") -> float:
-        """Memory of the process in MiB: VmRSS now, VmHWM at its highest."""
-        for line in (self._kernel / "status").read_text().splitlines():
-            if line.startswith(field):
-                return int(line.split()[1]) / 1024
-        raise SystemExit(f"the kernel does not tell {field}")
+    def resident_mebibytes(self) -> float:
+        """Memory of the process in MiB."""
+        return int((self._kernel / "statm").read_text().split()[1]) * _PAGE / (1 << 20)
 
     def metric(self, name: str) -> float:
         """Sum of one of the collector's own metrics over all its series; 0 where it is not there yet."""

@@ -4,14 +4,11 @@
 
 Each shipped role is started several times in turn, on new folders; memory is the resident set a few seconds after the
 start, which counts the pages of the program itself. `otel-rl collector config` is timed with everything it does by
-default: composing, checking this machine, and `otelcol-rl validate`. CPU times stand beside the others;
-the difference is what a busy machine adds.
+default: composing, checking this machine, and `otelcol-rl validate`.
 """
 
 from __future__ import annotations
 
-import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from collector_process import CONFIGURATION, Collector, binary, free_ports
-from figures import finish
+from figures import BIN, environment, finish
 
 ROUNDS = 5
 IDLE_SECONDS = 5.0
-COMMAND = [Path(sys.executable).parent / "otel-rl", "collector", "config"]
+COMMAND = [BIN / "otel-rl", "collector", "config"]
 ROLES: dict[str, tuple[list[str], list[str]]] = {
     "local": (["common.yaml", "local.yaml"], ["--role", "local"]),
     "agent": (["common.yaml", "agent.yaml"], ["--role", "agent", "--gateways", "2"]),
@@ -33,28 +30,24 @@ ROLES: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def _start(program: Path, role: str, folder: Path) -> tuple[float, float, float]:
-    nowhere = f"127.0.0.1:{free_ports(1)[0]}"
-    variables = {"OTEL_RL_COLLECTOR_GATEWAY": nowhere}
+def _start(program: Path, role: str, folder: Path) -> tuple[float, float]:
+    variables = {"OTEL_RL_COLLECTOR_GATEWAY": f"127.0.0.1:{free_ports(1)[0]}"}
     files = [CONFIGURATION / name for name in ROLES[role][0]]
     with Collector(program, files, folder, variables) as collector:
-        cpu_seconds = collector.cpu_seconds()
         time.sleep(IDLE_SECONDS)
-        return collector.seconds_to_healthy, cpu_seconds, collector.resident_mebibytes()
+        return collector.seconds_to_healthy, collector.resident_mebibytes()
 
 
-def _compose(role: str, folder: Path) -> tuple[float, float]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    environment |= {f"OTEL_RL_COLLECTOR_GATEWAY_{number}": f"127.0.0.1:{number}" for number in (1, 2)}
-    environment |= {"OTEL_RL_COLLECTOR_GATEWAY": "127.0.0.1:1"}
-    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+def _compose(role: str, folder: Path) -> float:
+    gateways = {f"OTEL_RL_COLLECTOR_GATEWAY_{number}": f"127.0.0.1:{number}" for number in (1, 2)}
+    variables = environment(OTEL_RL_COLLECTOR_GATEWAY="127.0.0.1:1", **gateways)
+    begin = time.perf_counter()
     done = subprocess.run(
-        [*COMMAND, *ROLES[role][1]], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        [*COMMAND, *ROLES[role][1]], cwd=folder, env=variables, capture_output=True, text=True, check=False
     )
-    seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise SystemExit(f"otel-rl collector config failed: {done.stderr}")
-    return seconds, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return time.perf_counter() - begin
 
 
 def measure(folder: Path) -> dict[str, list[float]]:
@@ -65,13 +58,10 @@ def measure(folder: Path) -> dict[str, list[float]]:
         for role in ROLES:
             where = folder / f"{role}-{number}"
             where.mkdir()
-            seconds, cpu_seconds, mebibytes = _start(program, role, where)
+            seconds, mebibytes = _start(program, role, where)
             samples.setdefault(f"{role}_seconds_to_healthy", []).append(seconds)
-            samples.setdefault(f"{role}_cpu_seconds_to_healthy", []).append(cpu_seconds)
             samples.setdefault(f"{role}_idle_mebibytes", []).append(mebibytes)
-            seconds, cpu_seconds = _compose(role, where)
-            samples.setdefault(f"{role}_config_seconds", []).append(seconds)
-            samples.setdefault(f"{role}_config_cpu_seconds", []).append(cpu_seconds)
+            samples.setdefault(f"{role}_config_seconds", []).append(_compose(role, where))
     return samples
 
 

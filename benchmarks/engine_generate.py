@@ -15,12 +15,13 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from figures import bootstrap, finish, instrumented
 
 REQUESTS, TOKENS, CALLS, WARM_UP = 256, 32, 20, 3
 LIMIT_SHARE = 0.01
@@ -86,17 +87,14 @@ def measure(calls: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "VLLM_"))}
         variables = {
-            **kept,
             **VLLM,
             "OTEL_RL_DATA_DIR": str(folder / "data"),
             OUTPUT: str(folder / "samples.json"),
             MODEL: str(tiny_model.build(folder / "tiny", heads=2)),
             NUMBER: str(calls),
         }
-        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
-        subprocess.run([launcher, sys.executable, __file__], env=variables, cwd=folder, check=True)
+        instrumented(__file__, folder=folder, **variables)
         return json.loads((folder / "samples.json").read_text())
 
 
@@ -105,8 +103,6 @@ def main() -> int:
     if OUTPUT in os.environ:
         watched()
         return 0
-    from figures import bootstrap, finish
-
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--calls", type=int, default=CALLS)
     options, _ = parser.parse_known_args()
@@ -123,9 +119,6 @@ def main() -> int:
     figures = {
         "share of the call": {**share, "judged": share["upper_95"], "limit": LIMIT_SHARE},
         "own CPU per call, ms": bootstrap(calls, lambda drawn: statistics.fmean(milliseconds(one) for one in drawn)),
-        "on the program's thread, ms": bootstrap(
-            calls, lambda drawn: statistics.fmean((one["host_ns"] - one["stretches"] * clock) / 1e6 for one in drawn)
-        ),
         "seconds per call": {"value": round(statistics.median(one["seconds"] for one in calls), 3)},
         "tokens per call": {"value": measured["tokens"], "at_least": REQUESTS * TOKENS},
     }

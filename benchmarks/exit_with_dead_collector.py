@@ -9,19 +9,15 @@ of the process.
 
 from __future__ import annotations
 
-import os
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
-from figures import finish
+from figures import finish, instrumented
 
 ROUNDS = 3
-BIN = Path(sys.executable).parent
 PROGRAM = """
 import time
 from opentelemetry import metrics, trace
@@ -32,15 +28,9 @@ print(time.time(), flush=True)
 
 
 def _seconds_to_exit(endpoint: str, protocol: str, directory: str, variables: dict[str, str]) -> float:
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("OTEL_")},
-        "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
-        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
-        **variables,
-    }
-    command = [BIN / "opentelemetry-instrument", sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=True)
-    return time.time() - float(done.stdout.split()[-1])
+    target = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+    printed = instrumented("-c", PROGRAM, folder=directory, **target, **variables)
+    return time.time() - float(printed.split()[-1])
 
 
 def measure(directory: str) -> dict[str, list[float]]:

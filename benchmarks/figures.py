@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine's description, ratios with their bounds, the form of a result file."""
+"""What the benchmarks share: how a program is started, ratios with their bounds, the form of a result file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import os
 import platform
 import random
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,31 @@ _PACKAGES = (
     "trl",
 )
 _BOOTSTRAP_DRAWS = 2000
+BIN = Path(sys.executable).parent
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Variables of this process without those of OpenTelemetry, ours and Python's, and with ``variables``."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "PYTHON"))} | variables
+
+
+def instrumented(*arguments: str | Path, folder: str | Path, **variables: str) -> str:
+    """Run Python with ``arguments`` under ``opentelemetry-instrument`` in ``folder``; what it has printed."""
+    command = [BIN / "opentelemetry-instrument", sys.executable, *arguments]
+    done = subprocess.run(
+        command, env=environment(**variables), cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout
+
+
+def measure(*arguments: str | Path) -> tuple[float, float]:
+    """Peak of memory in MiB and CPU seconds of a command of otel-rl."""
+    process = subprocess.Popen([BIN / "otel-rl", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"otel-rl {arguments[0]} ended with {process.returncode}")
+    return used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
 
 
 def machine() -> dict[str, Any]:

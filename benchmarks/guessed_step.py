@@ -6,16 +6,13 @@ A program under ``opentelemetry-instrument``, with all that follows steps. ``war
 backward pass and an optimizer, one after the other with nothing in between; a sample is the mean of a block of steps.
 ``small model``: blocks of real steps (data loader, forward, backward, AdamW) with the instrumentor of ``torch`` and
 without it, in turning order; there the processor's caches are cold for our code, and the figure is the difference of
-the fastest blocks. ``bytecodes``: those of our code in ``warm``, nearly the same however busy the machine is. Before
-each block the I/O threads record what waits; what they record is in no figure.
+the fastest blocks. Before each block the I/O threads record what waits; what they record is in no figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from bytecodes import executed
-from figures import bootstrap, finish
+from figures import bootstrap, finish, instrumented
 from torch.utils.data import DataLoader, TensorDataset
 
 import otel_rl
@@ -101,7 +97,7 @@ def program(rounds: int, output: Path) -> None:
     instrumentor, train, hooks = TorchTrainingInstrumentor(), _training(), _hooks()
     train(WARM_UP)
     hooks(WARM_UP)
-    samples: dict[str, list[float]] = {"warm": [], "with": [], "without": [], "bytecodes": []}
+    samples: dict[str, list[float]] = {"warm": [], "with": [], "without": []}
     for number in range(rounds):
         samples["warm"].append(_timed(hooks, WARM_STEPS))
         for way in ("with", "without") if number % 2 else ("without", "with"):
@@ -110,7 +106,6 @@ def program(rounds: int, output: Path) -> None:
             if way == "with":
                 instrumentor.instrument(skip_dep_check=True)
             samples[way].append(_timed(train, STEPS))
-    samples["bytecodes"].append(executed(hooks, WARM_STEPS)["own code"] / WARM_STEPS)
     output.write_text(json.dumps(samples))
 
 
@@ -125,20 +120,16 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "samples.json"
-        command = [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, __file__]
+        arguments = [__file__, PROGRAM, output, "--rounds", str(options.rounds)]
         # An error of ours would be swallowed, and the figure that of its handling.
-        environment = os.environ | {RAISE_ENVIRONMENT_VARIABLE: "1"}
-        arguments = [*command, PROGRAM, output, "--rounds", str(options.rounds)]
-        subprocess.run(arguments, cwd=folder, env=environment, check=True)
+        instrumented(*arguments, folder=folder, **{RAISE_ENVIRONMENT_VARIABLE: "1"})
         samples = json.loads(output.read_text())
     rounds = list(zip(samples["with"], samples["without"], strict=True))
     added = bootstrap(rounds, lambda drawn: min(one for one, _ in drawn) - min(other for _, other in drawn))
     figures = {
         # The fastest block: other work on the machine only adds to one.
         "us of CPU per step, warm": {**bootstrap(samples["warm"], min), "limit": 50},
-        "bytecodes per step": {"value": samples["bytecodes"][0]},
         "us of CPU added to a step of a small model": added,
-        "us of CPU of that step alone": bootstrap(samples["without"], min),
     }
     return finish("guessed_step", figures, samples, __doc__.splitlines()[0])
 

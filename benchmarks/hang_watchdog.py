@@ -10,16 +10,12 @@ allocated for it, its modules included, after the last wake-up.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-from figures import bootstrap, finish
+from figures import bootstrap, finish, instrumented
 
 SECONDS = 30
-BIN = Path(sys.executable).parent
 PROGRAM = """
 import json, sys, time, tracemalloc, otel_rl, torch, torch.distributed as dist
 from otel_rl.ranks import watchdog as package
@@ -57,13 +53,9 @@ dist.destroy_process_group()
 
 
 def _run(how: str, directory: str) -> dict[str, list[int]]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     settings = {"OTEL_RL_RING": "on", "OTEL_RL_QUIET": "true", "OTEL_RL_RAISE_INTERNAL_ERRORS": "true"}
-    command = [BIN / "opentelemetry-instrument", sys.executable, "-c", PROGRAM, how, str(SECONDS)]
-    done = subprocess.run(
-        command, env={**environment, **settings}, cwd=directory, capture_output=True, text=True, check=True
-    )
-    found: dict[str, list[int]] = json.loads(done.stdout)
+    printed = instrumented("-c", PROGRAM, how, str(SECONDS), folder=directory, **settings)
+    found: dict[str, list[int]] = json.loads(printed)
     return found
 
 
@@ -73,9 +65,6 @@ def main() -> int:
         samples = {how: _run(how, directory) for how in ("training", "standing still")}
     figures = {}
     for how, found in samples.items():
-        mean = bootstrap(found["wakeups"], lambda drawn: sum(drawn) / len(drawn) / 1000)
-        figures[f"{how}: us per wake-up"] = mean
-        figures[f"{how}: wake-ups per second"] = {"value": round((len(found["wakeups"]) + 1) / SECONDS, 2)}
         share = bootstrap(found["wakeups"], lambda drawn: sum(drawn) / 1e9 / SECONDS)
         figures[f"{how}: share of a core"] = {**share, "judged": share["upper_95"], "limit": 0.001}
     figures["KiB of Python memory"] = {"value": round(max(found["bytes"] for found in samples.values()) / 1024)}

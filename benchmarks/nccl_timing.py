@@ -4,26 +4,25 @@
 
 One rank on one GPU: it waits for no other rank, so these are times of PyTorch and NCCL themselves. Two groups of each
 process take turns; PyTorch times the collectives of one of them. *Launch*: host time of `all_reduce`, which only
-enqueues. *Through*: until the device has done all of them, for each. *Step*: eight products of matrices with an
-`all_reduce` of 16 MiB after each, as a backward pass has them. Last, the time for which a dump holds the interpreter,
-and that of reading its rows.
+enqueues. *Step*: eight products of matrices with an `all_reduce` of 16 MiB after each, as a backward pass has them.
+Last, the time for which a dump holds the interpreter, and that of reading its rows.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from statistics import median
 from typing import Any
 
-from figures import bootstrap, finish, ratio_of_medians
+from figures import bootstrap, environment, finish, ratio_of_medians
 
 PROCESSES = 3
 SIZES = {"4 KiB": 1 << 10, "64 MiB": 1 << 24}
-BUFFERS = (200, 2000, 20000)
+#: Rows of PyTorch's flight recorder, its default.
+ROWS = 2000
 _SETUP = """
 import json, os, sys, time, torch, torch.distributed as dist
 device = torch.device("cuda", 0)
@@ -42,7 +41,7 @@ def launch(message, group, calls):
         dist.all_reduce(message, group=group)
     launched = now()
     torch.cuda.synchronize()
-    return (launched - began) / calls, (now() - began) / calls
+    return (launched - began) / calls
 
 left, right = (torch.randn(4096, 4096, device=device, dtype=torch.bfloat16) for _ in range(2))
 gradient = torch.ones(1 << 22, device=device)
@@ -64,8 +63,7 @@ for name, length in json.loads(sys.argv[2]).items():
     for group in groups.values():
         launch(message, group, 1000)
     pairs = [{how: launch(message, groups[how], 200) for how in order} for order in orders]
-    samples[f"{name}, launch"] = [(pair["timed"][0], pair["bare"][0]) for pair in pairs]
-    samples[f"{name}, through"] = [(pair["timed"][1], pair["bare"][1]) for pair in pairs]
+    samples[name] = [(pair["timed"], pair["bare"]) for pair in pairs]
 for group in groups.values():
     for _ in range(20):
         step(group)
@@ -90,13 +88,13 @@ for _ in range(10):
     began = now()
     timed, missed = NewEntries().read(dump)
     reads.append(now() - began)
-print(json.dumps({"dump": dumps, "read": reads, "timed": len(timed), "missed": missed, "bytes": len(dump)}))
+print(json.dumps({"dump": dumps, "read": reads, "timed": len(timed), "missed": missed}))
 dist.destroy_process_group()
 """
 
 
 def _run(program: str, *arguments: str, **variables: str) -> dict[str, Any]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCH_", "NCCL_"))}
+    kept = {name: value for name, value in environment().items() if not name.startswith(("TORCH_", "NCCL_"))}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", _SETUP + program, f"{folder}/store", *arguments],
@@ -113,16 +111,13 @@ def main() -> int:
     figures: dict[str, Any] = {}
     runs = [_run(_COLLECTIVES, json.dumps(SIZES)) for _ in range(PROCESSES)]
     samples = {name: [pair for run in runs for pair in run[name]] for name in runs[0]}
-    for name, pairs in samples.items():
+    for name in SIZES:
         for place, how in enumerate(("timed", "bare")):
-            figures[f"{name}, {how}, us"] = bootstrap([pair[place] * 1e6 for pair in pairs], median)
-        figures[f"{name}, ratio"] = ratio_of_medians(pairs)
-    dumps = {}
-    for size in BUFFERS:
-        dumps[str(size)] = found = _run(_DUMPS, TORCH_NCCL_ENABLE_TIMING="1", TORCH_FR_BUFFER_SIZE=str(size))
-        for part in ("dump", "read"):
-            figures[f"{size} entries, {part}, ms"] = bootstrap([value * 1e3 for value in found[part]], median)
-        figures[f"{size} entries, timed"] = {"value": found["timed"]}
+            figures[f"{name}, {how}, us"] = bootstrap([pair[place] * 1e6 for pair in samples[name]], median)
+    figures["step, ratio"] = ratio_of_medians(samples["step"])
+    dumps = _run(_DUMPS, TORCH_NCCL_ENABLE_TIMING="1", TORCH_FR_BUFFER_SIZE=str(ROWS))
+    for part in ("dump", "read"):
+        figures[f"{ROWS} entries, {part}, ms"] = bootstrap([value * 1e3 for value in dumps[part]], median)
     return finish("nccl_timing", figures, {"pairs": samples, "dumps": dumps}, __doc__.splitlines()[0])
 
 

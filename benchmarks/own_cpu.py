@@ -25,7 +25,6 @@ class Reading(NamedTuple):
 
     host_ns: int
     stretches: int
-    entries: int
     threads_ns: int
     #: The same of empty stretches: what reading the clock and the calls that time our code take.
     empty_ns: int
@@ -45,9 +44,6 @@ class HostThread:
         self._before = before
         self._began: int | None = None
         self.nanoseconds = self.stretches = self.entries = 0
-        #: Function that is replaced -> nanoseconds of its replacement; entries.
-        self.by_function: Counter[str] = Counter()
-        self.entries_by_function: Counter[str] = Counter()
         #: Entries by threads of the program that are not timed.
         self.entries_elsewhere = 0
 
@@ -63,32 +59,23 @@ class HostThread:
             function = getattr(raw, "__func__", raw)
             if not callable(function) or isinstance(raw, classmethod | staticmethod) or _is_resumed(function):
                 return factory(raw)
-            name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
-            return self._entry(factory(self._exit(function, name)), name)
+            return self.whole(factory(self.original(function)))
 
         return make
-
-    def whole(self, function: Function, name: str = "") -> Function:
-        """Return ``function``, which is ours but for the originals that it calls by :meth:`original`, timed."""
-        return self._entry(function, name or function.__qualname__)
-
-    def original(self, function: Function, name: str) -> Function:
-        """Return ``function`` of the program, as ours call it."""
-        return self._exit(function, name)
 
     def _begin(self) -> None:
         self._before()
         self._began = _now()
 
-    def _end(self, name: str) -> None:
+    def _end(self) -> None:
         if self._began is not None:
-            elapsed = _now() - self._began
+            self.nanoseconds += _now() - self._began
             self._began = None
-            self.nanoseconds += elapsed
             self.stretches += 1
-            self.by_function[name] += elapsed
 
-    def _entry(self, replacement: Function, name: str) -> Function:
+    def whole(self, replacement: Function) -> Function:
+        """Return ``replacement``, which is ours but for the originals that it calls by :meth:`original`, timed."""
+
         @functools.wraps(replacement)
         def enter(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != self._thread:
@@ -98,21 +85,22 @@ class HostThread:
             if self.is_inside:
                 return replacement(*args, **kwargs)
             self.entries += 1
-            self.entries_by_function[name] += 1
             self._begin()
             try:
                 return replacement(*args, **kwargs)
             finally:
-                self._end(name)
+                self._end()
 
         return enter
 
-    def _exit(self, original: Function, name: str) -> Function:
+    def original(self, original: Function) -> Function:
+        """Return ``original`` of the program, as ours call it."""
+
         @functools.wraps(original)
         def leave(*args: Any, **kwargs: Any) -> Any:
             if not self.is_inside or threading.get_ident() != self._thread:
                 return original(*args, **kwargs)
-            self._end(name)
+            self._end()
             try:
                 return original(*args, **kwargs)
             finally:
@@ -147,8 +135,6 @@ class OwnThreads:
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
-        #: Name -> nanoseconds of the threads of that name.
-        self.by_name: Counter[str] = Counter()
 
     def nanoseconds(self) -> int:
         """Sum of all of them since each began."""
@@ -157,11 +143,9 @@ class OwnThreads:
                 try:
                     # The clock of a thread by its kernel id, see clock_getcpuclockid(3): a thread that has ended
                     # meanwhile gives an error, where pthread_getcpuclockid() may crash.
-                    spent = time.clock_gettime_ns((~thread.native_id << 3) | 6)
+                    self._seen[thread.native_id] = time.clock_gettime_ns((~thread.native_id << 3) | 6)
                 except OSError:
                     continue
-                self.by_name[thread.name] += spent - self._seen.get(thread.native_id, 0)
-                self._seen[thread.native_id] = spent
         return sum(self._seen.values())
 
 
@@ -212,14 +196,14 @@ class OwnCpu:
             (ImportHooks, "find_spec"),
         ):
             setattr(owner, name, self.host.whole(getattr(owner, name)))
-        ImportHooks._found_by_others = self.host.original(ImportHooks._found_by_others, "find_spec")
+        ImportHooks._found_by_others = self.host.original(ImportHooks._found_by_others)
         kernel, redispatch = dispatcher.DispatcherKernels._kernel, dispatcher._redispatch
 
         def timed_kernel(operator: Any, *given: Any) -> Function:
-            return self.host.whole(kernel(operator, *given), f"kernel.{operator.name()}")
+            return self.host.whole(kernel(operator, *given))
 
         dispatcher.DispatcherKernels._kernel = staticmethod(timed_kernel)
-        dispatcher._redispatch = lambda operator: self.host.original(redispatch(operator), f"kernel.{operator.name()}")
+        dispatcher._redispatch = lambda operator: self.host.original(redispatch(operator))
 
     def read(self) -> Reading:
         """All sums now."""
@@ -227,7 +211,6 @@ class OwnCpu:
         return Reading(
             host.nanoseconds,
             host.stretches,
-            host.entries,
             self.threads.nanoseconds(),
             empty.nanoseconds,
             empty.stretches,

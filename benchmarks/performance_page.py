@@ -62,25 +62,11 @@ TABLES: dict[str, Table] = {
     "collectives": Table(
         ("without the ring", "with the ring"),
         tuple(
-            Row(meaning, "collective_event", (without, ring), digits, 1, unit)
-            for meaning, without, ring, digits, unit in (
-                (
-                    "launch / exported span",
-                    "launch event / exported span",
-                    "launch event with the ring / exported span",
-                    3,
-                    "",
-                ),
-                (
-                    "launch and wait / exported span",
-                    "launch and wait / exported span",
-                    "launch and wait with the ring / exported span",
-                    3,
-                    "",
-                ),
-                ("launch / span without its export", "launch event / span without export", "", 3, ""),
-                ("launch", "launch event, ns", "launch event with the ring, ns", 0, " ns"),
-                ("launch and wait", "launch and wait, ns", "launch and wait with the ring, ns", 0, " ns"),
+            Row(meaning, "collective_event", tuple(figure.format(ring) for ring in ("", " with the ring")), *form)
+            for figure, meaning, *form in (
+                ("launch event{} / exported span", "launch / exported span", 3, 1, ""),
+                ("launch event{}, ns", "launch", 0, 1, " ns"),
+                ("launch and wait{}, ns", "launch and wait", 0, 1, " ns"),
             )
         ),
     ),
@@ -97,19 +83,13 @@ TABLES: dict[str, Table] = {
         {"python": "Python", "reducer": "reducer", "functional": "functional"},
         {"{} collective, added by all, us": ("added by `all`", 0, 1, " µs")},
     ),
-    "nccl_timing": _side_by_side(
+    "nccl_timing": _simple(
         "nccl_timing",
-        {"4 KiB": "4 KiB", "64 MiB": "64 MiB"},
-        {
-            "{}, launch, bare, us": ("launch of an all-reduce", 1, 1, " µs"),
-            "{}, launch, timed, us": ("timed", 1, 1, " µs"),
-            "{}, launch, ratio": ("ratio", 2, 1, ""),
-        },
-    ),
-    "nccl_reading": _simple(
-        "nccl_timing",
-        ("step, bare, us", "step of eight matrix products and all-reduces", 2, 0.001, " ms"),
-        ("step, ratio", "timed, ratio", 3, 1, ""),
+        ("4 KiB, bare, us", "launch of an all-reduce of 4 KiB", 1, 1, " µs"),
+        ("4 KiB, timed, us", "timed", 1, 1, " µs"),
+        ("64 MiB, bare, us", "launch of one of 64 MiB", 1, 1, " µs"),
+        ("64 MiB, timed, us", "timed", 1, 1, " µs"),
+        ("step, ratio", "step of eight matrix products and all-reduces, timed / not", 3, 1, ""),
         ("2000 entries, dump, ms", "dump of 2000 entries, the default", 0, 1, " ms"),
         ("2000 entries, read, ms", "reading it", 0, 1, " ms"),
     ),
@@ -117,8 +97,6 @@ TABLES: dict[str, Table] = {
         "hang_watchdog",
         {"training": "training", "standing still": "standing still"},
         {
-            "{}: us per wake-up": ("CPU time per wake-up", 0, 1, " µs"),
-            "{}: wake-ups per second": ("wake-ups per second", 2, 1, ""),
             "{}: share of a core": ("share of a core", 3, 100, " %"),
             "KiB of Python memory": ("memory with its modules", 0, 1, " KiB"),
         },
@@ -145,6 +123,11 @@ TABLES: dict[str, Table] = {
         ("one call: us", "one call with 30 values", 0, 1, " µs"),
         ("30 calls: us", "30 calls with a value each", 0, 1, " µs"),
     ),
+    "hot_hooks": _side_by_side(
+        "hot_hooks",
+        {"step of CartPole": "step of CartPole", "small save in memory": "save of a small tensor in memory"},
+        {"{}: ratio": ("with us / without", 2, 1, ""), "{}: added us": ("added", 1, 1, " µs")},
+    ),
     "start": _simple(
         "process_start",
         ("child_to_official_with_genai", "ours / official distro with openai and langchain", 3, 1, ""),
@@ -161,40 +144,22 @@ TABLES: dict[str, Table] = {
         ("seconds_ours_mute_grpc", "ours, no answer, gRPC", 1, 1, " s"),
         ("seconds_official_refused_http", "official distro, nobody listens, HTTP", 1, 1, " s"),
     ),
-    "calls": _side_by_side(
+    "calls": _simple(
         "openai_chat_call",
-        {"SDK only": "SDK only", "file store": "file store"},
-        {
-            "{}: chat, ours / official": ("chat call", 2, 1, ""),
-            "{}: async_chat, ours / official": ("asynchronous chat call", 2, 1, ""),
-            "{}: agent_turn, ours / official": ("turn of an agent", 2, 1, ""),
-            "{}: stream, ours / official": ("stream of 22 chunks", 2, 1, ""),
-            "{}: chunk, ours / official": ("one more chunk", 2, 1, ""),
-            "{}: async_chunk, ours / official": ("one more asynchronous chunk", 2, 1, ""),
-            "{}: chat, added by ours, us": ("added to a chat call, ours", 0, 1, " µs"),
-            "{}: chat, added by official, us": ("added to a chat call, official", 0, 1, " µs"),
-        },
+        ("chat, ours / official", "chat call, ours / official", 2, 1, ""),
+        ("async_chat, ours / official", "asynchronous chat call", 2, 1, ""),
+        ("agent_turn, ours / official", "turn of an agent", 2, 1, ""),
+        ("chunk, ours / official", "one more chunk", 2, 1, ""),
+        ("async_chunk, ours / official", "one more asynchronous chunk", 2, 1, ""),
+        ("chat, added by ours, us", "added to a chat call, ours", 0, 1, " µs"),
+        ("chat, added by official, us", "added to a chat call, official", 0, 1, " µs"),
     ),
     "engine_call": _simple(
         "engine_generate",
         ("share of the call", "share of the call", 2, 100, " %"),
         ("own CPU per call, ms", "our CPU time", 1, 1, " ms"),
-        ("on the program's thread, ms", "on the program's thread", 1, 1, " ms"),
         ("seconds per call", "duration", 2, 1, " s"),
         ("tokens per call", "tokens", 0, 1, ""),
-    ),
-    "engine_spans": _side_by_side(
-        "engine_spans",
-        {
-            "server": "server",
-            "LLM.generate": "`LLM.generate`",
-            "AsyncLLM.generate": "`AsyncLLM.generate`",
-            "AsyncLLM.generate, vLLM's own": "same, vLLM's own spans",
-        },
-        {
-            "{}: share of spans in their rollout": ("spans in the rollout that asked", 1, 100, " %"),
-            "{}: requests": ("requests", 0, 1, ""),
-        },
     ),
     "rollouts": _simple(
         "concurrent_rollouts",
@@ -214,7 +179,6 @@ TABLES: dict[str, Table] = {
         ("spans without their rollout", "spans without their rollout", 0, 1, ""),
         ("1,000 rows before compression, KiB", "1,000 rows before compression", 0, 1, " KiB"),
         ("1,000 rows in the store, KiB", "1,000 rows in the store", 1, 1, " KiB"),
-        ("rows of 1,000 steps of 8,192, MiB", "rows of 1,000 such steps", 0, 1, " MiB"),
         ("steps of 8,192 rows that the default store holds", "such steps that the default store holds", 0, 1, ""),
         ("memory that later steps add, MiB", "memory that later steps add", 1, 1, " MiB"),
     ),
@@ -226,16 +190,10 @@ TABLES: dict[str, Table] = {
             "{}: on the trainer's thread, ms": ("on the trainer's thread", 2, 1, " ms"),
             "{}: on threads of ours, ms": ("on our threads", 2, 1, " ms"),
             "{}: share of the step's CPU time": ("share of the step's CPU time", 2, 100, " %"),
-            "{}: own CPU with the cost of the clock, ms": ("with the cost of the clock", 2, 1, " ms"),
-            "{}: entries per step": ("entries into our code", 0, 1, ""),
-            "{}: entries that are not timed": ("entries not timed", 0, 1, ""),
+            "{}: own estimate / measured": ("our own estimate / measured", 2, 1, ""),
+            "{}: entries that are not timed": ("entries into our code that are not timed", 0, 1, ""),
             "{}: CPU seconds per step": ("CPU time of the step", 2, 1, " s"),
         },
-    ),
-    "grpo_steps": _simple(
-        "grpo_step",
-        ("GRPO step with / without, CPU time", "step with us / without", 3, 1, ""),
-        ("CPU seconds per step without", "step without us", 2, 1, " s"),
     ),
     "soak": Table(
         ("steps", "calls", "requests"),
@@ -263,9 +221,6 @@ TABLES: dict[str, Table] = {
     "collector_cpu": _simple(
         "collector_throughput",
         ("gateway_without_redaction_to_plain", "gateway without redaction / plain", 2, 1, ""),
-        ("gateway_without_redaction_to_plain_zstd", "gateway without redaction / plain with zstd", 2, 1, ""),
-        ("gateway_to_plain", "gateway / plain", 2, 1, ""),
-        ("agent_to_plain", "agent / plain", 2, 1, ""),
     ),
     "collector_throughput": _side_by_side(
         "collector_throughput",
@@ -282,10 +237,8 @@ TABLES: dict[str, Table] = {
         {"local": "local", "agent": "agent", "gateway": "gateway"},
         {
             "{}_seconds_to_healthy": ("healthy after", 2, 1, " s"),
-            "{}_cpu_seconds_to_healthy": ("CPU time of that", 2, 1, " s"),
             "{}_idle_mebibytes": ("resident memory, idle", 0, 1, " MiB"),
             "{}_config_seconds": ("`otel-rl collector config`", 2, 1, " s"),
-            "{}_config_cpu_seconds": ("CPU time of that", 2, 1, " s"),
         },
     ),
 }

@@ -12,31 +12,22 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from pathlib import Path
 
-from figures import bootstrap, finish, ratio_of_medians
+from figures import bootstrap, environment, finish, instrumented, ratio_of_medians
 
 ROUNDS = 25
-BIN = Path(sys.executable).parent
 OFFICIAL_INSTRUMENTORS = {"openai", "langchain"}
-
-
-def _clean_environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "PYTHON"))}
 
 
 def _environment_of_a_child(directory: str, **variables: str) -> dict[str, str]:
     """Return what a child inherits from a program under ``opentelemetry-instrument``."""
     show = "import json, os; print(json.dumps(dict(os.environ)))"
-    command = [BIN / "opentelemetry-instrument", sys.executable, "-c", show]
-    environment = {**_clean_environment(), **variables}
-    done = subprocess.run(command, env=environment, cwd=directory, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(instrumented("-c", show, folder=directory, **variables).splitlines()[-1])
 
 
 def _official(directory: str, enabled: set[str]) -> dict[str, str]:
@@ -52,16 +43,16 @@ def _official(directory: str, enabled: set[str]) -> dict[str, str]:
     )
 
 
-def _run(environment: dict[str, str], directory: str) -> float:
+def _run(variables: dict[str, str], directory: str) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "pass"], env=environment, cwd=directory, check=True)
+    subprocess.run([sys.executable, "-c", "pass"], env=variables, cwd=directory, check=True)
     return time.perf_counter() - start
 
 
 def measure(directory: str) -> dict[str, list[float]]:
     """Seconds per run, by variant."""
     environments = {
-        "plain": _clean_environment(),
+        "plain": environment(),
         "ours": _environment_of_a_child(directory, OTEL_RL_CHILDREN="all"),
         "ours_outside_policy": _environment_of_a_child(directory),
         "official_bare": _official(directory, set()),
@@ -69,8 +60,8 @@ def measure(directory: str) -> dict[str, list[float]]:
     }
     samples: dict[str, list[float]] = {name: [] for name in environments}
     for number in range(ROUNDS + 1):
-        for name, environment in environments.items():
-            seconds = _run(environment, directory)
+        for name, variables in environments.items():
+            seconds = _run(variables, directory)
             if number:  # the first round warms the file cache
                 samples[name].append(seconds)
     return samples
@@ -78,8 +69,6 @@ def measure(directory: str) -> dict[str, list[float]]:
 
 def main() -> int:
     """Measure, print, and compare with the limits."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as directory:
         samples = measure(directory)
     rounds = list(zip(*(samples[name] for name in samples), strict=True))

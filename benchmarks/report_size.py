@@ -4,21 +4,19 @@
 
 The run has two ranks and 105 spans per step: rollouts with model and tool calls, phases, reward functions; one of these
 becomes slow on one rank after 70 % of the steps. It is written to a temporary folder (660 MB). The report runs in a
-process of its own, once for a quarter of the steps and once for all: a bounded report needs little more for the second.
+process of its own.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from figures import finish
+from figures import finish, measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +42,8 @@ def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
 class Rank:
     """Writes the spans of one rank, step after step."""
 
-    def __init__(self, rank: int, steps: int) -> None:
-        self.rank, self.steps = rank, steps
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
         self.now = STARTED
         self.dice = random.Random(rank)  # noqa: S311 - repeatable on purpose
 
@@ -73,7 +71,7 @@ class Rank:
         """All spans of a step, inner ones first."""
         trace, own, begin = f"{step:032x}", self._id(), self.now
         values = {"rl.loop.iteration": step}
-        is_slow = step > SLOW_FROM * self.steps
+        is_slow = step > SLOW_FROM * STEPS
         for phase in ("sample", "reward", "train", "sync"):
             span, since = self._id(), self.now
             if phase == "sample":
@@ -117,16 +115,16 @@ class Rank:
         yield self._span("rl.rollout", (trace, root, ""), begin, {**values, "rl.rollout.reward": 1.0})
 
 
-def write_run(folder: Path, steps: int) -> int:
+def write_run(folder: Path) -> int:
     """Write a run; its number of spans."""
     number = 0
     for rank in range(RANKS):
-        writer, place = Rank(rank, steps), folder / f"node-rank{rank}-{rank:08x}"
+        writer, place = Rank(rank), folder / f"node-rank{rank}-{rank:08x}"
         place.mkdir(parents=True)
         identity = {"service.name": "large", "service.instance.id": str(rank), "rl.run.id": "run", "rl.rank": rank}
         resource = {"attributes": _attributes({**identity, "rl.world_size": RANKS})}
         with (place / "traces-0001.jsonl").open("w") as stream:
-            for step in range(1, steps + 1):
+            for step in range(1, STEPS + 1):
                 number += _write_line(stream, resource, list(writer.step(step)))
         manifest = {"format": "otel-rl/1", "run_id": "run", "rank": rank, "world_size": RANKS, "clean_exit": True}
         moments = {"started_unix_nano": STARTED, "ended_unix_nano": writer.now}
@@ -140,29 +138,15 @@ def _write_line(stream: TextIO, resource: dict[str, Any], spans: list[Span]) -> 
     return len(spans)
 
 
-def measure(*arguments: str | Path) -> tuple[float, float]:
-    """Peak of memory in MiB and CPU seconds of a command of otel-rl."""
-    command = [Path(sys.executable).with_name("otel-rl"), *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"otel-rl {arguments[0]} ended with {process.returncode}")
-    return used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
-
-
 def main() -> int:
     """Measure and print."""
-    figures: dict[str, Any] = {}
-    peaks = []
-    for steps in (STEPS // 4, STEPS):
-        with tempfile.TemporaryDirectory() as folder:
-            spans = write_run(Path(folder) / "run", steps)
-            peak, seconds = measure("report", Path(folder) / "run")
-        peaks.append(peak)
-        figures[f"{steps} steps, {spans} spans: MiB"] = {"value": round(peak, 1)}
-        figures[f"{steps} steps, {spans} spans: CPU seconds"] = {"value": round(seconds, 1)}
-    figures["growth of memory from a quarter to all"] = {"value": round(peaks[1] / peaks[0], 2)}
+    with tempfile.TemporaryDirectory() as folder:
+        spans = write_run(Path(folder) / "run")
+        peak, seconds = measure("report", Path(folder) / "run")
+    figures = {
+        f"{STEPS} steps, {spans} spans: MiB": {"value": round(peak, 1)},
+        f"{STEPS} steps, {spans} spans: CPU seconds": {"value": round(seconds, 1)},
+    }
     return finish("report_size", figures, [], __doc__.splitlines()[0])
 
 

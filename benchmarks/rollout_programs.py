@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from figures import BIN, environment
+
 _OUTPUT, _NUMBERS = "OTEL_RL_BENCHMARK_SAMPLES", "OTEL_RL_BENCHMARK_ROLLOUTS"
 
 
@@ -23,13 +25,12 @@ def finish(result: Any) -> None:
     Path(os.environ[_OUTPUT]).write_text(json.dumps(result))
 
 
-def run(file: str, directory: Path, *given: int, instrumented: bool = True, **variables: str) -> Any:
+def run(file: str, directory: Path, *given: int, watched: bool = True, **variables: str) -> Any:
     """Run ``file`` as a program that stores into ``directory``, with these numbers; return its result."""
     output = directory / "result.json"
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     ours = {"OTEL_RL_DATA_DIR": str(directory / "data"), _OUTPUT: str(output), _NUMBERS: ",".join(map(str, given))}
-    launcher = [str(Path(sys.executable).with_name("opentelemetry-instrument"))] if instrumented else []
-    subprocess.run([*launcher, sys.executable, file], env={**environ, **variables, **ours}, cwd=directory, check=True)
+    launcher = [BIN / "opentelemetry-instrument"] if watched else []
+    subprocess.run([*launcher, sys.executable, file], env=environment(**variables, **ours), cwd=directory, check=True)
     return json.loads(output.read_text())
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import rollout_programs
+from figures import finish
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,8 +114,6 @@ def main() -> int:
     if numbers := rollout_programs.numbers():
         watched(*numbers)
         return 0
-    from figures import finish
-
     from otel_rl.core.settings import Settings
     from otel_rl.store.writer.file_store import SHARES
 
@@ -138,7 +137,6 @@ def main() -> int:
     failed = sum(span["status"].get("code") == 2 for span in roots.values())
     failing = options.steps * len(range(0, options.rollouts, FAILING))
     orphans = sum(bool(span.get("parentSpanId")) and span["traceId"] not in roots for span in spans if _is_call(span))
-    job = ROLLOUTS * JOB_STEPS
     figures = {
         "share of rollouts with a row": {"value": every.number / expected, "at_least": 1.0},
         "share of failed rollouts with spans": {"value": failed / failing, "at_least": 1.0},
@@ -146,7 +144,6 @@ def main() -> int:
         "spans without their rollout": {"value": orphans, "limit": 0},
         "1,000 rows before compression, KiB": {"value": round(every.plain / every.number * 1000 / 1024, 1)},
         "1,000 rows in the store, KiB": {"value": round(per_row * 1000 / 1024, 1)},
-        "rows of 1,000 steps of 8,192, MiB": {"value": round(per_row * job / MIB), "limit": round(room / MIB)},
         "steps of 8,192 rows that the default store holds": {
             "value": int(room / per_row / ROLLOUTS),
             "at_least": JOB_STEPS,

@@ -32,8 +32,6 @@ BENCHMARKS = (
     "openai_chat_call",
     "concurrent_rollouts",
     "grpo_step_cpu",
-    "grpo_step",
-    "beside_trackers",
 )
 
 

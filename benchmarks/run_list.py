@@ -1,4 +1,4 @@
-"""Time, CPU time and memory that `otel-rl runs` takes for a folder with 5,000 runs.
+"""CPU time and memory that `otel-rl runs` takes for a folder with 5,000 runs.
 
     python benchmarks/run_list.py [--output FILE]
 
@@ -14,11 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from figures import finish
+from figures import BIN, finish, instrumented, measure
 
 RUNS = 5000
 SECOND = 1_000_000_000
@@ -30,17 +29,11 @@ for number in range(1, 201):
 """
 
 
-def _command(name: str) -> Path:
-    return Path(sys.executable).with_name(name)
-
-
 def _recorded(folder: Path) -> Path:
     """Record a run with a report; its folder."""
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environ |= {"OTEL_RL_DATA_DIR": str(folder), "OTEL_RL_RUN_ID": "template", "OTEL_RL_QUIET": "true"}
-    command = [_command("opentelemetry-instrument"), sys.executable, "-c", PROGRAM]
-    subprocess.run(command, env=environ, check=True)
-    subprocess.run([_command("otel-rl"), "report", folder], check=True, capture_output=True)
+    settings = {"OTEL_RL_DATA_DIR": str(folder), "OTEL_RL_RUN_ID": "template", "OTEL_RL_QUIET": "true"}
+    instrumented("-c", PROGRAM, folder=folder.parent, **settings)
+    subprocess.run([BIN / "otel-rl", "report", folder], check=True, capture_output=True)
     return folder / "template"
 
 
@@ -65,17 +58,6 @@ def _summarise(template: Path, folder: Path, number: int) -> None:
     (folder / name / "summary.json").write_text(json.dumps(summary))
 
 
-def _measure(folder: Path, *options: str) -> tuple[float, float, float]:
-    """Seconds, CPU seconds and peak of memory in MiB of the list."""
-    begin = time.perf_counter()
-    process = subprocess.Popen([_command("otel-rl"), "runs", folder, *options], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"otel-rl runs ended with {process.returncode}")
-    return time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-
-
 def main() -> int:
     """Measure and print."""
     figures: dict[str, Any] = {}
@@ -86,9 +68,8 @@ def main() -> int:
             _copy(template, folder, number)
         for state in ("without summaries", "with summaries"):
             for what, options in (("all", ("--limit", "0")), ("newest 50", ())):
-                seconds, cpu, peak = _measure(folder, *options)
+                peak, cpu = measure("runs", folder, *options)
                 title = f"{RUNS} runs {state}, {what}"
-                figures[f"{title}: seconds"] = {"value": round(seconds, 2)}
                 figures[f"{title}: CPU seconds"] = {"value": round(cpu, 2)}
                 figures[f"{title}: MiB"] = {"value": round(peak, 1)}
             for number in range(RUNS):

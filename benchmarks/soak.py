@@ -18,14 +18,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from figures import finish
+from figures import finish, instrumented
 from trend import slope
 
 SAMPLES = 60
@@ -43,16 +41,9 @@ SLOWER = 0.05
 def measure(load: str, total: int) -> list[dict[str, float]]:
     with tempfile.TemporaryDirectory() as directory:
         data, output = Path(directory) / "data", Path(directory) / "samples.json"
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-        environment |= {
-            "OTEL_RL_DATA_DIR": str(data),
-            "OTEL_RL_DATA_MAX_BYTES": str(STORE_BYTES),
-            "OTEL_RL_QUIET": "1",
-        }
-        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
+        settings = {"OTEL_RL_DATA_DIR": str(data), "OTEL_RL_DATA_MAX_BYTES": str(STORE_BYTES), "OTEL_RL_QUIET": "1"}
         program = Path(__file__).with_name("soak_load.py")
-        command = [launcher, sys.executable, program, load, str(total), str(SAMPLES), str(output)]
-        subprocess.run(command, env=environment, cwd=directory, check=True)
+        instrumented(program, load, str(total), str(SAMPLES), output, folder=directory, **settings)
         return json.loads(output.read_text())
 
 

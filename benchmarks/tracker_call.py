@@ -11,20 +11,17 @@ figure. Rounds with and without us alternate; the figure is the median of the di
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import statistics
 import sys
 import tempfile
-from pathlib import Path
 
-from figures import bootstrap, finish
+from figures import bootstrap, finish, instrumented
 
 ROUNDS, CALLS = 100, 200
 #: In us, of a call of 30 values.
 LIMIT = 20
-BIN = Path(sys.executable).parent
 PROGRAM = """
-import json, statistics, sys, time, types
+import json, sys, time, types
 import tensorboardX
 import otel_rl
 from otel_rl.instrumentors import tensorboardx
@@ -95,21 +92,14 @@ print(json.dumps(results))
 
 def main() -> int:
     """Run the program and judge what it prints."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environment |= {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "otel_rl_tensorboardx", "OTEL_RL_QUIET": "true"}
+    settings = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "otel_rl_tensorboardx", "OTEL_RL_QUIET": "true"}
     with tempfile.TemporaryDirectory() as folder:
-        command = [BIN / "opentelemetry-instrument", sys.executable, "-c", PROGRAM, str(ROUNDS), str(CALLS), folder]
-        environment["OTEL_RL_DATA_DIR"] = folder
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    samples = json.loads(done.stdout.splitlines()[-1])
-    figures = {f"{name}: us": bootstrap(values, _median) for name, values in samples.items()}
+        given = ["-c", PROGRAM, str(ROUNDS), str(CALLS), folder]
+        printed = instrumented(*given, folder=folder, OTEL_RL_DATA_DIR=folder, **settings)
+    samples = json.loads(printed.splitlines()[-1])
+    figures = {f"{name}: us": bootstrap(values, statistics.median) for name, values in samples.items()}
     figures["one call: us"]["limit"] = LIMIT
     return finish("tracker_call", figures, samples, __doc__.splitlines()[0])
-
-
-def _median(values: list[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
 
 
 if __name__ == "__main__":
