@@ -31,8 +31,8 @@ def measured():
     look = watchdog.look
     def timed():
         samples.append(time.thread_time_ns())
-        look()
-    watchdog.look = timed
+        return look()
+    watchdog._thread._function = timed
     return watchdog
 
 package._make = measured
@@ -56,6 +56,8 @@ def _run(how: str, directory: str) -> dict[str, list[int]]:
     settings = {"OTEL_RL_RING": "on", "OTEL_RL_QUIET": "true", "OTEL_RL_RAISE_INTERNAL_ERRORS": "true"}
     printed = instrumented("-c", PROGRAM, how, str(SECONDS), folder=directory, **settings)
     found: dict[str, list[int]] = json.loads(printed)
+    if not found["wakeups"]:
+        raise SystemExit(f"{how}: the thread of the watchdog never woke")
     return found
 
 
