@@ -131,13 +131,13 @@ def test_a_thread_that_python_marks_marks_no_other(watched):
     inside, done = threading.Event(), threading.Event()
 
     def issue():
-        inside.wait(10)
+        inside.wait(60)
         functional.all_reduce(torch.ones(4), "sum", watched).sum()
         done.set()
 
     thread = threading.Thread(target=issue)
     thread.start()
-    method = patch.kernels()._recorder.recording("barrier", None, lambda *_: (inside.set(), done.wait(10)))
+    method = patch.kernels()._recorder.recording("barrier", None, lambda *_: (inside.set(), done.wait(60)))
     method(watched)
     thread.join()
 
@@ -205,7 +205,7 @@ def test_threads_that_reduce_at_once_have_a_wait_each(watched, monkeypatch):
     waits = []
     monkeypatch.setattr(patch.collectives().recorder, "add_wait", lambda *given: waits.append(given))
     # Each backward pass stays in its first hook until the other one is there.
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=60)
     models = [
         DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(3))), bucket_cap_mb=0)
         for _ in range(2)

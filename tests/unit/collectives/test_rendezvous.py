@@ -60,7 +60,7 @@ def group(store, rank, world_size=2, backend="gloo"):
 def announce(store, rank, world_size=2):
     process_group_init.announce(group(store, rank, world_size), Scope("test"))
     if process_group_init._Meeting.thread is not None:
-        process_group_init._Meeting.thread.join(timeout=30)
+        process_group_init._Meeting.thread.join(timeout=60)
 
 
 def test_every_rank_receives_what_rank_zero_published(stores):
@@ -74,7 +74,7 @@ def test_a_rank_that_comes_first_waits_for_rank_zero(stores):
     waiting = threading.Thread(target=lambda: received.append(rendezvous.receive(stores[1], threading.Event())))
     waiting.start()
     rendezvous.publish(stores[0], LEADER)
-    waiting.join(timeout=30)
+    waiting.join(timeout=60)
 
     assert received == [LEADER]
 
@@ -98,7 +98,7 @@ def test_a_rank_that_waits_stops_when_told(stores):
     waiting = threading.Thread(target=rendezvous.receive, args=(stores[1], stop))
     waiting.start()
     stop.set()
-    waiting.join(timeout=30)
+    waiting.join(timeout=60)
 
     assert not waiting.is_alive()
 
@@ -156,7 +156,7 @@ def test_init_process_group_returns_while_rank_zero_is_silent_and_one_failure_is
 
     def receive(store, stop):
         asked.append(store)
-        silent.wait(30)
+        silent.wait(60)
 
     silent = threading.Event()
     monkeypatch.setattr(rendezvous, "receive", receive)
@@ -166,7 +166,7 @@ def test_init_process_group_returns_while_rank_zero_is_silent_and_one_failure_is
     assert not process_identity.settled()
 
     silent.set()
-    process_group_init._Meeting.thread.join(timeout=30)
+    process_group_init._Meeting.thread.join(timeout=60)
     assert process_identity.settled()
     assert process_identity.current().id == "other"
     process_group_init.announce(group(stores[1], rank=1), Scope("test"))

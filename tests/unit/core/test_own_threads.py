@@ -29,11 +29,11 @@ class Busy:
     def _run(self):
         sum(range(300_000))
         self.worked.set()
-        self._end.wait(10)
+        self._end.wait(60)
 
     def __enter__(self):
         self._thread.start()
-        self.worked.wait(10)
+        self.worked.wait(60)
         return self
 
     def __exit__(self, *_):
@@ -142,7 +142,7 @@ def _blocked():
 def test_a_thread_of_ours_begins_with_signals_blocked_as_the_kernel_may_give_it_one_before_python_knows_it():
     before, masks = _blocked(), queue.Queue()
     threads.start_new_thread(lambda: masks.put(_blocked()), ())
-    assert {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1} <= masks.get(timeout=10)
+    assert {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1} <= masks.get(timeout=60)
     assert _blocked() == before
 
 
@@ -157,8 +157,8 @@ def test_code_of_the_program_in_a_thread_of_ours_has_the_signals_of_the_main_thr
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
         threads.start_new_thread(run, ())
-        assert masks.get(timeout=10) == _blocked() | {signal.SIGPIPE, signal.SIGXFSZ}
-        assert {signal.SIGTERM, signal.SIGINT} <= masks.get(timeout=10)
+        assert masks.get(timeout=60) == _blocked() | {signal.SIGPIPE, signal.SIGXFSZ}
+        assert {signal.SIGTERM, signal.SIGINT} <= masks.get(timeout=60)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from last_delivery_clock import Clock
 
 from otel_rl.pipeline import exporters, io_thread
 from otel_rl.pipeline.batching import BatchQueue, Limits
@@ -45,7 +46,7 @@ class Hanging(Working):
 
     def export(self, batch):
         self.begun.set()
-        self.released.wait(30)
+        self.released.wait(60)
         return super().export(batch)
 
 
@@ -82,19 +83,27 @@ def queue(thread, signal, exporter, *items, **limits):
     return made
 
 
-def deliver(thread, seconds=1.0, **options):
-    LastDelivery(thread, time.monotonic() + seconds, **options).wait()
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
 
 
-def test_destination_that_hangs_for_the_first_time_costs_no_other_signal(thread, hanging):
+def deliver(thread, clock, seconds=1.0, **options):
+    LastDelivery(thread, clock.at(seconds), **options).wait()
+
+
+def test_destination_that_hangs_for_the_first_time_costs_no_other_signal(thread, hanging, clock):
     working = [Working(), Working()]
     queues = [
         queue(thread, signal, exporter, "log") for signal, exporter in zip(("metrics", "logs"), working, strict=True)
     ]
     # The queue made last is the first that is asked.
     hung = queue(thread, "traces", hanging, "span 1", "span 2")
+    # Beyond its share, and once the others are served beyond the deadline.
+    clock.jump(hanging.begun.is_set, 0.5)
+    clock.jump(lambda: all(exporter.closed.is_set() for exporter in working), 1.1)
 
-    deliver(thread, may_hand_over=True)
+    deliver(thread, clock, may_hand_over=True)
 
     assert [exporter.batches for exporter in working] == [[["log"]], [["log"]]]
     assert all(exporter.closed.is_set() for exporter in working)
@@ -102,32 +111,37 @@ def test_destination_that_hangs_for_the_first_time_costs_no_other_signal(thread,
     assert drops.snapshot() == {("traces", "exit_timeout"): 2}
 
 
-def test_two_destinations_that_hang_cost_no_third(thread, hanging):
+def test_two_destinations_that_hang_cost_no_third(thread, hanging, clock):
     working, second = Working(), Hanging()
     queue(thread, "logs", working, "log")
     queue(thread, "metrics", second, "point")
     queue(thread, "traces", hanging, "span")
+    clock.jump(hanging.begun.is_set, 0.5)
+    clock.jump(second.begun.is_set, 0.9)
+    clock.jump(working.closed.is_set, 1.1)
 
-    deliver(thread, may_hand_over=True)
+    deliver(thread, clock, may_hand_over=True)
     second.released.set()
 
     assert working.batches == [["log"]]
 
 
-def test_destination_that_hangs_already_when_the_process_ends_costs_no_other_signal(thread, hanging):
+def test_destination_that_hangs_already_when_the_process_ends_costs_no_other_signal(thread, hanging, clock):
     working = Working()
     logs = queue(thread, "logs", working)
     hung = queue(thread, "traces", hanging, "span", delay=0.001)
-    assert hanging.begun.wait(10)
+    assert hanging.begun.wait(60)
     logs.emit("log")
+    clock.jump(lambda: clock.was_read_at(0), 0.6)
+    clock.jump(working.closed.is_set, 1.1)
 
-    deliver(thread, may_hand_over=True)
+    deliver(thread, clock, may_hand_over=True)
 
     assert working.batches == [["log"]]
     assert (logs.sink.lost, hung.sink.lost) == (0, 1)
 
 
-def test_slow_destination_gets_the_time_that_the_others_leave(thread, hanging):
+def test_slow_destination_gets_the_time_that_the_others_leave(thread, hanging, clock):
     class ReleasesTheOther(Working):
         def shutdown(self):
             super().shutdown()
@@ -136,27 +150,30 @@ def test_slow_destination_gets_the_time_that_the_others_leave(thread, hanging):
     working = ReleasesTheOther()
     queue(thread, "logs", working, "log")
     slow = queue(thread, "traces", hanging, "span")
+    clock.jump(hanging.begun.is_set, 0.6)
 
-    deliver(thread, 3, may_hand_over=True)
+    deliver(thread, clock, may_hand_over=True)
 
     assert hanging.batches == [["span"]]
     assert slow.sink.lost == 0
 
 
-def test_two_threads_never_write_files_at_once(thread, hanging):
+def test_two_threads_never_write_files_at_once(thread, hanging, clock):
     working, finished = Working(), threading.Event()
     queue(thread, "logs", working, "log")
     queue(thread, "traces", hanging, "span")
+    clock.jump(hanging.begun.is_set, 0.6)
+    clock.jump(lambda: clock.was_read_at(0.6), 1.1)
 
-    deliver(thread, 0.2, finish=finished.set)
+    deliver(thread, clock, finish=finished.set)
     assert working.batches == []
     hanging.released.set()
 
-    assert finished.wait(10)
+    assert finished.wait(60)
     assert len({*working.threads, *hanging.threads}) == 1
 
 
-def test_refused_thread_is_asked_for_once_per_signal(thread, hanging, monkeypatch):
+def test_refused_thread_is_asked_for_once_per_signal(thread, hanging, clock, monkeypatch):
     asked = []
 
     def refuse(*_):
@@ -167,87 +184,98 @@ def test_refused_thread_is_asked_for_once_per_signal(thread, hanging, monkeypatc
     logs = queue(thread, "logs", Working(), "log")
     queue(thread, "traces", hanging, "span")
     monkeypatch.setattr(io_thread, "start_new_thread", refuse)
+    for number in range(20):
+        clock.jump(lambda number=number: hanging.begun.is_set() and clock.was_read_at(number / 20), (number + 1) / 20)
 
-    deliver(thread, may_hand_over=True)
+    deliver(thread, clock, may_hand_over=True)
 
     assert len(asked) == 2
     assert logs.sink.lost == 1
 
 
-def test_what_is_recorded_after_a_delivery_that_hung_is_delivered(thread, hanging):
+def test_what_is_recorded_after_a_delivery_that_hung_is_delivered(thread, hanging, clock):
     working = Working()
     logs = queue(thread, "logs", working, "log")
     queue(thread, "traces", hanging, "span")
-    deliver(thread, 0.2, may_hand_over=True)
+    clock.jump(hanging.begun.is_set, 1.1)
+    deliver(thread, clock, may_hand_over=True)
     hanging.released.set()
-    thread.join(time.monotonic() + 10)
+    thread.join(time.monotonic() + 60)
 
     logs.emit("late")
-    deliver(thread, 10, may_hand_over=True)
+    deliver(thread, clock, 2, may_hand_over=True)
 
     assert working.batches[-1] == ["late"]
 
 
-def test_import_of_an_exporter_that_outlasts_the_deadline_costs_no_data(thread):
-    exporter, started = Working(), time.monotonic()
+def test_import_of_an_exporter_that_outlasts_the_deadline_costs_no_data(thread, clock):
+    exporter, begun = Working(), threading.Event()
 
     def imports():
         with exporters.opening:
-            # As from a slow disk: until the deadline of 0.2 s has passed for sure.
-            while time.monotonic() < started + 0.5:
-                time.sleep(0.01)
+            begun.set()
+            # As from a slow disk: until the delivery has seen that its deadline has passed.
+            while not clock.was_read_at(2):
+                time.sleep(0.001)
             return exporter
 
     made = BatchQueue(Sink("traces", Destination("test", "there"), imports), thread, Gate(), Limits(delay=60.0))
     second = queue(thread, "logs", Working(), "log")
     made.emit("span")
-    LastDelivery(thread, started + 0.2, latest=started + 30, may_hand_over=True).wait()
+    clock.jump(begun.is_set, 2)
+    deliver(thread, clock, latest=clock.at(30), may_hand_over=True)
 
     assert exporter.batches == [["span"]]
     assert (made.sink.lost, second.sink.lost) == (0, 0)
 
 
-def test_import_that_does_not_end_is_given_up(thread):
-    release, now = threading.Event(), time.monotonic()
+def test_import_that_does_not_end_is_given_up(thread, clock):
+    begun, release = threading.Event(), threading.Event()
 
     def imports():
         with exporters.opening:
-            release.wait(30)
+            begun.set()
+            release.wait(60)
             return Working()
 
     made = BatchQueue(Sink("traces", Destination("test", "there"), imports), thread, Gate(), Limits(delay=60.0))
     made.emit("span")
-    LastDelivery(thread, now + 0.1, latest=now + 0.3).wait()
+    clock.jump(begun.is_set, 2)
+    clock.jump(lambda: clock.was_read_at(2), 31)
+    deliver(thread, clock, latest=clock.at(30))
     lost = made.sink.lost
     release.set()
-    thread.join(time.monotonic() + 10)
+    thread.join(time.monotonic() + 60)
 
+    assert clock.was_read_at(31)
     assert lost == 1
 
 
-def test_slow_files_that_make_progress_are_written_to_the_end(thread):
+def test_slow_files_that_make_progress_are_written_to_the_end(thread, clock):
     class Slow(Working):
-        written = 0.0
+        written = clock.at(0)
 
         def export(self, batch):
-            # Each batch ends after the deadline, or after the time since the batch before it.
-            while time.monotonic() < max(started, self.written) + 0.15:
-                time.sleep(0.01)
-            self.written = time.monotonic()
+            # Each batch ends after the deadline, and before the patience since the one before is over.
+            clock.jump(lambda: True, seconds := clock.seconds + 5)
+            while not clock.was_read_at(seconds):
+                time.sleep(0.001)
+            self.written = clock.now()
             return super().export(batch)
 
-    exporter, started = Slow(), time.monotonic()
+    exporter = Slow()
     slow = queue(thread, "traces", exporter, *range(6), batch=1)
-    LastDelivery(thread, started + 0.2, progress=lambda: exporter.written, patience=10, longest=started + 60).wait()
+    deliver(thread, clock, progress=lambda: exporter.written, patience=10, longest=clock.at(60))
 
     assert exporter.batches == [[number] for number in range(6)]
     assert slow.sink.lost == 0
 
 
-def test_files_without_progress_are_given_up_after_their_patience(thread, hanging):
-    written, started = time.monotonic(), time.monotonic()
+def test_files_without_progress_are_given_up_after_their_patience(thread, hanging, clock):
     hung = queue(thread, "traces", hanging, "span")
-    LastDelivery(thread, started + 0.1, progress=lambda: written, patience=0.3, longest=started + 60).wait()
+    clock.jump(hanging.begun.is_set, 9)
+    clock.jump(lambda: clock.was_read_at(9), 11)
+    deliver(thread, clock, progress=lambda: clock.at(0), patience=10, longest=clock.at(60))
 
-    assert time.monotonic() - started < 30
+    assert clock.was_read_at(11)
     assert hung.sink.lost == 1

@@ -32,7 +32,7 @@ def _working(work: Endless) -> IoThread:
     thread.spare_time.append(work)
     thread.start()
     # Without another call the thread sleeps a second before each.
-    assert work.goes_on.wait(30)
+    assert work.goes_on.wait(60)
     return thread
 
 
@@ -43,14 +43,14 @@ def test_work_goes_on_until_the_thread_ends_and_not_during_a_flush_or_the_end() 
 
     def flush() -> bool:
         seen.append(work.calls)
-        thread.flush(time.monotonic() + 30)
+        thread.flush(time.monotonic() + 60)
         seen.append(work.calls)
         return True
 
-    assert thread.post(flush, time.monotonic() + 30).wait()
-    last = thread.post(lambda: thread.end_with(lambda: seen.append(work.calls)), time.monotonic() + 30)
+    assert thread.post(flush, time.monotonic() + 60).wait()
+    last = thread.post(lambda: thread.end_with(lambda: seen.append(work.calls)), time.monotonic() + 60)
     assert last.wait()
-    thread.join(time.monotonic() + 30)
+    thread.join(time.monotonic() + 60)
     assert seen[0] == seen[1] <= seen[2] == work.calls
 
 
@@ -66,10 +66,10 @@ def test_work_that_is_done_is_looked_at_again_with_the_next_turn(monkeypatch: py
 
     thread = IoThread("otel-rl-test")
     thread.spare_time.append(work)
-    assert thread.post(lambda: True, time.monotonic() + 30).wait()
-    assert called.acquire(timeout=30)
+    assert thread.post(lambda: True, time.monotonic() + 60).wait()
+    assert called.acquire(timeout=60)
     thread.wake()
-    assert called.acquire(timeout=30)
-    assert thread.post(lambda: thread.end_with(lambda: None), time.monotonic() + 30).wait()
-    thread.join(time.monotonic() + 30)
+    assert called.acquire(timeout=60)
+    assert thread.post(lambda: thread.end_with(lambda: None), time.monotonic() + 60).wait()
+    thread.join(time.monotonic() + 60)
     assert len(calls) == 2

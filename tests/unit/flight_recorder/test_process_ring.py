@@ -60,14 +60,14 @@ def test_what_begins_in_another_thread_while_the_ring_is_made_is_in_it(flight, m
 
     def slow(*args: object) -> object:
         makes.set()
-        waits.wait(10)
+        waits.wait(60)
         return real(*args)
 
     monkeypatch.setattr(ring_module, "create", slow)
     handles: list[object] = []
     first = threading.Thread(target=lambda: handles.append(flight.begin(layout.STEP, "", 1)))
     first.start()
-    assert makes.wait(10)
+    assert makes.wait(60)
     second = threading.Thread(target=flight.begin, args=(layout.COLLECTIVE, "all_reduce"))
     second.start()
     waits.set()
@@ -106,14 +106,14 @@ def test_a_thread_that_makes_its_ring_too_late_uses_that_of_another(flight, ring
     def slow(*args: object) -> object:
         if not makes.is_set():
             makes.set()
-            goes_on.wait(10)
+            goes_on.wait(60)
         return real(*args)
 
     monkeypatch.setattr(ring_module, "create", slow)
     handles: list[object] = []
     late = threading.Thread(target=lambda: handles.append(flight.begin(layout.STEP, "", 1)))
     late.start()
-    assert makes.wait(10)
+    assert makes.wait(60)
     assert flight.begin(layout.STEP, "", 2) is None
     handles.append(flight.begin(layout.STEP, "", 3))
     goes_on.set()

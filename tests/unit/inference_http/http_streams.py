@@ -67,7 +67,7 @@ def _urllib3(way: str, url: str, body: Any, take: Callable[[Any], bool]) -> None
 def _requests(way: str, url: str, body: Any, take: Callable[[Any], bool]) -> None:
     import requests
 
-    with requests.post(url, json=body, stream=True, timeout=20) as response:
+    with requests.post(url, json=body, stream=True, timeout=60) as response:
         if way == "whole":
             pieces: Any = [response.content]
         elif way == "iter_content":

@@ -216,7 +216,7 @@ def _send(client, method, url, body):
     elif library == "requests":
         import requests
 
-        requests.request(method, url, data=data, headers=headers, timeout=20)
+        requests.request(method, url, data=data, headers=headers, timeout=60)
     else:
         import importlib
 

@@ -48,12 +48,12 @@ def _next_request(module, url, headers):
 
 
 def _requests(module, url, headers):
-    module.post(url, json=BODY, headers=headers, timeout=10)
+    module.post(url, json=BODY, headers=headers, timeout=60)
 
 
 def _requests_next(module, url, headers):
     with module.Session() as session:
-        session.send(session.post(url, json=BODY, headers=headers, allow_redirects=False, timeout=10).next)
+        session.send(session.post(url, json=BODY, headers=headers, allow_redirects=False, timeout=60).next)
 
 
 def _urllib3(module, url, headers):

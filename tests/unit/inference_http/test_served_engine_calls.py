@@ -261,7 +261,7 @@ def test_responses_and_requests_hold_nothing_of_ours(server, instrumented):
     requests = pytest.importorskip("requests")
     httpx = pytest.importorskip("httpx")
     for response in (
-        requests.post(f"{server.url}/generate", json={"text": "hi"}, timeout=10),
+        requests.post(f"{server.url}/generate", json={"text": "hi"}, timeout=60),
         httpx.post(f"{server.url}/generate", json={"text": "hi"}),
     ):
         assert pickle.loads(pickle.dumps(response)).json() == SGLANG  # noqa: S301 - our own bytes

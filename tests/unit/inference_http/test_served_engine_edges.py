@@ -174,7 +174,7 @@ def test_operations_that_run_at_once_are_one_stretch_of_time(server, instrumente
 def _release_after(server, requests):
     """Let answers end when so many requests have come: all of them are open at once."""
     while len(server.requests) < requests:
-        server.arrived.wait(10)
+        server.arrived.wait(60)
         server.arrived.clear()
     server.hold.set()
 

@@ -213,7 +213,7 @@ def test_a_task_that_is_cancelled_while_it_reads_cancels_its_call(client, server
 def test_a_stream_that_is_dropped_ends_its_call_with_what_it_had_said(server, instrumented):
     requests = pytest.importorskip("requests")
     server.chunks = SGLANG_EVENTS
-    response = requests.post(f"{server.url}/generate", json={"text": "hi", "stream": True}, stream=True, timeout=10)
+    response = requests.post(f"{server.url}/generate", json={"text": "hi", "stream": True}, stream=True, timeout=60)
     next(response.iter_lines())
     del response
     gc.collect()
@@ -227,7 +227,7 @@ def test_a_stream_that_is_dropped_ends_its_call_with_what_it_had_said(server, in
 def test_a_program_that_keeps_only_the_raw_response_of_requests_keeps_its_call(server, instrumented):
     requests = pytest.importorskip("requests")
     server.chunks = CHAT_EVENTS
-    raw = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=10).raw
+    raw = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=60).raw
     gc.collect()
     record_abandoned()
     assert instrumented.spans == []
@@ -244,7 +244,7 @@ def test_a_raw_response_that_is_dropped_takes_no_other_for_itself(server, instru
     from otel_rl.inference.http import calls
 
     server.chunks = CHAT_EVENTS
-    response = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=10)
+    response = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=60)
     identity = id(response.raw)
     assert identity in calls._open
     response.raw = None
@@ -261,7 +261,7 @@ def test_a_response_of_requests_is_freed_without_the_garbage_collector(server, i
     gc.collect()
     gc.disable()
     try:
-        response = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=10)
+        response = requests.post(f"{server.url}{CHAT}", json=BODY, stream=True, timeout=60)
         list(response.iter_lines())
         raw = weakref.ref(response.raw)
         del response

@@ -66,9 +66,14 @@ def jump(x: int) -> Command:
     return Command(update={"messages": [ToolMessage("jumped", tool_call_id="c0")]})
 
 
+#: Set when the tool `slow` has begun.
+begun: list[asyncio.Event] = []
+
+
 @tool
 async def slow(x: int) -> int:
     """Waits until it is cancelled."""
+    begun.pop().set()
     await asyncio.sleep(60)
     return x
 
@@ -184,8 +189,9 @@ async def test_parallel_tools_keep_their_own_bodies(asynchronous, mode, recorded
 
 
 async def test_a_cancelled_tool_ends_as_an_error(mode, recorded):
+    begun.append(has_begun := asyncio.Event())
     task = asyncio.create_task(slow.ainvoke({"x": 1}))
-    await asyncio.sleep(0.05)
+    await has_begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -57,7 +57,7 @@ def talk(calls, spans=None):
             if number == 0:
                 process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         process.stdin.close()
-        process.wait(20)
+        process.wait(60)
     return answers
 
 

@@ -163,7 +163,7 @@ def test_a_call_without_an_answer_at_the_end_of_its_rollout_is_a_call_and_no_tur
         server.wait_for_slow_request()
     found = row(recorded)
     server.release.set()
-    thread.join(10)
+    thread.join(60)
     assert (found["turns"], found["model_calls"], found["model_errors"]) == (1, 2, 0)
     assert "rl.rollout.turn" not in recorded.span("chat slow").attributes
 

@@ -23,7 +23,7 @@ PROTOBUF, JSON, HTML = ({"Content-Type": kind} for kind in ("application/x-proto
 
 def _answer(status=200, headers=None, body=b"", signal="traces"):
     with http_server(status, headers, body) as server:
-        response = requests.post(f"http://127.0.0.1:{server.port}/v1/{signal}", timeout=10, allow_redirects=False)
+        response = requests.post(f"http://127.0.0.1:{server.port}/v1/{signal}", timeout=60, allow_redirects=False)
     return otlp_answer.of_response(response, signal)
 
 
@@ -62,7 +62,7 @@ def test_a_login_page_and_a_redirect_are_named_and_the_redirect_shows_no_key():
 def test_a_redirect_that_was_followed_with_get_is_no_delivery():
     with http_server(200, HTML) as login, http_server(302, {"Location": f"http://127.0.0.1:{login.port}/"}) as server:
         # The login page takes POST only: 501 is what a GET meets.
-        response = requests.post(f"http://127.0.0.1:{server.port}/v1/traces", timeout=10)
+        response = requests.post(f"http://127.0.0.1:{server.port}/v1/traces", timeout=60)
     assert otlp_answer.of_response(response, "traces").reason.startswith("answered with a redirect (302 to ")
 
 

@@ -68,6 +68,15 @@ def test_a_straggler_that_varies_around_the_limit_is_one_event():
     assert events(*(step(number, 1, share) for number, share in enumerate(shares))) == [("begin", 1, 0, 7)]
 
 
+def test_a_rank_that_evaluates_in_every_second_step_is_named_with_its_share_of_all_steps():
+    """In the other steps nobody is late: of two steps together, of 0.4 s, the others wait for 0.3 s."""
+    persistence = Persistence()
+    steps = [step(number, 0, 0.3 / 0.35, 0.35) if number % 2 else step(number, None, 0.0, 0.05) for number in range(40)]
+    [begin] = [change for one in steps for change in persistence.add(one)]
+    assert (begin.straggler.rank, begin.is_over, begin.share) == (0, False, pytest.approx(0.75, abs=0.05))
+    assert persistence.costs() == {0: pytest.approx((0.15, 0.75))}
+
+
 def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
     persistence = Persistence()
     steps = []

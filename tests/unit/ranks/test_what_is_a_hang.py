@@ -311,7 +311,7 @@ def test_a_thread_in_the_debugger_may_take_as_long_as_it_likes(program, recorded
         worker = threading.Thread(target=debugs, args=(commands,))
         program.trains(FIRST_STEPS)
         worker.start()
-        assert asked.wait(30)
+        assert asked.wait(60)
         program.passes(500)
         person.write("continue\n")
         person.flush()

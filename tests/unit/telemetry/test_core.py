@@ -137,7 +137,7 @@ def test_counting_a_drop_may_be_interrupted_by_another_drop_of_the_same_thread()
     before = drops.snapshot().get(("traces", "inner"), 0)
     counting = threading.Thread(target=drops.count, args=("traces", Interrupting("outer")), daemon=True)
     counting.start()
-    counting.join(5)
+    counting.join(60)
     try:
         assert not counting.is_alive()
         assert drops.snapshot()["traces", "inner"] > before

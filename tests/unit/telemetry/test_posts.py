@@ -175,23 +175,23 @@ def test_a_flush_waits_for_what_another_io_thread_is_recording(io_thread):
 
     def recording():
         begun.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         recorded_it.set()
 
     other = IoThread("otel-rl-other")
     deferral.post("traces", recording)
-    mine = io_thread.post(lambda: True, time.monotonic() + 10)
-    assert begun.wait(10)
+    mine = io_thread.post(lambda: True, time.monotonic() + 60)
+    assert begun.wait(60)
     assert not deferral.posted
     assert deferral.has_posts()
     other.chores.append(asked.set)
-    its = other.post(recorded_it.is_set, time.monotonic() + 10)
+    its = other.post(recorded_it.is_set, time.monotonic() + 60)
     # Time enough for a thread that does not wait.
     asked.wait(0.2)
     goes_on.set()
     assert its.wait()
     assert mine.wait()
-    LastDelivery(other, time.monotonic() + 10).wait()
+    LastDelivery(other, time.monotonic() + 60).wait()
 
 
 def test_a_full_queue_is_drained_by_the_caller_and_nothing_is_lost(recorded, io_thread, monkeypatch):
@@ -200,10 +200,10 @@ def test_a_full_queue_is_drained_by_the_caller_and_nothing_is_lost(recorded, io_
 
     def stall() -> bool:
         stalled.set()
-        return release.wait(10)
+        return release.wait(60)
 
-    io_thread.post(stall, time.monotonic() + 10)
-    assert stalled.wait(10)
+    io_thread.post(stall, time.monotonic() + 60)
+    assert stalled.wait(60)
     found: list[int] = []
     for number in range(10):
         deferral.post("traces", lambda number=number: found.append(number))

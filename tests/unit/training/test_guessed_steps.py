@@ -704,7 +704,7 @@ def test_batches_that_another_thread_fetches_ahead_are_counted_and_no_wait(recor
     loop.step(optimizer)
     fetcher = threading.Thread(target=loop.batch)
     fetcher.start()
-    fetcher.join(30)
+    fetcher.join(60)
     loop.backward()
     loop.step(optimizer)
     assert of_kind(recordings, "rl.data_wait") == []

@@ -37,7 +37,7 @@ def roots(recorded):
 def in_thread(function):
     thread = threading.Thread(target=function)
     thread.start()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -223,7 +223,7 @@ def test_finishing_ends_whatever_an_interrupted_loop_has_left(recorded):
     steps._open.append(steps.Loop())
     thread = threading.Thread(target=steps.finish, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     try:
         assert not thread.is_alive()
     finally:

@@ -402,13 +402,13 @@ class TestValuesThatTheProgramGives:
         def criticise():
             with otel_rl.step(700, loop="critic between"):
                 begun.set()
-                done.wait(10)
+                done.wait(60)
 
         with otel_rl.step(1, loop="actor between"):
             pass
         thread = threading.Thread(target=criticise)
         thread.start()
-        begun.wait(10)
+        begun.wait(60)
         otel_rl.metric("program/of actor", 5.0)
         done.set()
         thread.join()

@@ -218,7 +218,7 @@ def test_a_thread_that_runs_beside_a_phase_does_not_suspend_it(recordings, clock
     with otel_rl.step(1), otel_rl.phase("sample"):
         thread = threading.Thread(target=score)
         thread.start()
-        thread.join(30)
+        thread.join(60)
 
     assert ("rl.sample", 0, 1) in stretches(recordings)
 
