@@ -1,4 +1,7 @@
-"""Real parents tell how their children ended: torchrun's agent, and a program that uses multiprocessing."""
+"""Real parents tell how their children ended: torchrun's agent, and a program that uses multiprocessing.
+
+What the agent tells of a rank that was killed is in `test_postmortem_of_ranks.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import pytest
 
 from otel_rl.ranks.postmortem import examine
-from otel_rl.ranks.postmortem.text import as_json, as_text
+from otel_rl.ranks.postmortem.text import as_json
 from otel_rl.store.reader.errors import UnusableInput
 
 SCRIPTS = Path(sys.executable).parent
@@ -101,33 +104,17 @@ def _torchrun(folder: Path, how: str, **variables: str) -> Program:
     return Program(folder, RANKS.format(how=how), *torchrun, **variables)
 
 
-def test_the_agent_tells_which_signal_killed_a_rank_and_that_it_ended_the_others(tmp_path: Path) -> None:
-    program = _torchrun(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
-    first, second = program.ranks()
-    assert (second["rank"], second["state"], second["exit"]["status"]) == (1, "gone", -9)
-    assert second["exit"]["reported_by"] == "torchrun's agent"
-    assert second["cause"] == f"killed by SIGKILL (reported by torchrun's agent, pid {second['exit']['reporting_pid']})"
-    assert (first["rank"], first["exit"]["status"]) == (0, -15)
-    assert "killed by SIGTERM (reported by torchrun's agent" in first["cause"]
-    assert "killed by SIGKILL (reported by torchrun's agent" in as_text(examine(tmp_path / "otel-rl", program.rings))
-
-
-def test_the_agent_tells_the_status_that_a_rank_exited_with(tmp_path: Path) -> None:
-    program = _torchrun(tmp_path, "os._exit(3)")
-    _, second = program.ranks()
-    assert (second["state"], second["exit"]["status"]) == ("gone", 3)
-    assert second["cause"].startswith("exited with status 3 (reported by torchrun's agent, pid ")
-
-
-def test_where_telemetry_goes_to_a_collector_the_agent_writes_beside_the_rings_or_the_undelivered(
+def test_the_status_of_a_rank_lies_beside_the_rings_or_the_undelivered_where_telemetry_goes_to_a_collector(
     tmp_path: Path,
 ) -> None:
     endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
-    program = _torchrun(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", **endpoint)
+    program = _torchrun(tmp_path, "os._exit(3)", **endpoint)
     # The ends lie in the run's folder if what no collector took has made one before.
     files = tmp_path / "otel-rl"
     found = as_json(examine(files if list(files.rglob("*.exits")) else program.rings, program.rings))["ranks"]
-    assert {one["rank"]: one["exit"]["status"] for one in found}[1] == -9
+    (second,) = [one for one in found if one["rank"] == 1]
+    assert (second["state"], second["exit"]["status"]) == ("gone", 3)
+    assert second["cause"].startswith("exited with status 3 (reported by torchrun's agent, pid ")
 
 
 def test_without_rings_the_message_says_how_ranks_ended(tmp_path: Path) -> None:

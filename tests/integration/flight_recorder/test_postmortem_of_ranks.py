@@ -1,9 +1,10 @@
-"""Real ranks over gloo, one of which stops: `otel-rl postmortem` names it, after the job and while it hangs."""
+"""Real ranks over gloo, one of which stops: postmortem and report name it, after the job and while it hangs."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,30 +12,47 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from otel_rl.cli import main
+from otel_rl.core import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pytest
-
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 120
 PROGRAM = """
-import os, signal, sys, torch, otel_rl, torch.distributed as dist
+import os, pathlib, signal, sys, time, torch, otel_rl, torch.distributed as dist
 dist.init_process_group("gloo")
-message = torch.ones(4)
+message, waits = torch.ones(4), pathlib.Path("waits")
 for number in range(1, 6):
     with otel_rl.step(number):
         with otel_rl.phase("train"):
+            if "{how}" == "killed":
+                # The curve of the memory has one value a second.
+                otel_rl.flush(60)
+                time.sleep(1)
+            if number == 3 and dist.get_rank() == 0:
+                waits.touch()
             if number == 3 and dist.get_rank() == 1:
+                # When this rank ends, the agent ends the other one soon, which has to wait by then.
+                while not waits.exists():
+                    time.sleep(0.05)
+                time.sleep(1)
                 if "{how}" == "killed":
                     os.kill(os.getpid(), signal.SIGKILL)
                 if "{how}" == "raised":
                     raise ValueError
                 if "{how}" == "stuck":
                     signal.pause()
-            dist.all_reduce(message)
+            try:
+                dist.all_reduce(message)
+            except RuntimeError:
+                if "{how}" != "killed":
+                    raise
+                # Until the agent ends this rank too.
+                time.sleep(1000)
 dist.destroy_process_group()
 """
 
@@ -50,29 +68,6 @@ for number in range(1, 6):
             signal.pause()
         with otel_rl.phase("train"):
             loss.backward()
-"""
-#: What a group counts beside the collectives of Python: some ranks send and receive, DDP reduces in C++.
-UNEVEN_PROGRAM = """
-import datetime, signal, torch, otel_rl, torch.distributed as dist
-dist.init_process_group("gloo")
-rank, message = dist.get_rank(), torch.ones(4)
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-with otel_rl.step(1):
-    if rank == 0:
-        dist.send(message, 1)
-        dist.isend(message, 1).wait()
-    if rank == 1:
-        dist.recv(message, 0)
-        dist.recv(message)
-    dist.monitored_barrier(timeout=datetime.timedelta(seconds=60))
-    model(message).sum().backward()
-    pair = dist.new_group([0, 1])
-    if rank < 2:
-        dist.all_reduce(message, group=pair)
-    dist.barrier()
-    if rank == 2:
-        signal.pause()
-    dist.all_reduce(message)
 """
 MONITORED_PROGRAM = """
 import datetime, signal, otel_rl, torch.distributed as dist
@@ -144,9 +139,7 @@ def _found(job: Job, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def _awaited(
-    job: Job, capsys: pytest.CaptureFixture[str], is_there: Callable[[dict[str, Any]], bool]
-) -> dict[str, Any]:
+def awaited(job: Job, capsys: pytest.CaptureFixture[str], is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """What is found as soon as a rank waits and ``is_there``, while the job runs."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := _found(job, capsys)).get("waits") or not is_there(found):
@@ -167,29 +160,91 @@ def _assert_rank_1_is_named(found: dict[str, Any]) -> None:
     assert by_rank[0]["step"] == 3
 
 
-def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_not_enter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with started(tmp_path, PROGRAM.format(how="killed")) as job:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """After the job."""
+    return _ended(tmp_path_factory.mktemp("killed"), "killed")
+
+
+@pytest.fixture(scope="module")
+def orderly(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    job = _ended(tmp_path_factory.mktemp("orderly"), "in order")
+    assert job.process.returncode == 0
+    return job
+
+
+def _ended(folder: Path, how: str) -> Job:
+    with started(folder, PROGRAM.format(how=how)) as job:
         job.process.wait(TIMEOUT)
-    found = _found(job, capsys)
+    return job
+
+
+@pytest.fixture
+def settings_of_the_other_tests() -> Iterator[None]:
+    yield
+    settings.reset()
+
+
+def _page(job: Job, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OTEL_RL_RING_DIR", str(job.rings))
+    settings.reset()
+    assert main(["report", str(job.folder / "otel-rl"), "-o", str(job.folder / "page.html")]) == 0
+    return " ".join((job.folder / "page.html").read_text(encoding="utf-8").split())
+
+
+def _first_section(page: str) -> str:
+    found = re.search(r'<section id="(\w+)">(.*?)</section>', page)
+    assert found is not None
+    return found[0]
+
+
+def test_after_the_job_the_killed_rank_is_named_and_the_collective_that_it_did_not_enter(
+    killed: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _found(killed, capsys)
 
     _assert_rank_1_is_named(found)
     assert not found["is_running"]
-    assert {one["rank"]: one["state"] for one in found["ranks"]}[1] == "gone"
-    assert job.postmortem() == 0
+    assert killed.postmortem() == 0
     text = capsys.readouterr().out
     assert "all_reduce number 3 of group default_pg, which rank 1 did not enter" in text
     assert "rank 1 stopped first in step 3 (train) and did not enter all_reduce number 3 of group default_pg" in text
     assert "killed by SIGKILL (reported by torchrun's agent, pid" in text
 
 
+def test_the_agent_tells_which_signal_killed_a_rank_and_that_it_ended_the_others(
+    killed: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = _found(killed, capsys)["ranks"]
+
+    assert (second["rank"], second["state"], second["exit"]["status"]) == (1, "gone", -9)
+    assert second["exit"]["reported_by"] == "torchrun's agent"
+    assert second["cause"] == f"killed by SIGKILL (reported by torchrun's agent, pid {second['exit']['reporting_pid']})"
+    assert (first["rank"], first["exit"]["status"]) == (0, -15)
+    assert "killed by SIGTERM (reported by torchrun's agent" in first["cause"]
+
+
+@pytest.mark.usefixtures("settings_of_the_other_tests")
+def test_a_killed_rank_is_the_first_thing_in_the_report_with_the_memory_of_the_ranks_up_to_the_end(
+    killed: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = _page(killed, monkeypatch)
+
+    section = _first_section(page)
+    assert section.startswith('<section id="ending">')
+    assert "Rank 1 stopped first in step 3 (train) and did not enter all_reduce number 3 of group default_pg" in section
+    assert "which rank 1 did not enter" in section
+    _, drawing = section.split("Memory up to the end")
+    assert "rank 0" in drawing
+    assert "rank 1" in drawing
+    findings = page[page.index('class="findings"') :]
+    assert findings.index("Rank 1 stopped first in step 3") < findings.index("</section>")
+
+
 def test_after_the_job_the_rank_that_raised_is_named_with_its_exception(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with started(tmp_path, PROGRAM.format(how="raised")) as job:
-        job.process.wait(TIMEOUT)
-    found = _found(job, capsys)
+    found = _found(_ended(tmp_path, "raised"), capsys)
 
     assert found["origins"] == [1]
     by_rank = {one["rank"]: one for one in found["ranks"]}
@@ -202,7 +257,7 @@ def test_while_the_job_hangs_the_stuck_rank_is_named_and_the_collective_that_it_
 ) -> None:
     with started(tmp_path, PROGRAM.format(how="stuck")) as job:
         # Rank 0 may wait for a moment in each step.
-        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
+        found = awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
         assert job.postmortem() == 0
         text = capsys.readouterr().out
 
@@ -217,7 +272,7 @@ def test_a_rank_that_ddp_waits_for_in_its_backward_pass_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with started(tmp_path, DDP_PROGRAM) as job:
-        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
+        found = awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [3, 3])
 
     assert found["origins"] == [1]
     (wait,) = found["waits"]
@@ -231,7 +286,7 @@ def test_the_rank_that_did_not_enter_a_collective_of_a_group_that_was_made_again
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with started(tmp_path, REMADE_PROGRAM) as job:
-        found = _awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [24, 24])
+        found = awaited(job, capsys, lambda now: [one["step"] for one in now["ranks"]] == [24, 24])
 
     assert found["origins"] == [1]
     (wait,) = found["waits"]
@@ -254,27 +309,22 @@ def test_after_a_monitored_barrier_that_failed_the_rank_that_hung_is_named(
 
 
 def test_ranks_that_end_in_order_leave_a_copy_in_the_run_folder_and_nothing_in_memory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    orderly: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with started(tmp_path, PROGRAM.format(how="not")) as job:
-        assert job.process.wait(TIMEOUT) == 0
-    found = _found(job, capsys)
+    found = _found(orderly, capsys)
 
-    assert list(job.rings.iterdir()) == []
-    assert len(list(tmp_path.glob("otel-rl/run/*/flight.ring"))) == 2
+    assert list(orderly.rings.iterdir()) == []
+    assert len(list(orderly.folder.glob("otel-rl/run/*/flight.ring"))) == 2
     assert [one["state"] for one in found["ranks"]] == ["ended", "ended"]
     assert [one["step"] for one in found["ranks"]] == [5, 5]
     assert found["waits"] == []
 
 
-def test_numbers_fit_where_some_ranks_send_and_receive_and_ddp_reduces_in_between(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("settings_of_the_other_tests")
+def test_the_report_of_a_run_that_ended_in_order_has_no_section_of_its_ending(
+    orderly: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with started(tmp_path, UNEVEN_PROGRAM, ranks=3) as job:
-        found = _awaited(job, capsys, lambda now: now["origins"] == [2] and len(now["waits"]) == 2)
+    page = _page(orderly, monkeypatch)
 
-    assert {(wait["rank"], wait["for_rank"]) for wait in found["waits"]} == {(0, 2), (1, 2)}
-    assert {wait["operation"] for wait in found["waits"]} == {"all_reduce"}
-    (number,) = {wait["number"] for wait in found["waits"]}
-    barrier = {one["rank"]: one["collective"] for one in found["ranks"]}[2]
-    assert (barrier["operation"], barrier["number"]) == ("barrier", number - 1)
+    assert 'id="ending"' not in page
+    assert "No flight recorder shows a process that failed" in page

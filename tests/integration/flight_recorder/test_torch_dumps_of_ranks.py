@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.torch_dumps import entry, write
-from test_postmortem_of_ranks import TIMEOUT, started
+from test_postmortem_of_ranks import TIMEOUT, awaited, started
 
 from otel_rl.cli import main
 from otel_rl.core import settings
@@ -66,14 +66,18 @@ with otel_rl.step(2):
     dump()
 os.kill(os.getpid(), signal.SIGKILL)
 """
-#: What gloo counts beside the collectives that it records.
+#: What gloo counts beside the collectives that it records: some ranks send and receive, DDP reduces in C++.
 UNEVEN = f"""{BEGIN}
+import datetime
 pair = dist.new_group([0, 1], group_desc="pair")
 with otel_rl.step(1):
     if rank == 0:
         dist.send(message, 1)
+        dist.isend(message, 1).wait()
     if rank == 1:
         dist.recv(message, 0)
+        dist.recv(message)
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=60))
     dist.reduce_scatter(torch.zeros(4), [message] * 3)
     dist.all_gather_object([None] * 3, rank)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
@@ -83,7 +87,9 @@ with otel_rl.step(1):
     dist.barrier()
     work = dist.all_reduce(message, async_op=True) if rank < 2 else None
     dump(after=[0, 1] if rank == 2 else [])
-os.kill(os.getpid(), signal.SIGKILL)
+    if rank < 2:
+        work.wait()
+    signal.pause()
 """
 
 
@@ -93,10 +99,10 @@ def _settings_of_the_other_tests():
     settings.reset()
 
 
-def _run(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch, ranks: int = 2) -> None:
+def _run(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "dumps").mkdir()
     monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(folder / "dumps" / "fr_"))
-    with started(folder, program, ranks) as job:
+    with started(folder, program) as job:
         job.process.wait(TIMEOUT)
 
 
@@ -168,11 +174,24 @@ def test_ranks_that_reduce_different_shapes_are_named(
 def test_numbers_fit_where_some_ranks_send_and_receive_and_ddp_reduces_in_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _run(tmp_path, UNEVEN, monkeypatch, ranks=3)
-    found = _found(tmp_path, capsys)
+    (tmp_path / "dumps").mkdir()
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(tmp_path / "dumps" / "fr_"))
+    with started(tmp_path, UNEVEN, ranks=3) as job:
+        found = awaited(job, capsys, _both_wait_for_rank_2)
+
+    assert {(wait["rank"], wait["for_rank"]) for wait in found["waits"]} == {(0, 2), (1, 2)}
+    assert {wait["operation"] for wait in found["waits"]} == {"all_reduce"}
+    (number,) = {wait["number"] for wait in found["waits"]}
+    barrier = {one["rank"]: one["collective"] for one in found["ranks"]}[2]
+    assert (barrier["operation"], barrier["number"]) == ("barrier", number - 1)
     (absence,) = found["torch_dumps"]["absences"]
     assert (absence["operation"], absence["waiting"], absence["missing"]) == ("all_reduce", [0, 1], [2])
     assert found["torch_dumps"]["mismatches"] == []
+
+
+def _both_wait_for_rank_2(found: dict[str, Any]) -> bool:
+    dumps = found.get("torch_dumps") or {"ranks": []}
+    return found["origins"] == [2] and len(found["waits"]) == 2 and len(dumps["ranks"]) == 3
 
 
 def test_pytorch_reads_the_files_in_the_format_of_nccl_and_says_the_same(tmp_path: Path) -> None:
