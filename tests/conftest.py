@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
 
 os.environ["OTEL_RL_RAISE_INTERNAL_ERRORS"] = "1"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A script's background job starts with Ctrl-C ignored, and programs that tests interrupt would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from typing import TYPE_CHECKING, Any
 
