@@ -8,6 +8,7 @@ where one misses its limit.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -52,10 +53,13 @@ def run(name: str) -> dict[str, dict[str, object]]:
 
 def main() -> int:
     """Run those named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(BENCHMARKS)}")
+    names = parser.parse_args().names or BENCHMARKS
     RESULTS.mkdir(exist_ok=True)
     within_limits = True
     rows = []
-    for name in sys.argv[1:] or BENCHMARKS:
+    for name in names:
         for figure, result in run(name).items():
             limit = f">= {result['at_least']}" if "at_least" in result else result.get("limit")
             verdict = "" if limit is None else ("ok" if result["within_limit"] else "MISSED")
