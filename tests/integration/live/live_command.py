@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from otel_rl.process import launch
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,8 +28,8 @@ def awaited(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.05)
 
-dist.init_process_group("gloo")
-rank, message = dist.get_rank(), torch.ones(4)
+rank, message = int(os.environ["RANK"]), torch.ones(4)
+dist.init_process_group("gloo", init_method=pathlib.Path("meeting").absolute().as_uri(), rank=rank, world_size=2)
 for number in range(1, {steps}):
     with otel_rl.step(number):
         with otel_rl.phase("train"):
@@ -43,24 +45,49 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
     return {**environ, "OTEL_RL_RING_DIR": str(folder), **variables}
 
 
+class Ranks:
+    """The processes of a job."""
+
+    def __init__(self, processes: list[subprocess.Popen[bytes]]) -> None:
+        self._processes = processes
+
+    def poll(self) -> int | None:
+        """Return the status of the first one that has ended; None while all run."""
+        return next((one.returncode for one in self._processes if one.poll() is not None), None)
+
+    def wait(self) -> list[int]:
+        return [one.wait(TIMEOUT) for one in self._processes]
+
+    def stop(self) -> None:
+        for one in self._processes:
+            one.kill()
+            one.wait()
+
+
 @contextmanager
-def ranks(folder: Path, what: str = "pass", steps: int = 40, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Two ranks over gloo that write into ``folder/otel-rl/run``."""
-    (folder / "train.py").write_text(RANKS.format(what=what, steps=steps))
-    command = ("opentelemetry-instrument", "torchrun", "--standalone", "--nproc-per-node=2", "train.py")
-    with (folder / "stderr").open("wb") as stderr:
-        process = subprocess.Popen(
-            [SCRIPTS / command[0], SCRIPTS / command[1], *command[2:]],
+def ranks(folder: Path, what: str, steps: int, **variables: str) -> Iterator[Ranks]:
+    """Two ranks over gloo that write into ``folder/otel-rl/run``, started as a launcher would."""
+    (folder / "train.py").write_text(RANKS.format(what=what.replace("\n", "\n" + " " * 12), steps=steps))
+    environ = environment(folder, OTEL_RL_RUN_ID="run", OTEL_RL_RING="on", **variables)
+    environ["OTEL_RL_DATA_DIR"] = str(folder / "otel-rl")
+    launch.prepare(environ, (sys.executable, "torchrun"), begins=True)
+    started = Ranks([_started(folder, environ, rank) for rank in (0, 1)])
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def _started(folder: Path, environ: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    with (folder / f"stderr-{rank}").open("wb") as stderr:
+        return subprocess.Popen(
+            [SCRIPTS / "opentelemetry-instrument", sys.executable, "train.py"],
             cwd=folder,
-            env=environment(folder, OTEL_RL_RUN_ID="run", OTEL_RL_RING="on", **variables),
+            env=environ | {key: str(value) for key, value in numbers.items()},
             stdout=subprocess.DEVNULL,
             stderr=stderr,
         )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(TIMEOUT)
 
 
 class Live:
@@ -116,16 +143,18 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def started(folder: Path, *arguments: str, page: bool = True, **variables: str) -> Iterator[Live]:
-    """``otel-rl live ARGUMENTS``, with standard error in ``folder/live-stderr``."""
+def started(
+    folder: Path, *arguments: str, page: bool = True, stderr: str = "live-stderr", **variables: str
+) -> Iterator[Live]:
+    """``otel-rl live ARGUMENTS``, with standard error in the file ``stderr`` of the folder."""
     port = ("--port", "0") if page and "--port" not in arguments else ()
-    with (folder / "live-stderr").open("w") as stderr:
+    with (folder / stderr).open("w") as said:
         process = subprocess.Popen(
             [SCRIPTS / "otel-rl", "live", *arguments, *port],
             cwd=folder,
             env=environment(folder, **variables),
             stdout=subprocess.PIPE if page else None,
-            stderr=stderr,
+            stderr=said,
             text=True,
         )
     try:
@@ -138,7 +167,7 @@ def started(folder: Path, *arguments: str, page: bool = True, **variables: str) 
             process.stdout.close()
 
 
-def awaited(condition: Any, process: subprocess.Popen[Any] | None = None) -> Any:
+def awaited(condition: Any, process: Ranks | subprocess.Popen[Any] | None = None) -> Any:
     """The first true value of ``condition()``."""
     deadline = time.monotonic() + TIMEOUT
     while not (value := condition()):

@@ -1,45 +1,85 @@
-"""Real ranks over gloo, watched by `otel-rl live`: a late, a stopped and a dead rank are named, others are not."""
+"""Real ranks over gloo, watched by `otel-rl live`: a late, a stopped and a dead rank are named, others are not.
+
+Two jobs are watched: in one, something is wrong with a rank again and again, until the test has seen it; in the other
+one a rank dies.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from integration.live.live_command import Live, awaited, ranks, started
+import pytest
+from integration.live.live_command import SCRIPTS, TIMEOUT, Live, Ranks, awaited, environment, ranks, started
 
 from otel_rl.live.liveness import Liveness
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from otel_rl.live.standing import LiveFinding, Standing
 
+#: A file for each of them lets the job go on.
+LATE, STOPPED, CHECKPOINT, TOOL, BOTH = 20, 27, 34, 41, 48
+TROUBLE = f"""if number == {LATE} and rank == 1: awaited('late')
+if number == {STOPPED} and rank == 1: os.kill(os.getpid(), signal.SIGSTOP)
+if number == {CHECKPOINT} and rank == 0:
+    with otel_rl.phase('checkpoint'): awaited('checkpoint')
+if number == {TOOL} and rank == 0:
+    with otel_rl.rollout('r-7'), otel_rl.tool('run_sandbox'): awaited('tool')
+if number == {BOTH}: awaited('both')"""
+DEATH = """if rank == 1 and pathlib.Path('die').exists():
+    pathlib.Path('died').write_text(str(number))
+    os.kill(os.getpid(), signal.SIGKILL)"""
 
-def _folder(folder: Path) -> Path:
-    return folder / "otel-rl" / "run"
+
+class Watched(NamedTuple):
+    """What was seen of a job while it ran, and after its end."""
+
+    while_well: list[Standing]
+    late: Standing
+    hang: Standing
+    stopped: Standing
+    checkpoint: Standing
+    tool: Standing
+    frame: str
+    statuses: list[int]
+    at_the_end: list[Standing]
 
 
-def _found(
-    folder: Path, process: subprocess.Popen[Any], is_there: Callable[[Standing], object], hang_seconds: float = 60.0
-) -> Standing:
-    """The first look at the processes that is as wanted."""
-    awaited(_folder(folder).is_dir, process)
-    liveness = Liveness(_folder(folder), "run", folder, hang_seconds)
+class Watcher:
+    """Looks at the job below ``folder`` until something is there, each time as somebody who has just come."""
 
-    def look() -> Standing | None:
-        standing = liveness.look()
-        return standing if is_there(standing) else None
+    def __init__(self, folder: Path, job: Ranks | None) -> None:
+        self.folder, self._job = folder, job
+        self.run = folder / "otel-rl" / "run"
+        awaited(self.run.is_dir, job)
 
-    found: Standing = awaited(look, process)
-    return found
+    def seen(self, is_there: Callable[[Standing], object], hang_seconds: float = 60.0) -> Standing:
+        return self.looks(is_there, hang_seconds)[-1]
+
+    def looks(self, is_there: Callable[[Standing], object], hang_seconds: float = 60.0) -> list[Standing]:
+        """All looks up to the first that is as wanted."""
+        liveness, found = Liveness(self.run, "run", self.folder, hang_seconds), []
+
+        def is_as_wanted() -> object:
+            found.append(liveness.look())
+            return is_there(found[-1])
+
+        awaited(is_as_wanted, self._job)
+        return found
+
+    def go_on(self, name: str) -> None:
+        (self.folder / name).touch()
 
 
 def _has(code: str) -> Callable[[Standing], object]:
@@ -51,14 +91,52 @@ def _only(standing: Standing) -> LiveFinding:
     return finding
 
 
-def test_a_rank_that_sleeps_in_a_step_is_late_within_8_seconds_with_who_waits_for_it(tmp_path: Path) -> None:
-    with ranks(tmp_path, "if number == 20 and rank == 1: awaited('go')") as job:
-        finding = _only(_found(tmp_path, job, _has("late_rank")))
-        (tmp_path / "go").touch()
-        assert job.wait(60) == 0
-    assert (finding.severity.value, finding.ranks, finding.step) == ("warning", [1], 20)
+def _steps(standing: Standing) -> list[int | None]:
+    return [sign.step for sign in standing.processes]
+
+
+def _is_critical(standing: Standing) -> bool:
+    return any(finding.severity.value == "critical" for finding in standing.findings)
+
+
+def _explains(standing: Standing) -> bool:
+    return any(
+        finding.code == "hanging_call" and "has not entered" in "".join(finding.evidence)
+        for finding in standing.findings
+    )
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    folder = tmp_path_factory.mktemp("watched")
+    with ranks(folder, TROUBLE, 55, OTEL_RL_HANG_SECONDS="1") as job:
+        watcher = Watcher(folder, job)
+        while_well = watcher.looks(lambda standing: standing.state == "running")
+        late = watcher.seen(_has("late_rank"))
+        hang = watcher.seen(_has("hang"), hang_seconds=4.0)
+        watcher.go_on("late")
+        stopped = watcher.seen(_is_critical)
+        os.kill(next(sign.pid for sign in stopped.processes if sign.rank == 1), signal.SIGCONT)
+        checkpoint = watcher.seen(_has("late_rank"), hang_seconds=2.0)
+        watcher.go_on("checkpoint")
+        tool = watcher.seen(_explains, hang_seconds=1.0)
+        watcher.go_on("tool")
+        watcher.seen(lambda standing: _steps(standing) == [BOTH, BOTH])
+        top = [SCRIPTS / "otel-rl", "top", "--once"]
+        frame = subprocess.run(
+            top, cwd=folder, env=environment(folder), check=True, capture_output=True, text=True, timeout=TIMEOUT
+        ).stdout
+        watcher.go_on("both")
+        statuses = job.wait()
+    at_the_end = Watcher(folder, None).looks(lambda standing: standing.is_over)
+    return Watched(while_well, late, hang, stopped, checkpoint, tool, frame, statuses, at_the_end)
+
+
+def test_a_rank_that_sleeps_in_a_step_is_late_within_8_seconds_with_who_waits_for_it(watched: Watched) -> None:
+    finding = _only(watched.late)
+    assert (finding.severity.value, finding.ranks, finding.step) == ("warning", [1], LATE)
     assert finding.text.startswith(
-        "Rank 1 is in step 20 (train) and has not entered all_reduce number 20 of group default_pg"
+        f"Rank 1 is in step {LATE} (train) and has not entered all_reduce number {LATE} of group default_pg"
     )
     assert "rank 0 has waited for it" in finding.text
     assert finding.cost.startswith("1 rank waits, ")
@@ -66,81 +144,49 @@ def test_a_rank_that_sleeps_in_a_step_is_late_within_8_seconds_with_who_waits_fo
     assert float(finding.cost.split()[3]) < 8
 
 
-def test_it_is_a_hang_once_the_watchdog_would_say_so(tmp_path: Path) -> None:
-    with ranks(tmp_path, "if number == 20 and rank == 1: awaited('go')") as job:
-        finding = _only(_found(tmp_path, job, _has("hang"), hang_seconds=4.0))
-        (tmp_path / "go").touch()
+def test_it_is_a_hang_once_the_watchdog_would_say_so(watched: Watched) -> None:
+    finding = _only(watched.hang)
     assert (finding.severity.value, finding.ranks) == ("critical", [1])
 
 
-def test_a_rank_that_is_stopped_is_named_with_who_waits_for_it(tmp_path: Path) -> None:
-    with ranks(tmp_path, "if number == 20 and rank == 1: os.kill(os.getpid(), signal.SIGSTOP)") as job:
-        standing = _found(
-            tmp_path, job, lambda standing: any(finding.severity.value == "critical" for finding in standing.findings)
-        )
-        stopped = next(sign for sign in standing.processes if sign.rank == 1)
-        assert stopped.pid is not None
-        os.kill(stopped.pid, signal.SIGCONT)
-        assert job.wait(60) == 0
-    finding = _only(standing)
+def test_a_rank_that_is_stopped_is_named_with_who_waits_for_it(watched: Watched) -> None:
+    finding = _only(watched.stopped)
     assert (finding.code, finding.ranks) == ("stopped", [1])
-    assert (
-        "is stopped by a signal (SIGSTOP) in step 20 (train) and has not entered all_reduce number 20" in finding.text
-    )
+    said = f"is stopped by a signal (SIGSTOP) in step {STOPPED} (train) and has not entered all_reduce number {STOPPED}"
+    assert said in finding.text
 
 
-def test_a_rank_that_waits_for_a_tool_is_late_for_that_and_the_tool_is_named(tmp_path: Path) -> None:
+def test_a_rank_that_waits_for_a_tool_is_late_for_that_and_the_tool_is_named(watched: Watched) -> None:
     """The tool of rank 0 hangs in its first call, and rank 1 waits for rank 0."""
-    calls = "with otel_rl.rollout('r-7'), otel_rl.tool('run_sandbox'): awaited('go')"
-    what = f"if number == 8 and rank == 0:\n                {calls}"
-
-    def explains(standing: Standing) -> bool:
-        return any(
-            finding.code == "hanging_call" and "has not entered" in "".join(finding.evidence)
-            for finding in standing.findings
-        )
-
-    with ranks(tmp_path, what, OTEL_RL_HANG_SECONDS="1") as job:
-        finding = _only(_found(tmp_path, job, explains, hang_seconds=1.0))
-        (tmp_path / "go").touch()
-        assert job.wait(60) == 0
-    assert (finding.title, finding.ranks, finding.step) == ("Tool run_sandbox hangs", [0], 8)
+    finding = _only(watched.tool)
+    assert (finding.title, finding.ranks, finding.step) == ("Tool run_sandbox hangs", [0], TOOL)
     assert finding.text.startswith(
-        "Rank 0 waits in `train` of step 8 for rollout r-7, which waits in tool `run_sandbox`"
+        f"Rank 0 waits in `train` of step {TOOL} for rollout r-7, which waits in tool `run_sandbox`"
     )
     assert finding.severity.value == "critical"
     (late,) = finding.evidence
-    assert late.startswith("Rank 0 is in step 8 (train > tool run_sandbox) and has not entered all_reduce number 8")
+    said = f"Rank 0 is in step {TOOL} (train > tool run_sandbox) and has not entered all_reduce number {TOOL}"
+    assert late.startswith(said)
     assert finding.cost.startswith("1 rank waits, ")
 
 
-def test_a_long_checkpoint_is_said_as_a_notice_and_is_no_hang(tmp_path: Path) -> None:
-    what = "if number == 20 and rank == 0:\n                with otel_rl.phase('checkpoint'): awaited('go')"
-    with ranks(tmp_path, what) as job:
-        finding = _only(_found(tmp_path, job, _has("late_rank"), hang_seconds=2.0))
-        (tmp_path / "go").touch()
+def test_a_long_checkpoint_is_said_as_a_notice_and_is_no_hang(watched: Watched) -> None:
+    finding = _only(watched.checkpoint)
     assert (finding.code, finding.severity.value) == ("late_rank", "notice")
     assert "checkpoint" in finding.place
 
 
-def test_a_healthy_run_has_no_finding_and_is_over_at_its_end(tmp_path: Path) -> None:
-    found = []
+def test_a_run_has_no_finding_while_it_is_well_and_is_over_at_its_end(watched: Watched) -> None:
+    assert {sign.rank for sign in watched.while_well[-1].processes} <= {0, 1}
+    assert watched.statuses == [0, 0]
+    assert watched.at_the_end[-1].state == "ended"
+    assert [one for standing in (*watched.while_well, *watched.at_the_end) for one in standing.findings] == []
 
-    def is_over(standing: Standing) -> bool:
-        found.extend(standing.findings)
-        return standing.is_over
 
-    with ranks(tmp_path) as job:
-        awaited(_folder(tmp_path).is_dir, job)
-        standing = _found(
-            tmp_path, job, lambda standing: found.extend(standing.findings) or standing.state == "running"
-        )
-        assert {sign.rank for sign in standing.processes} <= {0, 1}
-        assert job.wait(60) == 0
-    liveness = Liveness(_folder(tmp_path), "run", tmp_path)
-    assert awaited(lambda: is_over(liveness.look()))
-    assert liveness.look().state == "ended"
-    assert found == []
+def test_the_terminal_shows_each_rank_with_its_phase(watched: Watched) -> None:
+    assert re.search(r"^run  running  ", watched.frame)
+    for rank in (0, 1):
+        assert re.search(rf"^rank {rank} +running +{BOTH} +train", watched.frame, re.MULTILINE)
 
 
 # -- the page and notifications ----------------------------------------------------------------------------------------
@@ -179,78 +225,99 @@ def receiver(*answers: int) -> Iterator[Receiver]:
         taking.server.server_close()
 
 
-KILLED = "if number == 20 and rank == 1: os.kill(os.getpid(), signal.SIGKILL)"
+class Dead(NamedTuple):
+    """What was told of a death in step ``step`` to a receiver and a command, to one that fails, and to a browser."""
+
+    folder: Path
+    step: int
+    posted: list[dict[str, Any]]
+    refused: list[dict[str, Any]]
+    said: dict[str, str]
+    #: Two changes that a browser got before, and what one gets that comes again after the first.
+    changes: list[Any]
+    missed: Any
+    codes: list[str]
 
 
-def test_a_death_is_posted_once_and_a_command_gets_it_too_and_the_end_ends_it(tmp_path: Path) -> None:
-    (tmp_path / "note.py").write_text(
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> Dead:
+    folder = tmp_path_factory.mktemp("dead")
+    (folder / "note.py").write_text(
         "import os, sys, pathlib\n"
         "with pathlib.Path('noted').open('a') as file:\n"
         "    file.write(os.environ['OTEL_RL_NOTIFY_CODE'] + ' ' + sys.stdin.read() + chr(10))\n"
     )
-    with receiver(500) as taking, ranks(tmp_path, KILLED) as job:
-        awaited(_folder(tmp_path).is_dir, job)
-        command = ("--notify", taking.address, "--notify", f"{sys.executable} note.py", "--no-page", "--until-end")
-        with started(tmp_path, *command, page=False) as live:
-            assert live.process.wait(90) == 0
-    first, second = taking.taken
+    with ExitStack() as stack:
+        taking, failing = stack.enter_context(receiver(500)), stack.enter_context(receiver(*[302] * 9))
+        job = stack.enter_context(ranks(folder, DEATH, 10_000))
+        awaited((folder / "otel-rl" / "run").is_dir, job)
+        until_end = ("--no-page", "--until-end")
+        note = ("--notify", f"{sys.executable} note.py")
+        notifying = {
+            name: stack.enter_context(started(folder, *options, *until_end, page=False, stderr=name))
+            for name, options in {
+                "taken": ("--notify", taking.address, *note),
+                "refused": ("--notify", failing.address),
+            }.items()
+        }
+        # By the time that this one has shown two changes, those above look at the run, too.
+        page = stack.enter_context(started(folder))
+        changes, missed = _come_again(page)
+        (folder / "die").touch()
+        codes = _until_death(page)
+        for one in notifying.values():
+            assert one.process.wait(TIMEOUT) == 0
+    said = {name: (folder / name).read_text() for name in notifying}
+    step = int((folder / "died").read_text())
+    return Dead(folder, step, taking.taken, failing.taken, said, changes, missed, codes)
+
+
+def _come_again(live: Live) -> tuple[list[Any], Any]:
+    """Two changes, and the first message of a browser that has seen the first of them."""
+    awaited(lambda: live.ask("run/run/")[0] == 200)
+    stream = live.events("run", "?since=0")
+    (_, first, seen), (_, second, _) = (next(one for one in stream if one[0] == "changes") for _ in range(2))
+    stream.close()
+    again = live.events("run", **{"Last-Event-ID": first})
+    kind, missed, _ = next(again)
+    again.close()
+    return [seen, second], (kind, missed)
+
+
+def _until_death(live: Live) -> list[str]:
+    stream = live.events("run")
+    findings = (content["status"]["findings"] for kind, _, content in stream if kind == "status")
+    codes = [one["code"] for one in next(filter(None, findings))]
+    stream.close()
+    return codes
+
+
+def test_a_death_is_posted_once_and_a_command_gets_it_too_and_the_end_ends_it(dead: Dead) -> None:
+    first, second = dead.posted
     # One try more after an error, and nothing else.
     assert first == second
     assert first["code"] == "gone"
     assert first["text"].startswith("otel-rl: run: Rank 1 ")
-    assert (first["run"], first["severity"], first["place"]) == ("run", "critical", "step 20 (train)")
+    assert (first["run"], first["severity"], first["place"]) == ("run", "critical", f"step {dead.step} (train)")
     assert first["address"] == ""
-    (noted,) = (tmp_path / "noted").read_text().splitlines()
+    (noted,) = (dead.folder / "noted").read_text().splitlines()
     code, _, content = noted.partition(" ")
     assert code == "gone"
     assert json.loads(content)["text"] == first["text"]
-    assert (tmp_path / "live-stderr").read_text() == ""
+    assert dead.said["taken"] == ""
 
 
-def test_a_notification_that_fails_is_said_once_without_the_address(tmp_path: Path) -> None:
-    with receiver(*[302] * 9) as taking, ranks(tmp_path, KILLED) as job:
-        awaited(_folder(tmp_path).is_dir, job)
-        with started(tmp_path, "--notify", taking.address, "--no-page", "--until-end", page=False) as live:
-            assert live.process.wait(90) == 0
-    assert len(taking.taken) == 2
-    (line,) = (tmp_path / "live-stderr").read_text().splitlines()
+def test_a_notification_that_fails_is_said_once_without_the_address(dead: Dead) -> None:
+    assert len(dead.refused) == 2
+    (line,) = dead.said["refused"].splitlines()
     assert line.startswith("otel-rl live: a notification to http://127.0.0.1 failed: the server answered 302")
     assert "SECRET" not in line
 
 
-def test_a_browser_gets_a_death_and_a_step_as_they_come(tmp_path: Path) -> None:
-    with ranks(tmp_path, KILLED) as job:
-        awaited(_folder(tmp_path).is_dir, job)
-        with started(tmp_path) as live:
-            awaited(lambda: live.ask("run/run/")[0] == 200)
-            codes, kinds = _until_death(live)
-    assert codes == ["gone"]
-    assert "changes" in kinds
+def test_a_browser_gets_steps_and_a_death_as_they_come(dead: Dead) -> None:
+    assert all(dead.changes)
+    assert dead.codes == ["gone"]
 
 
-def _until_death(live: Live) -> tuple[list[str], set[str]]:
-    kinds, codes = set(), []
-    stream = live.events("run")
-    for kind, _, content in stream:
-        kinds.add(kind)
-        if kind == "status" and content["status"]["findings"]:
-            codes = [finding["code"] for finding in content["status"]["findings"]]
-        if codes and "changes" in kinds:
-            break
-    stream.close()
-    return codes, kinds
-
-
-def test_a_browser_that_comes_again_gets_what_it_has_missed(tmp_path: Path) -> None:
-    with ranks(tmp_path, steps=60) as job:
-        awaited(_folder(tmp_path).is_dir, job)
-        with started(tmp_path) as live:
-            awaited(lambda: live.ask("run/run/")[0] == 200)
-            stream = live.events("run", "?since=0")
-            number = next(number for kind, number, _ in stream if kind == "changes")
-            following = next(number for kind, number, _ in stream if kind == "changes")
-            stream.close()
-            again = live.events("run", **{"Last-Event-ID": number})
-            kind, missed, _ = next(again)
-            again.close()
-    assert (kind, missed) == ("changes", following)
+def test_a_browser_that_comes_again_gets_what_it_has_missed(dead: Dead) -> None:
+    assert dead.missed == ("changes", dead.changes[1])

@@ -12,7 +12,7 @@ import termios
 import time
 from typing import TYPE_CHECKING
 
-from integration.live.live_command import SCRIPTS, TIMEOUT, awaited, environment, ranks
+from integration.live.live_command import SCRIPTS, TIMEOUT, environment
 from unit.report.synthetic_run import GrpoRun
 
 if TYPE_CHECKING:
@@ -41,21 +41,6 @@ def test_one_frame_has_the_essentials_in_80_columns_without_control_codes(tmp_pa
         assert part in frame
     # Without a terminal it is the same.
     assert _once(tmp_path).splitlines()[0] == first
-
-
-def test_a_run_of_real_ranks_shows_each_of_them_with_its_phase(tmp_path: Path) -> None:
-    with ranks(tmp_path, "if number == 20: awaited('go')") as job:
-        awaited((tmp_path / "otel-rl" / "run").is_dir, job)
-        frame = awaited(lambda: _with_steps(tmp_path), job)
-        (tmp_path / "go").touch()
-    assert re.search(r"^run  running  ", frame)
-    assert re.search(r"^rank 0 +running +\d+ +train", frame, re.MULTILINE)
-    assert re.search(r"^rank 1 +running +\d+ +train", frame, re.MULTILINE)
-
-
-def _with_steps(folder: Path) -> str:
-    frame = _once(folder, "--once")
-    return frame if re.search(r"^rank 0 +running +20", frame, re.MULTILINE) and "rank 1" in frame else ""
 
 
 def test_values_that_differ_by_rounding_only_are_a_flat_line() -> None:
