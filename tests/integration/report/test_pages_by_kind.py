@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import trl_runs
 from support.fake_openai import FakeOpenAI
 from unit.report.test_report_page import Page
 
 from otel_rl.report import write_report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_rl.report import Report
 
-TESTS = Path(__file__).parents[2]
-PROGRAM = Path(__file__).with_name("trainer_page_program.py")
 WORDS_OF_RL = "small and noisy is normal here"
+#: What is folded on the page of every training.
+FOLDED = {"configuration", "pressure", "processes", "telemetry", "not-in-this-run"}
 
 
 def _record(directory: Path, *command: str) -> Path:
     """Run a program recorded; its data directory."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    paths = (TESTS.parent / "examples", TESTS / "integration" / "trainers")
-    environment |= {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OTEL_RL_DATA_DIR": str(directory / "data")}
-    environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     tool = Path(sys.executable).with_name("opentelemetry-instrument")
     done = subprocess.run(
         [tool, sys.executable, *command],
-        cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
+        cwd=directory,
+        env={**environment, "OTEL_RL_DATA_DIR": str(directory / "data")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return directory / "data"
 
@@ -55,12 +61,21 @@ class KindPage:
         return re.sub(r"\s+", " ", self.page.texts.get(section, ""))
 
 
-def _trained(directory: Path, name: str, *rewards: str) -> KindPage:
-    return KindPage(_record(directory, str(PROGRAM), str(directory), name, *rewards))
+@pytest.fixture
+def trained(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], KindPage]:
+    """Give the page of the run of a trainer."""
+
+    def page(name: str) -> KindPage:
+        data = tmp_path / "data"
+        # A page leaves what it has read beside the run.
+        shutil.copytree(trl_runs.of_one_trainer(tmp_path_factory, name), data)
+        return KindPage(data)
+
+    return page
 
 
-def test_of_sft_the_loss_comes_first_and_should_fall(tmp_path: Path) -> None:
-    page = _trained(tmp_path, "SFTTrainer")
+def test_of_sft_the_loss_comes_first_and_should_fall(trained: Callable[[str], KindPage]) -> None:
+    page = trained("sft")
     assert page.cards == ["Length", "Steps", "Loss", "Token accuracy", "Gradient norm", "Tokens", "In steps", "Errors"]
     assert page.curves[:2] == ["Loss", "Token accuracy"]
     assert page.sections[:3] == ["training", "run_time", "steps"]
@@ -69,15 +84,13 @@ def test_of_sft_the_loss_comes_first_and_should_fall(tmp_path: Path) -> None:
     assert re.search(r"Token accuracy [\d.]+ % mean of steps 8 to 12; (no clear change since )?steps 1 to 5: [\d.]+ %",
                      page.text("tiles"))  # fmt: skip
     assert re.search(r"Tokens [\d,]+ [\d,]+ per s, after step 1 ", page.text("tiles"))
-    assert set(page.folded) == {
-        "checkpoints", "configuration", "pressure", "processes", "telemetry", "not-in-this-run",
-    }  # fmt: skip
+    assert set(page.folded) == FOLDED
 
 
-@pytest.mark.parametrize("name", ["DPOTrainer", "KTOTrainer"])
-def test_of_preferences_margins_come_first(tmp_path: Path, name: str) -> None:
-    page = _trained(tmp_path, name)
-    pairs = ["Accuracy"] if name == "DPOTrainer" else []
+@pytest.mark.parametrize("name", ["dpo", "kto"])
+def test_of_preferences_margins_come_first(trained: Callable[[str], KindPage], name: str) -> None:
+    page = trained(name)
+    pairs = ["Accuracy"] if name == "dpo" else []
     assert page.cards[2:] == [
         "Margin", *pairs, "Chosen reward", "Rejected reward", "Loss", "Tokens", "In steps", "Errors",
     ]  # fmt: skip
@@ -87,15 +100,17 @@ def test_of_preferences_margins_come_first(tmp_path: Path, name: str) -> None:
     assert WORDS_OF_RL not in page.page.source
 
 
-def test_of_a_reward_model_the_accuracy_comes_first(tmp_path: Path) -> None:
-    page = _trained(tmp_path, "RewardTrainer")
+def test_of_a_reward_model_the_accuracy_comes_first(trained: Callable[[str], KindPage]) -> None:
+    page = trained("reward")
     assert page.cards[2:5] == ["Accuracy", "Margin", "Loss"]
     assert "share of pairs whose chosen answer scores higher; 0.5 is a guess" in page.text("training")
     assert "Loss should fall; 0.69 is a guess" in page.text("training")
 
 
-def test_of_rl_the_reward_comes_first_and_tokens_that_taught_nothing_are_on_top(tmp_path: Path) -> None:
-    page = _trained(tmp_path, "GRPOTrainer", "rare")
+def test_of_rl_the_reward_comes_first_and_tokens_that_taught_nothing_are_on_top(
+    trained: Callable[[str], KindPage],
+) -> None:
+    page = trained("grpo")
     assert page.cards[2:4] == ["Tokens that taught something", "Reward"]
     assert {"Entropy", "Loss"} <= set(page.cards)
     assert page.curves[0] == "Reward"
@@ -109,10 +124,11 @@ def test_of_rl_the_reward_comes_first_and_tokens_that_taught_nothing_are_on_top(
     assert "No signal" not in page.text("findings").partition("nothing found:")[2].partition(".")[0]
 
 
-def test_a_trainer_without_an_algorithm_is_supervised(tmp_path: Path) -> None:
-    page = _trained(tmp_path, "Trainer")
+def test_a_trainer_without_an_algorithm_is_supervised(trained: Callable[[str], KindPage]) -> None:
+    page = trained("transformers")
     assert page.curves[0] == page.cards[2] == "Loss"
     assert "Loss should fall; flat means" in page.text("training")
+    assert set(page.folded) == {*FOLDED, "checkpoints"}
 
 
 def test_an_own_loop_that_logs_a_loss_is_not_told_what_the_loss_should_do(tmp_path: Path) -> None:

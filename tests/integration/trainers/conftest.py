@@ -1,10 +1,11 @@
-"""Shared by the tests of trainers: the patches, and two launches that are only read, one plain, one watched."""
+"""Shared by the tests of trainers: the patches, and two runs that are only read, one plain, one watched."""
 
 from __future__ import annotations
 
 import pytest
+import runs
 import torch
-from runs import launch
+from support import trl_runs
 
 from otel_rl.instrumentors.transformers import TransformersInstrumentor
 from otel_rl.instrumentors.trl import TRLInstrumentor
@@ -27,9 +28,9 @@ def instrumented(recorded):
 
 @pytest.fixture(scope="session")
 def watched_run(tmp_path_factory):
-    return launch(tmp_path_factory.mktemp("watched"), watched=True)
+    return runs.read(trl_runs.watched(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
 def plain_run(tmp_path_factory):
-    return launch(tmp_path_factory.mktemp("plain"), watched=False)
+    return runs.read(trl_runs.plain(tmp_path_factory))

@@ -1,25 +1,21 @@
-"""Starting the seeded program, reading what an instrumented one left in its file store, and the classes of TRL."""
+"""Reading what an instrumented program left in its file store, and the classes of TRL."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import every_trainer
 import pytest
 import tomllib
 import trl
 
-PROGRAM = Path(__file__).with_name("seeded_program.py")
-EXAMPLES = Path(__file__).parents[3] / "examples"
-STEPS = 4
-TIMEOUT = 300
+if TYPE_CHECKING:
+    from support.trl_runs import SeededRun
+
 _VERSIONS = tomllib.loads((Path(__file__).parents[2] / "versions.toml").read_text())
 LATEST = pytest.mark.skipif(trl.__version__ != _VERSIONS["trl"]["latest"], reason="names what the latest TRL has")
 
@@ -58,39 +54,19 @@ class Process:
 
 @dataclass
 class Run:
-    """One launch: what it printed, what the ranks computed, and, where watched, what was recorded."""
+    """One run: what it printed, what the ranks computed, and, if it was watched, what was recorded."""
 
     stdout: str
     stderr: str
     results: list[dict[str, Any]]
     processes: list[Process]
-    #: The data directory of the launch.
+    #: Its data directory.
     data: Path
 
 
-def launch(directory: Path, *, watched: bool) -> Run:
-    """Run the program on two ranks, plain or under `opentelemetry-instrument`."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environment["PYTHONPATH"] = str(EXAMPLES)
-    environment |= {"OMP_NUM_THREADS": "1", "OTEL_RL_DATA_DIR": str(directory / "data")}
-    environment |= {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
-    scripts = Path(sys.executable).parent
-    command = [
-        str(scripts / "torchrun"),
-        "--nproc-per-node=2",
-        "--standalone",
-        str(PROGRAM),
-        str(STEPS),
-        str(directory),
-    ]
-    if watched:
-        command.insert(0, str(scripts / "opentelemetry-instrument"))
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT, env=environment, cwd=directory, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    results = [json.loads((directory / f"result-{rank}.json").read_text()) for rank in (0, 1)]
-    return Run(done.stdout, done.stderr, results, read_store(directory / "data"), directory / "data")
+def read(run: SeededRun) -> Run:
+    """Read what the processes of a run recorded."""
+    return Run(run.stdout, run.stderr, run.results, read_store(run.data), run.data)
 
 
 def read_store(directory: Path) -> list[Process]:

@@ -1,8 +1,7 @@
-"""Everything that the trainers record is in the registry: whole programs under ``opentelemetry-instrument``."""
+"""Everything that the trainers record is in the registry: whole programs."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -11,56 +10,54 @@ from pathlib import Path
 import every_trainer
 import pytest
 from conformance.live_check import check
-from runs import EXAMPLES, TIMEOUT, attributes, read_store
+from runs import attributes, read_store
+from support import trl_runs
 
 PROGRAM = Path(__file__).with_name("every_trainer_program.py")
-OFTEN = ("trl.trainer.kto_trainer.KTOTrainer", "trl.trainer.grpo_trainer.GRPOTrainer")
+TIMEOUT = 600
+STEPS = 12
+#: Run of one trainer -> its algorithm.
+ALGORITHMS = {
+    "sft": "sft",
+    "dpo": "dpo",
+    "kto": "kto",
+    "reward": "reward_modeling",
+    "grpo": "grpo",
+    "transformers": None,
+}
 
 
-def launch(directory, names):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environment |= {"PYTHONPATH": str(EXAMPLES), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    environment |= {"OTEL_RL_DATA_DIR": str(directory / "data"), "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
-    command = [str(Path(sys.executable).with_name("opentelemetry-instrument")), sys.executable, str(PROGRAM)]
-    done = subprocess.run(
-        [*command, str(directory), *names],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        env=environment,
-        cwd=directory,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "internal error" not in done.stderr
-    [process] = read_store(directory / "data")
-    return process
-
-
-def _check(directory, names, algorithm):
-    process = launch(directory, names)
-
-    assert check(directory / "data") == []
-    assert process.resource["rl.system.name"] == ("trl" if names else "transformers")
+def _check(data, algorithm, steps):
+    assert check(data) == []
+    [process] = read_store(data)
+    assert process.resource["rl.system.name"] == ("transformers" if algorithm is None else "trl")
     assert process.resource.get("rl.algorithm") == algorithm
     assert process.resource["rl.role"] == "trainer"
-    steps = Counter(span["name"] for span in process.spans)["rl.loop"]
-    assert steps == 2 * len(names) + 6
-    assert len({attributes(span)["rl.loop.iteration"] for span in process.spans if span["name"] == "rl.loop"}) == 6
+    assert Counter(span["name"] for span in process.spans)["rl.loop"] == steps
+    return {attributes(span)["rl.loop.iteration"] for span in process.spans if span["name"] == "rl.loop"}
 
 
-def test_a_plain_trainer_conforms(tmp_path):
-    _check(tmp_path, (), None)
-
-
-@pytest.mark.parametrize("name", OFTEN)
-def test_a_trainer_of_trl_conforms(tmp_path, name):
-    if name not in every_trainer.trainer_classes():
-        pytest.skip("not in this version of TRL")
-    _check(tmp_path, (name,), name.rpartition(".")[2].removesuffix("Trainer").lower())
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_trainer_conforms(tmp_path_factory, name):
+    iterations = _check(trl_runs.of_one_trainer(tmp_path_factory, name), ALGORITHMS[name], STEPS)
+    assert iterations == set(range(1, STEPS + 1))
 
 
 @pytest.mark.slow
 def test_every_trainer_of_trl_conforms(tmp_path):
     names = [name for name in every_trainer.trainer_classes() if name not in every_trainer.SKIPPED]
-    _check(tmp_path, names, "a2po")
+    command = [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, PROGRAM, tmp_path, *names]
+    own = {"OTEL_RL_DATA_DIR": str(tmp_path / "data"), "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env={**trl_runs.environment(), **own},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "internal error" not in done.stderr
+    # Two steps of each, and six of the plain one.
+    assert len(_check(tmp_path / "data", "a2po", 2 * len(names) + 6)) == 6

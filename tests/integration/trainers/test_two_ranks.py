@@ -8,7 +8,8 @@ import pytest
 import trl
 from conformance.live_check import check
 from packaging.version import Version
-from runs import STEPS, attributes, plain
+from runs import attributes, plain
+from support.trl_runs import STEPS
 
 from otel_rl.health import rule_table
 

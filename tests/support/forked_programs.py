@@ -1,0 +1,111 @@
+"""Programs that share their imports: one process loads what is slow to import, and forks for each of them.
+
+TRL takes ten seconds of CPU to import. A program that is forked records as one that calls ``initialize()`` of
+OpenTelemetry itself, after its imports; that our hooks come before them is held by the programs that
+``opentelemetry-instrument`` starts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pkgutil
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Seconds for all programs together.
+_TIMEOUT = 900
+_STREAMS = ("stdout", "stderr")
+_RECORDING = {"OTEL_PYTHON_DISTRO": "otel_rl", "OTEL_PYTHON_CONFIGURATOR": "otel_rl"}
+
+
+class Program(NamedTuple):
+    """A program, as ``python`` is given it: the path of its file, and arguments.
+
+    Attributes:
+        command: the path and the arguments.
+        folder: its working directory, which has its output, too.
+        environ: its variables beside those of the process that forks.
+        is_recorded: it calls ``initialize()`` before it begins.
+        beside_next: the next program runs at the same time.
+    """
+
+    command: list[str]
+    folder: str
+    environ: dict[str, str]
+    is_recorded: bool = True
+    beside_next: bool = False
+
+    def output(self, stream: str) -> str:
+        """What it has printed on ``stdout`` or ``stderr``."""
+        return self._file(stream).read_text(encoding="utf-8", errors="replace")
+
+    def check(self) -> None:
+        """Raise unless the program has ended in order."""
+        assert self._file("status").read_text() == "0", self.output("stderr")[-4000:]
+
+    def _file(self, name: str) -> Path:
+        return Path(f"{self.folder}.{name}")
+
+
+def run(names: Sequence[str], programs: Sequence[Program], environ: Mapping[str, str]) -> None:
+    """Import ``names``, ``MODULE`` or ``MODULE:OBJECT`` each, and run all programs, which their readers check."""
+    for program in programs:
+        Path(program.folder).mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [sys.executable, __file__, *names],
+        input=json.dumps(programs),
+        env=environ,
+        text=True,
+        capture_output=True,
+        timeout=_TIMEOUT,
+        check=True,
+    )
+
+
+def _main() -> None:
+    for name in sys.argv[1:]:
+        pkgutil.resolve_name(name)
+    # Collections of the programs do not go through what they share.
+    gc.freeze()
+    running = []
+    for program in (Program(*one) for one in json.load(sys.stdin)):
+        child = os.fork()
+        if not child:
+            _become(program)
+            return
+        running.append((child, program))
+        if not program.beside_next:
+            for pid, awaited in running:
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                awaited._file("status").write_text(str(status))
+            running.clear()
+
+
+def _become(program: Program) -> None:
+    """Be the program; what it raises ends this process as it would end the program."""
+    for number, name in enumerate(_STREAMS, 1):
+        with program._file(name).open("wb") as file:
+            os.dup2(file.fileno(), number)
+    os.chdir(program.folder)
+    os.environ.update(program.environ)
+    sys.argv[:] = program.command
+    paths = program.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [str(Path(program.command[0]).parent), *filter(None, paths)]
+    if program.is_recorded:
+        os.environ.update(_RECORDING)
+        from opentelemetry.instrumentation.auto_instrumentation import initialize
+
+        initialize(swallow_exceptions=False)
+    runpy.run_path(program.command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,63 @@
+"""What several test modules only read is made once in a test session, whichever process of it asks first.
+
+A recorded run of TRL, of an agent or of two ranks costs seconds of CPU, and a fixture of pytest lives in one process
+of pytest-xdist. :func:`once` makes a folder that all processes of the session read. A test that changes it copies it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+#: Beside the folder of a name: what its maker raised; empty if it is made.
+_OUTCOME = ".outcome"
+
+
+class MakerError(AssertionError):
+    """What the maker of a folder raised, in each test that wants to read it."""
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the folder ``name`` of this session, which ``make`` has filled; a maker that fails is not run again."""
+    folder = _shared(factory) / name
+    outcome = folder.with_name(f"{name}{_OUTCOME}")
+    with folder.with_name(f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not outcome.exists():
+            outcome.write_text(_outcome_of(make, folder), encoding="utf-8")
+    if failure := outcome.read_text(encoding="utf-8"):
+        raise MakerError(f"{name} could not be made:\n{failure}")
+    return folder
+
+
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all processes of the session know; each of pytest-xdist has its own one below that."""
+    own = factory.getbasetemp()
+    shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared-runs"
+    shared.mkdir(exist_ok=True)
+    return shared
+
+
+def _outcome_of(make: Callable[[Path], object], folder: Path) -> str:
+    # Of a maker that was interrupted.
+    folder.mkdir(exist_ok=True)
+    try:
+        make(folder)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        return f"{traceback.format_exc()}{_text(error.stdout)}{_text(error.stderr)}"
+    except Exception:  # noqa: BLE001 - its readers raise it
+        return traceback.format_exc()
+    return ""
+
+
+def _text(output: bytes | str | None) -> str:
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""
