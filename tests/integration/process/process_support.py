@@ -20,6 +20,7 @@ from unittest.mock import patch
 from loopback_ports import free_ports
 
 from otel_rl import cli
+from otel_rl.core import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +72,7 @@ class Programs:
 
     def __init__(self, directory: Path, launcher: WarmLauncher | None = None) -> None:
         self.directory = directory
-        self._launcher = launcher
+        self.launcher = launcher
         self.environ = {
             name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON", "TRACEPARENT"))
         }
@@ -84,12 +85,13 @@ class Programs:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def run(self, *command: str | Path, timeout: float = 120, **environ: str) -> Finished:
+    def run(self, *command: str | Path, timeout: float = 300, **environ: str) -> Finished:
         """Run ``command``; ``environ`` is added to the environment."""
         words, environ = list(map(str, command)), {**self.environ, **environ}
-        # The launcher is a Python program too: with a path of the user it imports other modules.
-        if command[0] == INSTRUMENT and self._launcher and "PYTHONPATH" not in environ:
-            return Finished(*self._launcher.run(words, self.directory, environ, timeout))
+        # The launcher is a Python program too: with a path of the user it may import other modules.
+        packages = str(self.directory / "site")
+        if command[0] == INSTRUMENT and self.launcher and environ.get("PYTHONPATH", packages) == packages:
+            return Finished(*self.launcher.run(words, self.directory, environ, timeout))
         done = subprocess.run(
             words, cwd=self.directory, env=environ, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -104,6 +106,7 @@ class Programs:
         """Run the command ``otel-rl`` in this process: its imports take far longer than its work on a small run."""
         out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
         os.chdir(self.directory)
+        settings.reset()
         try:
             with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, {**self.environ, **environ}):
                 code = cli.main(list(map(str, arguments)))
@@ -111,13 +114,14 @@ class Programs:
             code = int(exit_.code or 0)
         finally:
             os.chdir(before)
+            settings.reset()
         return Finished(code, out.getvalue(), err.getvalue())
 
     def plain(self, text: str, *arguments: str, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` without us."""
         return self.run(sys.executable, self.write("program.py", text), *arguments, **environ)
 
-    def instrumented(self, text: str, *arguments: str, timeout: float = 120, **environ: str) -> Finished:
+    def instrumented(self, text: str, *arguments: str, timeout: float = 300, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` under ``opentelemetry-instrument``, with nothing else set."""
         command = [INSTRUMENT, sys.executable, self.write("program.py", text), *arguments]
         return self.run(*command, timeout=timeout, **environ)
@@ -188,6 +192,18 @@ class Store:
             for kind in ("sum", "gauge", "histogram")
             for point in metric.get(kind, {}).get("dataPoints", ())
         ]
+
+    def places(self, name: str) -> list[tuple[Any, Any]]:
+        """(rank, pid) of the processes that wrote event ``name``."""
+        return sorted(
+            (values.get("rl.rank"), values["process.pid"])
+            for line in self._lines("logs")
+            for resource in line["resourceLogs"]
+            for values in [plain(resource["resource"]["attributes"])]
+            for scope in resource["scopeLogs"]
+            for record in scope["logRecords"]
+            if record.get("eventName") == name
+        )
 
     def events(self, name: str) -> list[dict[str, Any]]:
         return [

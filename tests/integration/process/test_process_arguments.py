@@ -8,9 +8,8 @@ import shlex
 import sys
 
 import pytest
-from process_support import SCRIPTS, Finished, Programs
+from process_support import INSTRUMENT, Finished, Programs
 
-INSTRUMENT = SCRIPTS / "opentelemetry-instrument"
 SHOW = "import json, os, sys; print(json.dumps([sys.argv, os.environ.get('OTEL_SERVICE_NAME')]))"
 
 
@@ -76,16 +75,6 @@ def test_arguments_pass_through_a_shell_too(programs: Programs) -> None:
     shell = ["bash", "-c", f'{shlex.quote(sys.executable)} program.py "$@"', "bash", "--config", "a b"]
 
     assert shown(programs.run(INSTRUMENT, *shell)) == shown(programs.run(*shell))
-
-
-def test_arguments_pass_through_torchrun(programs: Programs) -> None:
-    pytest.importorskip("torch")
-    program = programs.write("program.py", "import json, sys; print(json.dumps([sys.argv, None]))")
-    done = programs.run(
-        INSTRUMENT, SCRIPTS / "torchrun", "--nproc-per-node=1", program, "--config", "x", "--traces", "y"
-    )
-
-    assert shown(done)[0] == [str(program), "--config", "x", "--traces", "y"]
 
 
 @pytest.mark.parametrize(

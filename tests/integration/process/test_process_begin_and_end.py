@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from process_support import ONE_SPAN, SCRIPTS, plain
+from process_support import ONE_SPAN, plain
 
 from otel_rl.report import write_report
 
@@ -13,53 +13,25 @@ if TYPE_CHECKING:
     from process_support import Programs
 
 RESULT = [f"rl.run.result.{column}" for column in ("key", "last", "last_step", "best", "best_step")]
-#: Two ranks that record nothing: no trainer, no span.
-JOIN = """
-import os, signal, sys
-import torch.distributed as dist
-dist.init_process_group("gloo")
-dist.barrier()
-"""
-
-
-def _places(programs: Programs, name: str) -> list[tuple[Any, Any]]:
-    """(rank, pid) of the processes that wrote event ``name``."""
-    return sorted(
-        (values.get("rl.rank"), values["process.pid"])
-        for line in programs.store._lines("logs")
-        for resource in line["resourceLogs"]
-        for values in [plain(resource["resource"]["attributes"])]
-        for scope in resource["scopeLogs"]
-        for record in scope["logRecords"]
-        if record.get("eventName") == name
-    )
-
-
-def _torchrun(programs: Programs, text: str, **environ: str) -> Any:
-    script = programs.write("program.py", text)
-    command = (SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2")
-    return programs.run(*command, script, OTEL_RL_EXIT_TIMEOUT="30", **environ)
-
-
-def test_every_rank_begins_and_ends_and_the_launcher_does_not(programs: Programs) -> None:
-    done = _torchrun(programs, JOIN + "dist.destroy_process_group()\n")
-
-    assert done.code == 0
-    assert [rank for rank, _ in _places(programs, "rl.run.start")] == [0, 1]
-    assert _places(programs, "rl.run.start") == _places(programs, "rl.run.end")
+#: What says that a process is the second of two ranks.
+RANK_1 = {
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_RANK": "1",
+    "TORCHELASTIC_RUN_ID": "none",
+    "MASTER_PORT": "1",
+    "OTEL_RL_RUN_ID": "run",
+}
 
 
 def test_a_rank_that_is_killed_has_a_begin_and_no_end(programs: Programs) -> None:
     # What the rank has flushed is there; the end is missing because nothing runs after SIGKILL.
-    _torchrun(
-        programs,
-        JOIN + "import otel_rl\n"
-        "if dist.get_rank() == 1:\n    otel_rl.flush(60)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nsignal.pause()\n",
+    programs.instrumented(
+        "import os, signal, otel_rl\notel_rl.flush(60)\nos.kill(os.getpid(), signal.SIGKILL)\n", **RANK_1
     )
 
-    assert 1 in [rank for rank, _ in _places(programs, "rl.run.start")]
-    assert 1 not in [rank for rank, _ in _places(programs, "rl.run.end")]
+    assert [rank for rank, _ in programs.store.places("rl.run.start")] == [1]
+    assert programs.store.places("rl.run.end") == []
 
 
 @pytest.mark.parametrize("kind", ["fork", "spawn"])
@@ -71,48 +43,26 @@ def test_children_of_a_rank_begin_with_their_first_record(programs: Programs, ki
         "    for target in (work.idle, work.busy):\n"
         f"        child = multiprocessing.get_context('{kind}').Process(target=target)\n"
         "        child.start(); child.join()\n",
-        RANK="1",
-        WORLD_SIZE="2",
-        LOCAL_RANK="1",
-        TORCHELASTIC_RUN_ID="none",
-        MASTER_PORT="1",
-        OTEL_RL_RUN_ID="run",
+        **RANK_1,
     )
 
     busy = int(done.out)
-    began = {pid for _, pid in _places(programs, "rl.run.start")}
+    began = {pid for _, pid in programs.store.places("rl.run.start")}
     assert busy in began
     assert len(began) == 2
-    assert _places(programs, "rl.run.start") == _places(programs, "rl.run.end")
+    assert programs.store.places("rl.run.start") == programs.store.places("rl.run.end")
 
 
 def test_a_driver_begins_without_a_record_of_its_own(programs: Programs) -> None:
     programs.instrumented("print('working')", OTEL_RL_ROLE="driver")
 
-    assert len(_places(programs, "rl.run.start")) == len(_places(programs, "rl.run.end")) == 1
+    assert len(programs.store.places("rl.run.start")) == len(programs.store.places("rl.run.end")) == 1
 
 
 def test_a_plain_program_that_records_nothing_writes_nothing(programs: Programs) -> None:
     programs.instrumented("print('working')")
 
     assert not programs.store.root.exists()
-
-
-def test_data_loader_workers_have_neither(programs: Programs) -> None:
-    done = programs.instrumented(
-        "import torch, otel_rl\n"
-        "class Set(torch.utils.data.Dataset):\n"
-        "    def __len__(self): return 4\n"
-        "    def __getitem__(self, index):\n"
-        "        with otel_rl.tool('load'): return index\n"
-        "if __name__ == '__main__':\n"
-        "    for kind in ('fork', 'spawn'):\n"
-        "        for _ in torch.utils.data.DataLoader(Set(), num_workers=2, multiprocessing_context=kind): pass\n"
-        "    otel_rl.event('done')\n"
-    )
-
-    assert done.code == 0
-    assert len(_places(programs, "rl.run.start")) == 1
 
 
 def test_the_end_of_a_failed_program_names_the_exception(programs: Programs) -> None:
@@ -178,12 +128,7 @@ def test_the_end_of_a_child_with_the_number_of_its_rank_is_not_that_of_the_rank(
         + f"    child = multiprocessing.get_context('{kind}').Process(target=work.busy)\n"
         "    child.start(); child.join()\n"
         "    otel_rl.flush(60); os.kill(os.getpid(), signal.SIGKILL)\n",
-        RANK="1",
-        WORLD_SIZE="2",
-        LOCAL_RANK="1",
-        TORCHELASTIC_RUN_ID="none",
-        MASTER_PORT="1",
-        OTEL_RL_RUN_ID="run",
+        **RANK_1,
     )
 
     assert len(programs.store.points("made")) > 1

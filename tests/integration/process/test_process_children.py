@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Programs
+from process_support import BOOTSTRAP, ONE_SPAN, Programs
 
 SHOW = "import sys; print('opentelemetry' in sys.modules)"
 RUN_CHILD = (
@@ -38,20 +38,6 @@ def test_policy_none_leaves_even_ranks_alone(programs: Programs) -> None:
         programs.child(sys.executable, "-c", SHOW, RANK="0", TORCHELASTIC_RUN_ID="x", OTEL_RL_CHILDREN="none").out
         == "False\n"
     )
-
-
-def test_torchrun_ranks_record_and_the_agent_and_sandboxes_do_not(programs: Programs) -> None:
-    pytest.importorskip("torch")
-    program = programs.write("program.py", RUN_CHILD)
-    done = programs.run(SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--nproc-per-node=2", program)
-
-    assert done.code == 0, done.err
-    assert done.out.count("False ''") == 2
-    assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
-    assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
-    ours = [line for line in done.err.splitlines() if "otel-rl" in line or "onfigurat" in line]
-    assert len(ours) == 1, done.err
-    assert "otel-rl report" in ours[0]
 
 
 def test_child_of_accelerate_launch_records_without_any_rank(programs: Programs) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from process_support import SCRIPTS, Programs
+from process_support import INSTRUMENT, Programs
 
 from otel_rl.store.reader import Log, Reader, find_run
 from otel_rl.store.reader.following import FollowingReader
@@ -44,7 +44,7 @@ SMALL = {"OTEL_RL_FILE_MAX_BYTES": "20KB", "OTEL_RL_RUN_ID": "small"}
 
 
 def _started(programs: Programs, *arguments: str) -> subprocess.Popen[str]:
-    command = [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("program.py", PROGRAM), *arguments]
+    command = [INSTRUMENT, sys.executable, programs.write("program.py", PROGRAM), *arguments]
     environ = {**programs.environ, **SMALL}
     return subprocess.Popen(command, cwd=programs.directory, env=environ, stdout=subprocess.PIPE, text=True)
 
@@ -60,7 +60,7 @@ def _compressed(root: Path) -> list[Path]:
 
 
 def _otel_rl(programs: Programs, *arguments: str) -> str:
-    done = programs.run(SCRIPTS / "otel-rl", *arguments)
+    done = programs.otel_rl(*arguments)
     assert done.code == 0, done.err
     return done.out
 

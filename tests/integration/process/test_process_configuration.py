@@ -61,7 +61,9 @@ def test_unknown_exporter_costs_one_line_and_the_default_is_used(programs: Progr
 
 def test_metrics_are_exported_every_so_often_while_the_program_runs(programs: Programs) -> None:
     programs.instrumented(
-        ONE_SPAN + "import time; time.sleep(1)\nmetrics.get_meter('program').create_counter('made').add(1)\n",
+        ONE_SPAN + "import glob, time\n"
+        "while not any('made' in open(name).read() for name in glob.glob('otel-rl/*/*/metrics-*')): time.sleep(0.01)\n"
+        "metrics.get_meter('program').create_counter('made').add(1)\n",
         OTEL_METRIC_EXPORT_INTERVAL="200",
     )
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from process_support import SCRIPTS, Finished, Programs
+from process_support import INSTRUMENT, SCRIPTS, Finished, Programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def _restarted(directory: Path, failure: str, *launcher: Path) -> tuple[Finished
 @pytest.mark.parametrize("failure", ["exit", "raise"])
 def test_a_job_whose_rank_fails_recovers_at_the_first_restart_as_without_us(tmp_path: Path, failure: str) -> None:
     without, plain_events = _restarted(tmp_path / "plain", failure)
-    done, events = _restarted(tmp_path / "instrumented", failure, SCRIPTS / "opentelemetry-instrument")
+    done, events = _restarted(tmp_path / "instrumented", failure, INSTRUMENT)
 
     assert (done.code, events) == (without.code, plain_events), done.err
     assert done.code == 0, done.err

@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
-from process_support import ONE_SPAN, SCRIPTS, Programs
+from process_support import INSTRUMENT, ONE_SPAN, Programs
 
 from otel_rl.process import exit_status
 from otel_rl.semconv import attributes as names
@@ -120,22 +119,21 @@ def test_a_process_that_a_signal_ends_while_it_shuts_down_leaves_no_status(progr
         "    def __del__(self): os.kill(os.getpid(), signal.SIGKILL)\n"
         "last = Last()\n",
     )
-    done = programs.run(SCRIPTS / "opentelemetry-instrument", sys.executable, "dies.py")
+    done = programs.run(INSTRUMENT, sys.executable, "dies.py")
     assert done.code == -signal.SIGKILL
     assert statuses(programs) == [None]
 
 
 def test_ctrl_c_fails_no_run(programs: Programs) -> None:
-    path = programs.write("program.py", ONE_SPAN + "import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    path = programs.write("program.py", ONE_SPAN + "import time\nprint('up', flush=True)\ntime.sleep(600)\n")
     process = subprocess.Popen(
-        [SCRIPTS / "opentelemetry-instrument", sys.executable, path],
+        [INSTRUMENT, sys.executable, path],
         cwd=programs.directory, env=programs.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
-    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == -signal.SIGINT
+    assert process.wait(300) == -signal.SIGINT
 
     (event,) = programs.store.events("rl.process.exception")
     assert event["severityText"] == "WARN"

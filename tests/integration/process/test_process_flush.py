@@ -77,13 +77,13 @@ def test_what_an_observable_callback_starts_can_be_terminated(programs: Programs
         "from opentelemetry import metrics\n"
         "found = []\n"
         "def observe(options):\n"
-        "    child = subprocess.Popen(['sleep', '60'])\n"
+        "    child = subprocess.Popen(['sleep', '600'])\n"
         "    child.terminate()\n"
-        "    try: found.append(child.wait(20))\n"
+        "    try: found.append(child.wait(200))\n"
         "    finally: child.kill()\n"
         "    return [metrics.Observation(1)]\n"
         "metrics.get_meter('program').create_observable_gauge('level', [observe])\n"
-        "otel_rl.flush(30)\n"
+        "otel_rl.flush(250)\n"
         "print(found[0])\n"
     )
     assert done.out == "-15\n"
@@ -138,8 +138,10 @@ def test_thread_of_ours_takes_no_signal_that_the_program_waits_for(programs: Pro
 def test_collector_that_hangs_holds_up_neither_flush_nor_files(programs: Programs) -> None:
     with silent_server() as port:
         done = programs.instrumented(
-            RECORD + "import glob\nrecord('x'); print(otel_rl.flush(2))\n"
-            "print(any('execute_tool x' in open(name).read() for name in glob.glob('otel-rl/*/*/traces-*.jsonl')))\n",
+            RECORD + "import glob, time\nrecord('x'); print(otel_rl.flush(2))\n"
+            "def written(): return any('execute_tool x' in open(name).read() for name in"
+            " glob.glob('otel-rl/*/*/traces-*.jsonl'))\n"
+            "while not written(): time.sleep(0.01)\nprint(written())\n",
             OTEL_TRACES_EXPORTER="otlp,otel_rl_file",
             OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"http://127.0.0.1:{port}",
             OTEL_RL_EXIT_TIMEOUT="0.2",

@@ -50,7 +50,7 @@ def test_output_and_status_are_those_without_us_and_everything_is_recorded(progr
 
 def test_a_program_that_is_patched_first_ends_by_sigterm_after_a_delivery(programs: Programs) -> None:
     text = "import os, signal, time, otel_rl\nwith otel_rl.step(1): pass\n"
-    text += "os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(10)\nprint('went on')\n"
+    text += "os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(600)\nprint('went on')\n"
 
     done = programs.instrumented(PATCH + text, OTEL_RL_QUIET="1")
 

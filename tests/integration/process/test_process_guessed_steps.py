@@ -6,33 +6,36 @@ import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-import pytest
-from process_support import SCRIPTS, plain
+from process_support import INSTRUMENT, SCRIPTS, plain
 
 if TYPE_CHECKING:
     from process_support import Programs
 
 STEPS = 5
 RANKS = """
-import sys, torch, torch.distributed as dist
+import torch, torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
+
+def train(model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for number in range(5):
+        model(torch.randn(4, 8)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+train(nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))))
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
-if sys.argv[1] == "ddp":
-    model = nn.parallel.DistributedDataParallel(model)
-else:
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-    mesh = init_device_mesh("cpu", (2,))
-    for part in (model[0], model[2], model):
-        fully_shard(part, mesh=mesh)
-optimizer = torch.optim.AdamW(model.parameters())
-for number in range(5):
-    model(torch.randn(4, 8)).square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
+mesh = init_device_mesh("cpu", (2,))
+for part in (model[0], model[2], model):
+    fully_shard(part, mesh=mesh)
+train(model)
 dist.destroy_process_group()
+from otel_rl.collectives import first_use
+print(first_use.is_counted)
 """
 
 
@@ -46,21 +49,24 @@ def steps_by_trace(programs: Programs) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_ranks_meet_in_the_trace_of_each_guessed_step(programs: Programs, kind: str) -> None:
+def test_ranks_meet_in_the_trace_of_each_guessed_step(programs: Programs) -> None:
     program = programs.write("program.py", RANKS)
-    command = (SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2")
-    done = programs.run(*command, program, kind, timeout=500)
+    done = programs.run(INSTRUMENT, SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2", program, timeout=500)
 
     assert "no step" not in done.err, done.err
+    # The last line of a loop without steps names what was counted.
+    assert done.out == "True\n" * 2
     met = sorted(sorted(members) for members in steps_by_trace(programs).values())
     assert met == [
-        [("rl.loop", number), ("rl.rank.step", number), ("rl.rank.step", number)] for number in range(1, STEPS + 1)
+        [("rl.loop", number), ("rl.rank.step", number), ("rl.rank.step", number)] for number in range(1, 2 * STEPS + 1)
     ]
     ranks = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
-    calls = {values["torch.distributed.calls"] for values in ranks if values["rl.loop.iteration"] == STEPS}
+    calls = [
+        {values["torch.distributed.calls"] for values in ranks if values["rl.loop.iteration"] == last}
+        for last in (STEPS, 2 * STEPS)
+    ]
     # Of FSDP: forward passes gather before the step is opened, which is part of it all the same.
-    assert calls == {1 if kind == "ddp" else 6}
+    assert calls == [{1}, {6}]
 
 
 COMPILED = """
@@ -84,19 +90,31 @@ print(counts.counters["frames"]["total"], counts.counters["stats"]["unique_graph
 def test_a_step_that_is_compiled_as_a_whole_is_counted_and_not_compiled_again(programs: Programs) -> None:
     program = programs.write("program.py", COMPILED)
     before = programs.run(sys.executable, program, timeout=500)
-    after = programs.run(SCRIPTS / "opentelemetry-instrument", sys.executable, program, timeout=500)
+    after = programs.run(INSTRUMENT, sys.executable, program, timeout=500)
 
     assert len(steps_by_trace(programs)) == 12
     frames, graphs = map(int, after.out.split())
     # Frames that are looked at once: a hook that dynamo followed would be looked at in each step.
     assert frames <= int(before.out.split()[0])
     assert graphs == int(before.out.split()[1])
+    # It is told nothing of steps, and its page says once that they are guessed.
+    assert "no step" not in after.err
+    report = programs.otel_rl("report", programs.store.root, "-o", "page.html")
+    assert "No step was recorded" not in report.err
+    page = (programs.directory / "page.html").read_text()
+    assert page.count("steps are guessed from optimizer steps") == 1
 
 
 MARKED_LATER = """
-import otel_rl, torch
+import sys, torch
 model = torch.nn.Linear(2, 2)
+with torch.no_grad(): model(torch.ones(1, 2))
+print([name for name in sys.modules if name.startswith(("otel_rl.health", "otel_rl.runtime_metrics.step"))])
+import otel_rl
+from otel_rl.ending import summary
+print(repr(summary._hint_of_steps()))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+print(summary._hint_of_steps())
 
 def update():
     model(torch.ones(1, 2)).sum().backward()
@@ -111,9 +129,15 @@ for number in range(1, 4):
 """
 
 
-def test_steps_that_the_program_marks_later_are_not_counted_twice(programs: Programs) -> None:
-    programs.instrumented(MARKED_LATER)
+def test_steps_that_the_program_marks_later_are_not_counted_twice_and_nothing_of_steps_is_loaded_before_the_first(
+    programs: Programs,
+) -> None:
+    done = programs.instrumented(MARKED_LATER)
 
+    # A process that only runs a model is told of no steps, and one that has made an optimizer is, until it uses it.
+    modules, told_before, told = done.out.splitlines()
+    assert (modules, told_before) == ("[]", "''")
+    assert told.startswith(" (an optimizer was made, and none made a step after a backward pass; ")
     found = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
     assert [(values["rl.loop.source"], values["rl.loop.iteration"]) for values in found] == [
         ("guessed", 1),
@@ -121,12 +145,3 @@ def test_steps_that_the_program_marks_later_are_not_counted_twice(programs: Prog
         ("given", 2),
         ("given", 3),
     ]
-
-
-def test_a_process_that_imports_torch_and_trains_nothing_loads_nothing_of_a_step(programs: Programs) -> None:
-    done = programs.instrumented(
-        "import sys, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n"
-        "print([name for name in sys.modules if name.startswith(('otel_rl.health', 'otel_rl.runtime_metrics.step'))])"
-    )
-
-    assert done.out.strip() == "[]"

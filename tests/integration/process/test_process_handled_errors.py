@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from process_support import ONE_SPAN, SCRIPTS, Programs
+from process_support import INSTRUMENT, ONE_SPAN, Programs
 
 HANDLED = {
     "interpreter": "code.InteractiveInterpreter({namespace}).runsource('1/0')",
@@ -40,7 +40,7 @@ def test_error_that_an_interactive_interpreter_has_handled_does_not_fail_the_run
 @pytest.mark.parametrize("form", [["program.py"], ["-m", "program"], ["-c", ONE_SPAN + "\n{}['missing']"]], ids=len)
 def test_error_that_nothing_handles_fails_the_run(programs: Programs, form: list[str]) -> None:
     programs.write("program.py", ONE_SPAN + "\ndef work(): {}['missing']\nwork()")
-    done = programs.run(SCRIPTS / "opentelemetry-instrument", sys.executable, *form)
+    done = programs.run(INSTRUMENT, sys.executable, *form)
 
     assert done.code == 1
     assert run_span(programs)["status"]["code"] == 2

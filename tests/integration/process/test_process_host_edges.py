@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from process_support import SCRIPTS, Finished, Programs
+from process_support import INSTRUMENT, Finished, Programs
 
-INSTRUMENT = SCRIPTS / "opentelemetry-instrument"
 #: Records through our API and through OpenTelemetry's.
 WORK = """
 import otel_rl
@@ -157,8 +156,9 @@ def test_unparsable_variable_costs_one_line(programs: Programs, variable: str, v
 
 
 def test_second_copy_of_us_on_the_path_changes_nothing_for_the_program(programs: Programs) -> None:
+    # With its bytecode: to compile it takes far longer than the programs.
     package = Path(__file__).parents[3] / "instrumentation" / "otel_rl"
-    shutil.copytree(package, programs.directory / "copy" / "otel_rl", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(package, programs.directory / "copy" / "otel_rl")
     edge = Edge("import sys; sys.path.insert(0, 'copy')\n" + WORK)
     first = run(programs, edge, INSTRUMENT, OTEL_RL_QUIET="1")
     second = run(programs, Edge(WORK), INSTRUMENT, OTEL_RL_QUIET="1", PYTHONPATH=str(programs.directory / "copy"))

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Collector, Finished, Programs
+from process_support import BOOTSTRAP, INSTRUMENT, ONE_SPAN, TORCHRUN, Collector, Finished, Programs
 
 from otel_rl.distro import import_path
 
-INSTRUMENT = SCRIPTS / "opentelemetry-instrument"
 SHOW = f"""
 import os, sys
 print([path for path in sys.path if path != {str(BOOTSTRAP)!r}])
@@ -168,11 +167,11 @@ def test_children_have_the_path_that_they_have_without_us(programs: Programs) ->
 
 
 def test_ranks_of_torchrun_have_the_path_that_they_have_without_us(programs: Programs) -> None:
-    pytest.importorskip("torch")
     own_modules(programs, "colorsys", "profile")
     programs.write("elsewhere/program.py", SHOW)
 
-    plain, instrumented = pair(programs, SCRIPTS / "torchrun", "--nproc-per-node=1", "elsewhere/program.py")
+    torchrun = programs.write("bin/torchrun", TORCHRUN)
+    plain, instrumented = pair(programs, sys.executable, torchrun, "elsewhere/program.py")
 
     assert plain.code == 0, plain.err
     assert (instrumented.code, instrumented.out) == (0, plain.out)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 WATCH = """
 import faulthandler, os, signal, sys, threading, time
 faulthandler.enable()
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(250, exit=True)
 import otel_rl
 
 def record(name):
@@ -78,7 +78,7 @@ def forks():
         if pid == 0:
             record("in_child")
             os._exit(0)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 100
         while not os.waitpid(pid, os.WNOHANG)[0]:
             if time.monotonic() > deadline:
                 os.kill(pid, signal.SIGABRT)

@@ -140,7 +140,7 @@ class TestServer:
     def test_that_hangs_holds_up_no_end(self, programs: Programs, stand_in: StandIn) -> None:
         stand_in.answers.clear()
         variables = target(stand_in, "hanging", OTEL_RL_EXIT_TIMEOUT="0.5")
-        done = programs.instrumented(TRAINING, timeout=60, **variables)
+        done = programs.instrumented(TRAINING, **variables)
 
         assert done.code == 0
         assert "could not be delivered to http://127.0.0.1" in done.err

@@ -7,10 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from process_support import SCRIPTS
+from process_support import INSTRUMENT, SCRIPTS, Programs
 
 if TYPE_CHECKING:
-    from process_support import Finished, Programs
+    from process_support import Finished
+    from warm_launcher import WarmLauncher
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -28,7 +29,7 @@ def execute(programs: Programs, name: str, *cells: str, instrumented: bool = Tru
     # The kernel is the interpreter of the tests, whatever kernels are installed for the user.
     programs.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     programs.environ["PATH"] = f"{SCRIPTS}{os.pathsep}{programs.environ['PATH']}"
-    command = [SCRIPTS / "opentelemetry-instrument"] if instrumented else []
+    command = [INSTRUMENT] if instrumented else []
     return programs.run(*command, SCRIPTS / "jupyter-execute", *options.split(), path)
 
 
@@ -36,20 +37,8 @@ def of_kernel(programs: Programs) -> tuple[dict[str, Any], list[dict[str, Any]]]
     """The manifest of the only kernel, and the findings of its run."""
     (manifest,) = [one for one in programs.store.manifests() if one["command"].startswith("-m ipykernel")]
     folder = programs.store.root / manifest["run_id"]
-    done = programs.run(SCRIPTS / "otel-rl", "report", folder, "--json")
+    done = programs.otel_rl("report", folder, "--json")
     return manifest, json.loads(done.out)["findings"]
-
-
-def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(programs: Programs) -> None:
-    done = execute(programs, "my rewards.ipynb", "x = 1", SCORE, FAILS, "print('never')")
-    assert done.code != 0
-
-    manifest, (finding,) = of_kernel(programs)
-    assert manifest["service_name"] == "my rewards"
-    assert finding["severity"] == "critical"
-    who = f"my rewards {manifest['pid']}"
-    assert finding["text"] == f"{who} failed in cell 3, its last: KeyError: 'reward' (Cell In[2], line 2, in score)."
-    assert finding["symptoms"] == []
 
 
 LOOP = """
@@ -62,14 +51,32 @@ def train():
 """
 
 
-def test_the_pause_between_two_cells_is_part_of_no_guessed_step(programs: Programs) -> None:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, launcher: WarmLauncher | None) -> Programs:
+    """A notebook that trains in two cells, and fails afterwards."""
+    programs = Programs(tmp_path_factory.mktemp("notebook"), launcher)
     last = "train()\nopen('moment', 'w').write(str(moment))"
-    done = execute(programs, "loop.ipynb", LOOP, "train()\nmoment = time.time_ns()", last)
-    assert done.code == 0, done.err
+    cells = (LOOP, "train()\nmoment = time.time_ns()", last, SCORE, FAILS, "print('never')")
+    assert execute(programs, "my rewards.ipynb", *cells).code != 0
+    return programs
 
-    moment = int((programs.directory / "moment").read_text())
+
+def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(trained: Programs) -> None:
+    manifest, found = of_kernel(trained)
+    (finding,) = [one for one in found if one["severity"] != "notice"]
+    assert manifest["service_name"] == "my rewards"
+    assert finding["severity"] == "critical"
+    who = f"my rewards {manifest['pid']}"
+    assert finding["text"].startswith(
+        f"{who} failed in cell 5, its last: KeyError: 'reward' (Cell In[4], line 2, in score)"
+    )
+    assert finding["symptoms"] == []
+
+
+def test_the_pause_between_two_cells_is_part_of_no_guessed_step(trained: Programs) -> None:
+    moment = int((trained.directory / "moment").read_text())
     first, second = sorted(
-        int(span["startTimeUnixNano"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"
+        int(span["startTimeUnixNano"]) for span in trained.store.spans() if span["name"] == "rl.rank.step"
     )
     assert first < moment < second
 
@@ -96,20 +103,14 @@ def test_a_cell_that_fails_in_a_notebook_that_goes_on_is_a_warning(programs: Pro
     )
 
 
-def test_cells_that_cannot_be_compiled_are_counted_too(programs: Programs) -> None:
+def test_cells_that_cannot_be_compiled_are_counted_too_and_visual_studio_code_gives_the_run_its_name(
+    programs: Programs,
+) -> None:
     execute(
-        programs, "typos.ipynb", "%load_ext otel_rl", "1 +", "def f(:\n    pass", "x = 1",
-        instrumented=False, options="--allow-errors",
+        programs, "typos.ipynb", "__vsc_ipynb_file__ = '/home/me/grpo.ipynb'", "%load_ext otel_rl", "1 +",
+        "def f(:\n    pass", "x = 1", instrumented=False, options="--allow-errors",
     )  # fmt: skip
-    _, (finding,) = of_kernel(programs)
-    assert ": 2 cells failed, the last of them cell 3: SyntaxError: " in finding["text"]
-    assert "(Cell In[3], line 1)" in finding["text"]
-
-
-def test_a_notebook_of_visual_studio_code_gives_the_run_its_name(programs: Programs) -> None:
-    execute(
-        programs, "other.ipynb", "__vsc_ipynb_file__ = '/home/me/grpo.ipynb'", "%load_ext otel_rl", "undefined",
-        instrumented=False, options="--allow-errors",
-    )  # fmt: skip
-    manifest, _ = of_kernel(programs)
+    manifest, (finding,) = of_kernel(programs)
     assert manifest["service_name"] == "grpo"
+    assert ": 2 cells failed, the last of them cell 4: SyntaxError: " in finding["text"]
+    assert "(Cell In[4], line 1)" in finding["text"]

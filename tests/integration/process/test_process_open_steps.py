@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
-from process_support import SCRIPTS, Programs
+
+if TYPE_CHECKING:
+    from process_support import Programs
 
 BEGIN = """
 import os, signal, time, otel_rl
@@ -21,14 +24,14 @@ KILL = "os.kill(os.getpid(), signal.SIGKILL)\n"
 
 
 def rows(programs: Programs) -> list[dict[str, object]]:
-    done = programs.run(SCRIPTS / "otel-rl", "trajectories")
+    done = programs.otel_rl("trajectories")
     assert done.code == 0, done.err
     return [json.loads(line) for line in done.out.splitlines()]
 
 
 def test_flush_in_a_step_keeps_what_has_ended(programs: Programs) -> None:
     killed = programs.instrumented(
-        BEGIN + "with otel_rl.step(1):\n    rollout(0.25); rollout(0.75)\n    otel_rl.flush(5)\n    " + KILL
+        BEGIN + "with otel_rl.step(1):\n    rollout(0.25); rollout(0.75)\n    otel_rl.flush(60)\n    " + KILL
     )
 
     assert killed.code == -signal.SIGKILL
@@ -38,7 +41,9 @@ def test_flush_in_a_step_keeps_what_has_ended(programs: Programs) -> None:
 
 def test_rows_leave_a_long_step(programs: Programs) -> None:
     killed = programs.instrumented(
-        BEGIN + SOON + "with otel_rl.step(1):\n    rollout(0.25)\n    time.sleep(7)\n    " + KILL
+        BEGIN + SOON + "import glob\n"
+        "def written(): return any('right' in open(name).read() for name in glob.glob('otel-rl/*/*/logs-*'))\n"
+        "with otel_rl.step(1):\n    rollout(0.25)\n    while not written(): time.sleep(0.05)\n    " + KILL
     )
 
     assert killed.code == -signal.SIGKILL
@@ -49,8 +54,8 @@ def test_record_of_the_step_has_all_and_counts_alone(programs: Programs) -> None
     # What the program says of a rollout after the copy is in the record.
     done = programs.instrumented(
         BEGIN + "for number in (1, 2):\n    with otel_rl.step(number):\n"
-        "        first = rollout(0.25); otel_rl.flush(5)\n"
-        "        rollout(0.75); otel_rl.flush(5); rollout(1.0)\n"
+        "        first = rollout(0.25); otel_rl.flush(60)\n"
+        "        rollout(0.75); otel_rl.flush(60); rollout(1.0)\n"
         "        first.train(advantage=0.5)\n"
     )
 
@@ -59,14 +64,14 @@ def test_record_of_the_step_has_all_and_counts_alone(programs: Programs) -> None
     made = rows(programs)
     assert [row["scores"]["right"] for row in made] == [0.25, 0.75, 1.0] * 2
     assert [row.get("rl.rollout.advantage") for row in made] == [0.5, None, None] * 2
-    report = json.loads(programs.run(SCRIPTS / "otel-rl", "report", "--json").out)["trajectories"]
+    report = json.loads(programs.otel_rl("report", "--json").out)["trajectories"]
     assert (report["started"], report["ended"]) == (6, 6)
     assert "trajectory_recorded" not in done.err
 
 
 def test_sigterm_in_a_step_records_its_rows(programs: Programs) -> None:
     done = programs.instrumented(
-        BEGIN + "with otel_rl.step(1):\n    rollout(0.25)\n    os.kill(os.getpid(), signal.SIGTERM); time.sleep(30)\n"
+        BEGIN + "with otel_rl.step(1):\n    rollout(0.25)\n    os.kill(os.getpid(), signal.SIGTERM); time.sleep(600)\n"
     )
 
     assert done.code == -signal.SIGTERM

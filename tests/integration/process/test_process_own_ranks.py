@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from loopback_ports import free_ports
-from process_support import SCRIPTS
+from process_support import INSTRUMENT, TORCHRUN
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 #: Records in two ranks. A helper runs before and after the process group stands.
 RANK = """
 import subprocess, sys
-import torch, torch.distributed
 import otel_rl
 
 def run_helper():
@@ -25,12 +24,15 @@ def run_helper():
     subprocess.run([sys.executable, file.name], check=True)
 
 {before}
-torch.distributed.init_process_group("gloo", rank=int(os.environ["LOCAL_RANK"]), world_size=2)
 run_helper()
 for number in range(1, 4):
     with otel_rl.step(number):
-        torch.distributed.all_reduce(torch.ones(4))
-torch.distributed.destroy_process_group()
+        {collective}
+"""
+#: For what has no number of a rank but in its group.
+GROUP = """
+import torch, torch.distributed
+torch.distributed.init_process_group("gloo", rank=int(os.environ["LOCAL_RANK"]), world_size=2)
 """
 #: ``_SubprocessScriptLauncher`` of lightning 2.6: the program is the first rank, and starts itself again as the others.
 LIGHTNING = """
@@ -57,8 +59,11 @@ WAIT = "\nif child is not None: sys.exit(child.wait())\n"
 @pytest.mark.parametrize(
     "text",
     [
-        LIGHTNING + RANK.replace("{before}", "") + WAIT,
-        LAUNCHER + RANK.replace("{before}", "run_helper()") + WAIT,
+        LIGHTNING
+        + RANK.replace("{before}", GROUP).replace("{collective}", "torch.distributed.all_reduce(torch.ones(4))")
+        + "torch.distributed.destroy_process_group()"
+        + WAIT,
+        LAUNCHER + RANK.replace("{before}", "run_helper()").replace("{collective}", "pass") + WAIT,
     ],
     ids=["lightning", "launcher"],
 )
@@ -79,16 +84,10 @@ def test_ranks_that_a_program_starts_share_its_run_and_steps(programs: Programs,
 
 
 def test_a_launcher_with_its_options_in_one_word_is_a_launcher(programs: Programs) -> None:
-    pytest.importorskip("torch")
+    for name, text in (("__init__", ""), ("distributed/__init__", ""), ("distributed/run", TORCHRUN)):
+        programs.write(f"torch/{name}.py", text)
     program = programs.write("ranked.py", "import otel_rl\nwith otel_rl.step(1): pass\n")
-    done = programs.run(
-        SCRIPTS / "opentelemetry-instrument",
-        sys.executable,
-        "-um",
-        "torch.distributed.run",
-        "--nproc-per-node=2",
-        program,
-    )
+    done = programs.run(INSTRUMENT, sys.executable, "-um", "torch.distributed.run", "--nproc-per-node=2", program)
 
     assert done.code == 0, done.err
     assert len({manifest["run_id"] for manifest in programs.store.manifests()}) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from process_support import BOOTSTRAP, ONE_SPAN, SCRIPTS, Programs, closed_port
+from process_support import BOOTSTRAP, INSTRUMENT, ONE_SPAN, Programs, closed_port
 
 OWN_SDK = """
 from opentelemetry import trace
@@ -50,7 +50,7 @@ def test_provider_set_before_us_is_kept_and_one_line_says_where_spans_go(program
     programs.write("own/sitecustomize.py", OWN_SDK)
     text = ONE_SPAN + "print(type(trace.get_tracer_provider().id_generator).__module__)"
     done = programs.run(
-        SCRIPTS / "opentelemetry-instrument",
+        INSTRUMENT,
         "env",
         f"PYTHONPATH={BOOTSTRAP}:{programs.directory / 'own'}",
         sys.executable,

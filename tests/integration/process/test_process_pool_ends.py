@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from process_support import SCRIPTS
+from process_support import INSTRUMENT
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -23,7 +23,7 @@ FORK = multiprocessing.get_context("fork")
 def work(how=None):
     with otel_rl.tool("t"):
         pass
-    otel_rl.flush(5)
+    otel_rl.flush(60)
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "exit":
@@ -74,9 +74,9 @@ with otel_rl.step(1):
 """
 #: What the program does afterwards, and what is said of the worker.
 AFTERWARDS = {
-    "no step": ("otel_rl.flush(5); print(flush=True); lost.get()", "warning", "; a call of it may never be answered."),
+    "no step": ("otel_rl.flush(60); print(flush=True); lost.get()", "warning", "; a call of it may never be answered."),
     "a step": (
-        "with otel_rl.step(2): otel_rl.flush(5); print(flush=True); lost.get()",
+        "with otel_rl.step(2): otel_rl.flush(60); print(flush=True); lost.get()",
         "notice",
         "; that process went on.",
     ),
@@ -85,13 +85,13 @@ AFTERWARDS = {
 
 def run_row(programs: Programs) -> dict[str, Any]:
     """The only run, as ``otel-rl runs`` lists it."""
-    done = programs.run(SCRIPTS / "otel-rl", "runs", programs.store.root, "--json")
+    done = programs.otel_rl("runs", programs.store.root, "--json")
     return dict(json.loads(done.out))
 
 
 def findings(programs: Programs) -> list[dict[str, Any]]:
     """What the report finds."""
-    done = programs.run(SCRIPTS / "otel-rl", "report", programs.store.root, "--json")
+    done = programs.otel_rl("report", programs.store.root, "--json")
     return list(json.loads(done.out)["findings"])
 
 
@@ -128,7 +128,7 @@ def test_a_killed_worker_of_a_multiprocessing_pool_is_a_warning_until_its_traine
 ) -> None:
     line, severity, said = AFTERWARDS[after]
     trainer = subprocess.Popen(
-        [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("train.py", f"{WORK}{LOST}{line}\n")],
+        [INSTRUMENT, sys.executable, programs.write("train.py", f"{WORK}{LOST}{line}\n")],
         cwd=programs.directory, env=programs.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert trainer.stdout is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import threading
 import time
@@ -23,6 +24,9 @@ from support import compressed_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from warm_launcher import WarmLauncher
 
 #: Enough for several requests.
 PROGRAM = """
@@ -101,16 +105,24 @@ def receiving(port: int = 0, answer: Callable[[int, str], Answer | None] = lambd
         receiver.stop()
 
 
-@pytest.fixture
-def run(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Programs:
-    """A recorded run."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, launcher: WarmLauncher | None) -> Path:
+    """What a run has written."""
+    programs = Programs(tmp_path_factory.mktemp("recorded"), launcher)
     assert programs.instrumented(PROGRAM, OTEL_RL_RUN_ID="recorded").code == 0
+    return programs.store.root
+
+
+@pytest.fixture
+def run(programs: Programs, files: Path) -> Programs:
+    """A recorded run of which nothing has been sent."""
+    shutil.copytree(files, programs.store.root)
     return programs
 
 
 def replay(run: Programs, port: int, *arguments: str, **environ: str) -> Finished:
-    command = [SCRIPTS / "otel-rl", "replay", "--endpoint", f"http://127.0.0.1:{port}", *arguments]
-    return run.run(*command, **{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", **environ})
+    command = ("replay", "--endpoint", f"http://127.0.0.1:{port}", *arguments)
+    return run.otel_rl(*command, **{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", **environ})
 
 
 def recorded(run: Programs) -> dict[bytes, int]:
@@ -365,7 +377,7 @@ def test_a_port_of_another_protocol_is_told_at_once_whatever_the_wait(run: Progr
     ],
 )
 def test_wrong_input_says_what_to_do(programs: Programs, arguments: list[str], said: str) -> None:
-    done = programs.run(SCRIPTS / "otel-rl", "replay", *arguments)
+    done = programs.otel_rl("replay", *arguments)
 
     assert done.code == 2
     assert done.err.startswith("otel-rl replay: ")

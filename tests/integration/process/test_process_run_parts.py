@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
-from process_support import SCRIPTS, plain
+from process_support import plain
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -39,15 +40,18 @@ def _list(value: dict[str, Any]) -> list[str]:
 
 def test_start_up_and_imports_are_parts_of_the_run(programs: Programs) -> None:
     programs.write("peft/__init__.py", LARGE)
+    begin = time.monotonic()
     done = programs.instrumented(STEP)
+    whole = time.monotonic() - begin
 
     assert (done.code, done.out) == (0, "")
     parts = _parts(programs)
     assert parts.keys() == {"import"}
     program = _program(programs)
     start, ours = (program[f"{name}.start_up.duration"]["doubleValue"] for name in ("rl.run", "rl.telemetry"))
-    assert 0 < ours < start < done.seconds
-    assert 0.06 <= parts["import"][0] < 5
+    assert 0 < ours < start < whole
+    # Slept, and no more than the whole.
+    assert 0.06 <= parts["import"][0] < whole
     (run,) = (span for span in programs.store.spans() if span["name"] == "rl.run")
     parents = {span["parentSpanId"] for span in programs.store.spans() if span["name"] == "rl.run.part"}
     assert parents == {run["spanId"]}
@@ -98,20 +102,6 @@ def test_fork_repeats_nothing_of_its_parent(programs: Programs) -> None:
     assert len(programs.store.directories) == 2
     assert len(_parts(programs)["import"]) == 1
     assert _list(_program(programs)["process.command_args"])
-
-
-def test_of_several_ranks_the_leading_one_records_them(programs: Programs) -> None:
-    script = programs.write("program.py", "import torch.distributed as dist\ndist.init_process_group('gloo')\n" + STEP)
-    programs.write("peft/__init__.py", LARGE)
-    command = (SCRIPTS / "opentelemetry-instrument", SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2")
-    done = programs.run(*command, script, OTEL_RL_EXIT_TIMEOUT="30")
-
-    assert done.code == 0, done.err
-    assert len(programs.store.directories) == 2
-    parts = _parts(programs)
-    assert len(parts["rendezvous"]) == 1
-    ends = [plain_keys(event) for event in programs.store.events("rl.run.end")]
-    assert sorted("process.command_args" in keys for keys in ends) == [False, True]
 
 
 def test_a_process_that_goes_on_says_which_program_it_is_before_its_end(programs: Programs) -> None:

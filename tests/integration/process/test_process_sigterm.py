@@ -1,4 +1,7 @@
-"""SIGTERM: what ended before it is delivered within two seconds, and the process ends by it as it would without us."""
+"""SIGTERM: what ended before it is delivered, and the process ends by it as it would without us.
+
+That it has two seconds for it: tests/unit/process/test_deadlines_of_the_end.py.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,17 @@ from pathlib import Path
 
 import pytest
 from loopback_ports import free_ports
-from process_support import ONE_SPAN, SCRIPTS, Programs
+from process_support import INSTRUMENT, ONE_SPAN, Programs
 
 LAST_WORK = "import os, signal, time, otel_rl\nwith otel_rl.tool('last'): pass\n"
 KILL = "os.kill(os.getpid(), signal.SIGTERM)\n"
-#: Longest that the end may take, on a loaded machine too.
-SECONDS = 4.0
 ATTRIBUTE = "rl.run.end.signal"
 
 
 def started(programs: Programs, text: str, **environ: str) -> subprocess.Popen[str]:
     """The program under opentelemetry-instrument; it says ``ready`` when it may be stopped."""
     return subprocess.Popen(
-        [SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("program.py", text)],
+        [INSTRUMENT, sys.executable, programs.write("program.py", text)],
         cwd=programs.directory,
         env=programs.environ | environ,
         stdout=subprocess.PIPE,
@@ -33,14 +34,13 @@ def started(programs: Programs, text: str, **environ: str) -> subprocess.Popen[s
     )
 
 
-def stop(process: subprocess.Popen[str]) -> tuple[int, float, str]:
-    """Send SIGTERM to a program that is ready: status, seconds and standard error."""
+def stop(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Send SIGTERM to a program that is ready: status and standard error."""
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    begin = time.monotonic()
-    _, err = process.communicate(timeout=60)
-    return process.returncode, time.monotonic() - begin, err
+    _, err = process.communicate(timeout=120)
+    return process.returncode, err
 
 
 def wait_for_sleep(process: subprocess.Popen[str]) -> None:
@@ -57,7 +57,7 @@ def ends(programs: Programs) -> list[dict[str, object]]:
 
 
 def test_what_ended_before_is_delivered(programs: Programs) -> None:
-    done = programs.instrumented(LAST_WORK + KILL + "time.sleep(30)\nprint('went on')\n")
+    done = programs.instrumented(LAST_WORK + KILL + "time.sleep(600)\nprint('went on')\n")
 
     assert (done.code, done.out) == (-signal.SIGTERM, "")
     assert "execute_tool last" in programs.store.span_names()
@@ -80,16 +80,15 @@ def test_program_that_has_recorded_nothing_ends_at_once(programs: Programs) -> N
         "signal.pause()",
         # In C code that gives the interpreter's lock back and restarts what a signal interrupts.
         "import ctypes; ctypes.CDLL(None).sem_wait(ctypes.create_string_buffer(64))",
-        "import torch; a = torch.ones(8000, 8000); torch.set_num_threads(1); print(a @ a @ a @ a @ a)",
+        # In C code that computes.
+        "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)",
     ],
 )
 def test_main_thread_may_be_anywhere(programs: Programs, work: str) -> None:
-    before = "import torch\n" if "torch" in work else ""
-    process = started(programs, f"{before}{LAST_WORK}time.sleep(0.5)\nprint('ready', flush=True)\n{work}\n")
-    code, seconds, _ = stop(process)
+    process = started(programs, f"{LAST_WORK}time.sleep(0.5)\nprint('ready', flush=True)\n{work}\n")
+    code, _ = stop(process)
 
     assert code == -signal.SIGTERM
-    assert seconds < SECONDS
     assert "execute_tool last" in programs.store.span_names()
 
 
@@ -100,7 +99,7 @@ def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Pr
     assert process.stdout.readline() == "ready\n"
     wait_for_sleep(process)
     process.terminate()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
 
     assert (process.returncode, out) == (-signal.SIGTERM, "")
     assert "execute_tool last" in programs.store.span_names()
@@ -128,19 +127,18 @@ def test_another_signal_ends_a_pause_as_without_us(programs: Programs, pause: st
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_collector_that_does_not_answer_delays_it_for_two_seconds(programs: Programs, protocol: str) -> None:
+def test_collector_that_does_not_answer_does_not_keep_the_process(programs: Programs, protocol: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         process = started(
             programs,
-            LAST_WORK + "print('ready', flush=True)\ntime.sleep(60)\n",
+            LAST_WORK + "print('ready', flush=True)\ntime.sleep(600)\n",
             OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{port}",
             OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
         )
-        code, seconds, err = stop(process)
+        code, err = stop(process)
 
     assert code == -signal.SIGTERM
-    assert seconds < SECONDS
     assert "could not be delivered" in err
 
 
@@ -152,7 +150,7 @@ def test_a_second_signal_does_not_cut_the_delivery_short(programs: Programs) -> 
         process.terminate()
         time.sleep(0.005)
 
-    assert process.wait(timeout=60) == -signal.SIGTERM
+    assert process.wait(timeout=120) == -signal.SIGTERM
     assert "execute_tool last" in programs.store.span_names()
 
 
@@ -160,13 +158,12 @@ def test_during_the_last_delivery(programs: Programs) -> None:
     text = (
         LAST_WORK + "from otel_rl.pipeline import last_delivery\n"
         "wait = last_delivery.LastDelivery.wait\n"
-        "def wait_long(self):\n    wait(self); print('ready', flush=True); time.sleep(30)\n"
+        "def wait_long(self):\n    wait(self); print('ready', flush=True); time.sleep(600)\n"
         "last_delivery.LastDelivery.wait = wait_long\n"
     )
-    code, seconds, _ = stop(started(programs, text))
+    code, _ = stop(started(programs, text))
 
     assert code == -signal.SIGTERM
-    assert seconds < SECONDS
 
 
 # -- programs that have a handler of their own -------------------------------------------------------------------
@@ -174,7 +171,7 @@ def test_during_the_last_delivery(programs: Programs) -> None:
 
 OWN = {
     "a handler": "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True))\n" + KILL + "print('went on')\n",
-    "an exit": "import sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n" + KILL + "time.sleep(30)\n",
+    "an exit": "import sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n" + KILL + "time.sleep(600)\n",
     "ignored": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + KILL + "print('went on')\n",
     "the default again": "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n" + KILL + "print('went on')\n",
     "an event loop": """
@@ -249,12 +246,11 @@ def test_descriptors_that_the_program_closes_are_the_programs_own(programs: Prog
         "time.sleep(1)\nos.closerange(3, 256)\ntime.sleep(0.5)\n"
         "held = [os.open(f'mine{number}', os.O_RDWR | os.O_CREAT) for number in range(40)]\n"
         + KILL
-        + "time.sleep(30)\n"
+        + "time.sleep(600)\n"
     )
     done = programs.instrumented(text)
 
     assert done.code == -signal.SIGTERM
-    assert done.seconds < 30
     written = b"".join(path.read_bytes() for path in programs.directory.glob("mine*"))
     assert b"Stack" not in written
     assert b"File" not in written
@@ -279,7 +275,7 @@ async def app(scope, receive, send):
 
 def answered(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -293,12 +289,12 @@ def test_uvicorn(programs: Programs, loop: str) -> None:
     (port,) = free_ports(1)
     command = ["uvicorn", "app:app", "--port", str(port), "--log-level", "error", "--loop", loop]
     process = subprocess.Popen(
-        [SCRIPTS / "opentelemetry-instrument", sys.executable, "-m", *command],
+        [INSTRUMENT, sys.executable, "-m", *command],
         cwd=programs.directory,
         env=programs.environ,
     )
     url = f"http://127.0.0.1:{port}/"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not answered(url):
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -306,7 +302,7 @@ def test_uvicorn(programs: Programs, loop: str) -> None:
         assert answered(url)
     process.terminate()
 
-    assert process.wait(timeout=30) == -signal.SIGTERM
+    assert process.wait(timeout=120) == -signal.SIGTERM
     assert programs.store.span_names().count("execute_tool served") == 10
     assert [end[ATTRIBUTE] for end in ends(programs)] == [{"stringValue": "SIGTERM"}]
 
@@ -339,17 +335,17 @@ def test_spawned_worker_delivers(programs: Programs) -> None:
         "import multiprocessing, time, otel_rl\n"
         "def work(queue):\n"
         "    with otel_rl.tool('in worker'): pass\n"
-        "    queue.put(1); time.sleep(60)\n"
+        "    queue.put(1); time.sleep(600)\n"
         "if __name__ == '__main__':\n"
         "    context = multiprocessing.get_context('spawn')\n"
         "    queue = context.Queue()\n"
         "    worker = context.Process(target=work, args=(queue,)); worker.start(); queue.get()\n"
-        "    begin = time.monotonic(); worker.terminate(); worker.join()\n"
-        "    print(worker.exitcode, time.monotonic() - begin < 4)\n"
+        "    worker.terminate(); worker.join()\n"
+        "    print(worker.exitcode)\n"
     )
     done = programs.instrumented(text, OTEL_RL_QUIET="1")
 
-    assert done.out == "-15 True\n", done.err
+    assert done.out == "-15\n", done.err
     assert "execute_tool in worker" in programs.store.span_names()
 
 
@@ -371,13 +367,12 @@ def test_rank_below_torchrun(programs: Programs) -> None:
     text = (
         "import os, sys, time, otel_rl\n"
         "with otel_rl.tool('of rank ' + os.environ['RANK']): pass\n"
-        "if os.environ['RANK'] == '1':\n"
-        "    time.sleep(3); sys.exit(9)\n"
-        "time.sleep(120)\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    open('recorded', 'w').close(); time.sleep(600)\n"
+        "while not os.path.exists('recorded'): time.sleep(0.01)\n"
+        "sys.exit(9)\n"
     )
-    programs.write("rank.py", text)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "rank.py"]
-    done = programs.run(SCRIPTS / "opentelemetry-instrument", *command, timeout=120)
+    done = programs.torchrun(text, "--nproc-per-node=2")
 
     assert done.code == 1
     assert {"execute_tool of rank 0", "execute_tool of rank 1"} <= set(programs.store.span_names())

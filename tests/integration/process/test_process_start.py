@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 
-from process_support import ONE_SPAN, SCRIPTS, Programs
+from process_support import INSTRUMENT, ONE_SPAN, Programs
 
 
 def test_nothing_set_records_to_files_and_says_how_to_see_them(programs: Programs) -> None:
@@ -149,7 +149,7 @@ def test_environment_context_parents_the_run_span_and_reaches_children(programs:
 
 
 def test_launcher_offers_no_flag_of_ours_so_abbreviations_of_its_own_stay_unambiguous(programs: Programs) -> None:
-    help_page = programs.run(SCRIPTS / "opentelemetry-instrument", "--help")
+    help_page = programs.run(INSTRUMENT, "--help")
 
     assert help_page.code == 0
     assert "--rl_" not in help_page.out

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from process_support import ONE_SPAN, SCRIPTS
+from process_support import INSTRUMENT, ONE_SPAN
 
 if TYPE_CHECKING:
     from process_support import Programs
@@ -88,7 +88,7 @@ def test_each_kernel_of_an_instrumented_jupyter_is_a_run_of_its_own(programs: Pr
         "    environ = {**__import__('os').environ, 'JPY_SESSION_NAME': f'/notebooks/{name}.ipynb'}\n"
         "    subprocess.run([sys.executable, '-m', 'ipykernel_launcher', '-f', 'x.json'], env=environ, check=True)\n"
     )
-    done = programs.run(SCRIPTS / "opentelemetry-instrument", sys.executable, programs.write("jupyter.py", text))
+    done = programs.run(INSTRUMENT, sys.executable, programs.write("jupyter.py", text))
 
     assert done.code == 0, done.err
     manifests = programs.store.manifests()

@@ -10,7 +10,7 @@ import shlex
 import sys
 
 import pytest
-from process_support import ONE_SPAN, SCRIPTS, Finished, Programs
+from process_support import INSTRUMENT, ONE_SPAN, Finished, Programs
 
 #: Where our line can go or not, as a shell writes it.
 UNWRITABLE = {
@@ -25,7 +25,7 @@ READER_GONE = "import select; poll = select.poll(); poll.register(2, 0); poll.po
 def run(programs: Programs, text: str, form: str = "{command}", **environ: str) -> Finished:
     """Run ``text`` instrumented, in a shell command of this form."""
     program = programs.write("program.py", text)
-    command = shlex.join([str(SCRIPTS / "opentelemetry-instrument"), sys.executable, str(program)])
+    command = shlex.join([str(INSTRUMENT), sys.executable, str(program)])
     assert "PYTHONUNBUFFERED" not in programs.environ
     return programs.run("bash", "-c", form.format(command=command), **environ)
 

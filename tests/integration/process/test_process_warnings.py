@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from process_support import SCRIPTS, Collector, Programs
+from process_support import INSTRUMENT, Collector, Programs
 
 #: Warns from several places before, between and after what makes us record and export.
 PROGRAM = """
@@ -74,7 +74,7 @@ def test_warnings_come_as_often_as_without_us(programs: Programs, collector: Col
         }
 
     plain = programs.run(*command)
-    instrumented = programs.run(SCRIPTS / "opentelemetry-instrument", *command, **environ)
+    instrumented = programs.run(INSTRUMENT, *command, **environ)
 
     assert "FutureWarning: old" in plain.err
     assert (instrumented.code, instrumented.out) == (plain.code, plain.out)
