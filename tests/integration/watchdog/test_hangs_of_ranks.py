@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_rl.ranks.postmortem import Postmortem
 
 SCRIPTS = Path(sys.executable).parent
-TIMEOUT = 120
+TIMEOUT = 300
 STATUS = "rl.run.end.status"
 PROGRAM = """
 import ctypes, os, pathlib, signal, time, torch, otel_rl, torch.distributed as dist

@@ -59,7 +59,7 @@ def test_the_thread_begins_with_the_first_step_and_a_forked_child_gets_its_own_w
         env=_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("False\nFalse\n3\n", "", 0)
@@ -77,6 +77,6 @@ def test_a_hang_in_a_thread_is_reported_and_the_process_ends_as_without_a_watchd
     assert process.stderr is not None
     line = process.stderr.readline()
     process.send_signal(signal.SIGUSR1)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert "may hang: no progress for 1 s in step 6" in line
     assert (out, err, process.returncode) == ("over\n", "", 0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_rl.ranks.postmortem import Postmortem
 
 SCRIPTS = Path(sys.executable).parent
-TIMEOUT = 90
+TIMEOUT = 300
 WAITS = """
 import pathlib, time
 
@@ -221,7 +221,8 @@ def test_the_first_tool_that_hangs_in_a_rollout_of_asyncio_is_told_while_the_ste
     assert (finding.title, finding.place, finding.step) == ("Tool run_sandbox hangs", "step 1 (sample)", 1)
     assert "for rollout r-1, which waits in tool `run_sandbox`" in finding.text
     told, over = err.splitlines()
-    assert "tool run_sandbox has not returned for 0 s (the first call of it), in rollout r-1, in run_sandbox" in told
+    first = r"tool run_sandbox has not returned for \d+ s \(the first call of it\), in rollout r-1, in run_sandbox"
+    assert re.search(first, told), told
     assert "tool run_sandbox returned after " in over
     (begin, values), (end, ended) = _events(tmp_path)
     assert (begin, end, ended["rl.call.ending"]) == ("rl.call.hang", "rl.call.hang.end", "returned")

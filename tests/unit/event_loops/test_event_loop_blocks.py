@@ -17,6 +17,7 @@ from otel_rl.core import code_places, threads
 from otel_rl.event_loops import ping
 from otel_rl.event_loops import thread as loops_thread
 from otel_rl.event_loops.thread import EventLoopWatch
+from otel_rl.event_loops.thread_time import ThreadInterval, ThreadTime
 from otel_rl.inference import servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SCOPE = Scope("test")
 LIMIT = 0.2
 LOOK = LIMIT / 8
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 class Gate:
@@ -255,6 +256,36 @@ def test_a_call_that_was_seen_once_is_no_block_however_late_the_looks_are(progra
     gate.leave()
     program.settle()
     program.look(seconds=0)
+    assert _blocks(recorded) == []
+
+
+def test_a_call_that_holds_the_gil_is_a_block_though_it_was_seen_once(program, recorded, monkeypatch):
+    """As our thread cannot look while it lasts, the first look is the last one."""
+    gate = Gate()
+    program.notice()
+    program.loop.call_soon_threadsafe(gate.search)
+    gate.is_entered()
+    monkeypatch.setattr(
+        ThreadTime, "stretch", lambda _, passed, *__: ThreadInterval(passed, passed, held_gil=passed > LIMIT)
+    )
+    program.look(seconds=0.5)
+    gate.leave()
+    program.settle()
+    program.look()
+    [event] = _blocks(recorded)
+    assert event.attributes["code.function.name"].endswith("search")
+
+
+def test_time_in_which_others_had_the_cpu_is_no_block(program, recorded, monkeypatch):
+    gate = Gate()
+    program.notice()
+    monkeypatch.setattr(ThreadTime, "without_cpu", lambda _, stretch: 0.9 * stretch.seconds)
+    program.loop.call_soon_threadsafe(gate.search)
+    gate.is_entered()
+    program.look(times=40)
+    gate.leave()
+    program.settle()
+    program.look()
     assert _blocks(recorded) == []
 
 
