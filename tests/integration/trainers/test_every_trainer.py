@@ -75,14 +75,45 @@ def test_the_trainers_that_are_left_out_add_nothing_to_one_that_is_built():
 
 
 @pytest.mark.parametrize("kind", runs.every_class(OFTEN))
-def test_phases_cover_the_step_and_do_not_overlap(instrumented, recorded, folder, monkeypatch, kind):
-    clock = Clock()
-    monkeypatch.setattr(every_trainer, "work", clock.work)
-    trainer = every_trainer.make(kind, folder, steps=STEPS)
-    with injected(trainer, clock, monkeypatch):
-        trainer.train()
+def test_phases_cover_the_step_histograms_add_up_and_the_trainer_logs_the_same_as_without_us(
+    recorded, folder, monkeypatch, request, kind
+):
+    def trainer():
+        transformers.set_seed(7)
+        return every_trainer.make(kind, folder, steps=STEPS, gradient_accumulation_steps=2)
+
+    unwatched = trainer()
+    unwatched.train()
+    assert recorded.spans == []
+    request.getfixturevalue("instrumented")
+    watched, clock = trainer(), Clock()
+    with monkeypatch.context() as patched:
+        patched.setattr(every_trainer, "work", clock.work)
+        with injected(watched, clock, patched):
+            watched.train()
 
     spans = recorded.spans
+    _check_phases(clock, spans, short_name(kind))
+    _check_histograms(recorded.metrics(), spans)
+    plain = _logged(unwatched)
+    assert _logged(watched) == plain
+    losses = [event.body["loss"] for event in recorded.events("rl.step") if "loss" in event.body]
+    assert losses == [entry["loss"] for entry in plain if "loss" in entry]
+
+
+def _logged(trainer):
+    """What a trainer has logged, without what depends on the clock."""
+    return [
+        {
+            key: value
+            for key, value in entry.items()
+            if not any(word in key for word in ("time", "per_second", "flos", "perf/"))
+        }
+        for entry in trainer.state.log_history
+    ]
+
+
+def _check_phases(clock, spans, name):
     roots = sorted((span for span in spans if span.name == "rl.loop"), key=lambda span: span.start_time)
     assert [root.attributes["rl.loop.iteration"] for root in roots] == list(range(1, STEPS + 1))
     for root in roots:
@@ -92,7 +123,6 @@ def test_phases_cover_the_step_and_do_not_overlap(instrumented, recorded, folder
         _check_places(clock, root, members)
         assert len(members) <= 60, Counter(span.name for span in members)
     found = {span.name for span in spans}
-    name = short_name(kind)
     assert ("rl.sample" in found) == (name in SAMPLING)
     assert ("rl.reward" in found) == (name in SCORING)
     assert ("rl.sync" in found) == (name in SYNCING)
@@ -128,15 +158,7 @@ def _check_places(clock, root, members):
             assert len(names & TOP_LEVEL) <= 1, (piece.kind, names)
 
 
-@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
-def test_histograms_add_up_to_the_spans(instrumented, recorded, folder, monkeypatch, kind):
-    clock = Clock()
-    monkeypatch.setattr(every_trainer, "work", clock.work)
-    trainer = every_trainer.make(kind, folder, steps=STEPS, gradient_accumulation_steps=2)
-    with injected(trainer, clock, monkeypatch):
-        trainer.train()
-
-    metrics, spans = recorded.metrics(), recorded.spans
+def _check_histograms(metrics, spans):
     for phase in ("sample", "reward", "train", "sync"):
         whole = sum(point.sum for point in metrics.get(f"rl.{phase}.duration", ()))
         shown = sum(
@@ -148,28 +170,6 @@ def test_histograms_add_up_to_the_spans(instrumented, recorded, folder, monkeypa
     assert metrics["rl.train.duration"][0].count == STEPS
     assert metrics["rl.loop.duration"][0].count == STEPS
     assert sum(point.value for point in metrics["rl.train.steps"]) == STEPS
-
-
-@pytest.mark.parametrize("kind", runs.every_class(OFTEN))
-def test_the_trainer_logs_the_same_as_without_us(recorded, folder, request, kind):
-    def history(seed_folder):
-        transformers.set_seed(7)
-        trainer = every_trainer.make(kind, seed_folder, steps=STEPS)
-        trainer.train()
-        return [
-            {
-                key: value
-                for key, value in entry.items()
-                if not any(word in key for word in ("time", "per_second", "flos", "perf/"))
-            }
-            for entry in trainer.state.log_history
-        ]
-
-    plain = history(folder)
-    request.getfixturevalue("instrumented")
-    assert history(folder) == plain
-    logged = [event.body for event in recorded.events("rl.step")]
-    assert [body["loss"] for body in logged if "loss" in body] == [entry["loss"] for entry in plain if "loss" in entry]
 
 
 @pytest.mark.parametrize("kind", runs.every_class(OFTEN))

@@ -72,9 +72,34 @@ def trainer(tmp_path, monkeypatch):
     )
 
 
-def test_the_calls_of_a_step_are_spans_inside_sampling_with_their_times(instrumented, recorded, trainer):
+def test_the_calls_of_a_step_are_recorded_and_the_trainer_and_its_tools_stay_as_they_are(
+    instrumented, recorded, trainer
+):
     trainer.train()
 
+    _check_spans(recorded)
+    _check_histogram_and_unknown_tool(recorded)
+    [entry] = [entry for entry in trainer.state.log_history if "tools/failure_frequency" in entry]
+    assert entry["tools/call_frequency"] == 1.0
+    assert entry["tools/failure_frequency"] == 0.5
+    for tools in trainer._sync_tool_dicts:
+        assert tools["add"] is add
+    for tools in trainer._async_tool_dicts:
+        assert type(tools) is dict
+        assert tools["slow"] is slow
+
+
+def _check_histogram_and_unknown_tool(recorded):
+    points = recorded.metrics()["gen_ai.execute_tool.duration"]
+    found = Counter((point.attributes["gen_ai.tool.name"], point.attributes.get("error.type")) for point in points)
+    expected = [("add", None), ("slow", None), ("fail", "ValueError"), ("_OTHER", "unknown_tool")]
+    assert found == Counter(expected)
+    [event] = recorded.events("rl.tool.unknown")
+    assert event.attributes["gen_ai.tool.name"] == "invented"
+
+
+def _check_spans(recorded):
+    """Inside of sampling, with their times."""
     spans = {span.name: span for span in recorded.spans if span.name.startswith("execute_tool")}
     outcomes = {name.removeprefix("execute_tool "): span.attributes["rl.tool.outcome"] for name, span in spans.items()}
     assert outcomes == {"add": "ok", "slow": "ok", "fail": "tool_error", "invented": "unknown_tool"}
@@ -119,35 +144,6 @@ def test_content_is_kept_of_the_calls_that_are_shown_and_of_no_other(monkeypatch
 
     shown = [call.duration for call in calls if content.of(call)]
     assert shown == [1, 2, 8, 9]
-
-
-def test_all_calls_are_in_the_histogram_and_an_unknown_tool_is_an_event(instrumented, recorded, trainer):
-    trainer.train()
-
-    points = recorded.metrics()["gen_ai.execute_tool.duration"]
-    found = Counter((point.attributes["gen_ai.tool.name"], point.attributes.get("error.type")) for point in points)
-    expected = [("add", None), ("slow", None), ("fail", "ValueError"), ("_OTHER", "unknown_tool")]
-    assert found == Counter(expected)
-    [event] = recorded.events("rl.tool.unknown")
-    assert event.attributes["gen_ai.tool.name"] == "invented"
-
-
-def test_the_trainer_counts_the_same_failures_as_without_us(instrumented, recorded, trainer):
-    trainer.train()
-
-    [entry] = [entry for entry in trainer.state.log_history if "tools/failure_frequency" in entry]
-    assert entry["tools/call_frequency"] == 1.0
-    assert entry["tools/failure_frequency"] == 0.5
-
-
-def test_the_trainers_own_tools_are_back_after_sampling(instrumented, trainer):
-    trainer.train()
-
-    for tools in trainer._sync_tool_dicts:
-        assert tools["add"] is add
-    for tools in trainer._async_tool_dicts:
-        assert type(tools) is dict
-        assert tools["slow"] is slow
 
 
 def test_a_watched_tool_keeps_name_signature_kind_and_pickles_as_itself():
