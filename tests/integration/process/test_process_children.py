@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_support import BOOTSTRAP, ONE_SPAN, Programs
+from process_support import BOOTSTRAP, ONE_SPAN, SHORT, Programs
 
 SHOW = "import sys; print('opentelemetry' in sys.modules)"
 RUN_CHILD = (
@@ -165,7 +165,7 @@ def test_a_replacement_that_fails_fails_as_without_us(programs: Programs) -> Non
 def _parent_of_a_worker(work: str, method: str = "spawn") -> str:
     """A program that records nothing itself and runs ``work`` in a child of multiprocessing."""
     return (
-        "import multiprocessing\n"
+        f"{SHORT}import multiprocessing\n"
         f"def run():\n    exec({work!r}, {{}})\n"
         "if __name__ == '__main__':\n"
         f"    worker = multiprocessing.get_context({method!r}).Process(target=run); worker.start(); worker.join()\n"

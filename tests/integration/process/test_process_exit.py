@@ -80,11 +80,12 @@ def test_exporter_whose_import_takes_longer_than_the_timeout_still_delivers(
         ONE_SPAN + "import sys, time\n"
         "class SlowDisk:\n"
         "    def find_spec(self, name, *_):\n"
-        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(2)\n"
+        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(5)\n"
         "sys.meta_path.insert(0, SlowDisk())\n",
         OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
         OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
         OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=protocol,
+        OTEL_RL_EXIT_TIMEOUT="4",
     )
 
     # The collector speaks HTTP: of gRPC it shows that the other signals are delivered.
@@ -386,7 +387,8 @@ def test_a_callback_that_waits_is_not_taken_for_a_file_system_that_does_not_answ
         "    threading.Event().wait(250)\n"
         "    return [metrics.Observation(1)]\n"
         "metrics.get_meter('program').create_observable_gauge('level', [observe])\n"
-        "with otel_rl.step(1): pass\n"
+        "with otel_rl.step(1): pass\n",
+        OTEL_RL_EXIT_TIMEOUT="1.5",
     )
     assert "could not be delivered" in done.err
     assert "(the values were not collected in time); look for a callback of an observable instrument" in done.err

@@ -160,7 +160,7 @@ def test_children_have_the_path_that_they_have_without_us(programs: Programs) ->
     programs.write("elsewhere/program.py", program)
     programs.write("show.py", SHOW)
 
-    plain, instrumented = pair(programs, sys.executable, "elsewhere/program.py")
+    plain, instrumented = pair(programs, sys.executable, "elsewhere/program.py", OTEL_RL_QUIET="1")
 
     assert plain.code == 0, plain.err
     assert (instrumented.code, instrumented.out, instrumented.err) == (0, plain.out, "")

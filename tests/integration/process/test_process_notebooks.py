@@ -63,9 +63,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, launcher: WarmLauncher | N
 
 def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(trained: Programs) -> None:
     manifest, found = of_kernel(trained)
-    (finding,) = [one for one in found if one["severity"] != "notice"]
+    (finding,) = [one for one in found if one["severity"] == "critical"]
     assert manifest["service_name"] == "my rewards"
-    assert finding["severity"] == "critical"
     who = f"my rewards {manifest['pid']}"
     assert finding["text"].startswith(
         f"{who} failed in cell 5, its last: KeyError: 'reward' (Cell In[4], line 2, in score)"
@@ -110,7 +109,8 @@ def test_cells_that_cannot_be_compiled_are_counted_too_and_visual_studio_code_gi
         programs, "typos.ipynb", "__vsc_ipynb_file__ = '/home/me/grpo.ipynb'", "%load_ext otel_rl", "1 +",
         "def f(:\n    pass", "x = 1", instrumented=False, options="--allow-errors",
     )  # fmt: skip
-    manifest, (finding,) = of_kernel(programs)
+    manifest, found = of_kernel(programs)
+    (finding,) = [one for one in found if one["code"] == "cell_failed"]
     assert manifest["service_name"] == "grpo"
     assert ": 2 cells failed, the last of them cell 4: SyntaxError: " in finding["text"]
     assert "(Cell In[4], line 1)" in finding["text"]

@@ -42,7 +42,7 @@ def test_flush_in_a_step_keeps_what_has_ended(programs: Programs) -> None:
 def test_rows_leave_a_long_step(programs: Programs) -> None:
     killed = programs.instrumented(
         BEGIN + SOON + "import glob\n"
-        "def written(): return any('right' in open(name).read() for name in glob.glob('otel-rl/*/*/logs-*'))\n"
+        "def written(): return any('\\n' in open(name).read() for name in glob.glob('otel-rl/*/*/logs-pending-*'))\n"
         "with otel_rl.step(1):\n    rollout(0.25)\n    while not written(): time.sleep(0.05)\n    " + KILL
     )
 
