@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,8 @@ from otel_rl.cli import main
 SCRIPTS = Path(sys.executable).parent
 
 
-def run(folder: Path, ranks: int, program: Path | str, *arguments: object) -> None:
-    """Run ``program`` on so many ranks, in ``folder``, as the run ``run``."""
+def run(folder: Path, ranks: int, program: Path | str, *arguments: object, **variables: str) -> None:
+    """Run ``program`` on so many ranks, in ``folder``, as the run ``run``; ``variables`` are of the environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "PYTHON"))}
     torchrun = [SCRIPTS / "torchrun", "--standalone", f"--nproc-per-node={ranks}"]
     subprocess.run(
@@ -29,6 +31,7 @@ def run(folder: Path, ranks: int, program: Path | str, *arguments: object) -> No
             "OTEL_METRIC_EXPORT_INTERVAL": "500",
             "OTEL_RL_RAISE_INTERNAL_ERRORS": "1",
             "OMP_NUM_THREADS": "1",
+            **variables,
         },
         check=True,
         timeout=300,
@@ -56,10 +59,17 @@ def gauge(folder: Path, name: str) -> list[tuple[dict[str, Any], float]]:
     return [(_attributes(point), point["asDouble"]) for point in points if "asDouble" in point]
 
 
-def late_ranks(folder: Path, capsys: Any) -> dict[int, dict[str, Any]]:
+def page(folder: Path) -> str:
+    """Return the report of the run, its words one space apart."""
+    assert main(["report", str(folder / "otel-rl" / "run"), "-o", str(folder / "page.html")]) == 0
+    return " ".join((folder / "page.html").read_text(encoding="utf-8").split())
+
+
+def late_ranks(folder: Path) -> dict[int, dict[str, Any]]:
     """Return the findings of the report on late ranks, by rank."""
-    assert main(["report", str(folder / "otel-rl" / "run"), "--json"]) == 0
-    findings = json.loads(capsys.readouterr().out)["findings"]
+    with redirect_stdout(io.StringIO()) as out:
+        assert main(["report", str(folder / "otel-rl" / "run"), "--json"]) == 0
+    findings = json.loads(out.getvalue())["findings"]
     late = [finding for finding in findings if finding["code"] == "late_rank"]
     by_rank = {finding["ranks"][0]: finding for finding in late}
     assert len(by_rank) == len(late)

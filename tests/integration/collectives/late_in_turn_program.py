@@ -1,4 +1,4 @@
-"""Ranks that are late together, in turn or now and then: `torchrun ... late_in_turn_program.py KIND STEPS`.
+"""Ranks that are late in turn or together: `torchrun ... late_in_turn_program.py KIND STEPS`.
 
 All work is sleep, so that a busy machine disturbs little.
 """
@@ -16,20 +16,38 @@ import otel_rl
 kind, steps = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("gloo")
 rank = dist.get_rank()
+WORK, LATE = 0.02, 0.25
+# Of two ranks, one is late in a phase before a collective of Python, the other one in the backward pass of DDP.
+# Of four, two are late at the same place.
+IN_REWARD, IN_BACKWARD, IN_TRAIN = (0, LATE), (LATE, 0), (0, 0, LATE, LATE - 0.002)
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        between = self.first(given)
+        if IN_BACKWARD[rank]:
+            between.register_hook(lambda _: time.sleep(IN_BACKWARD[rank]))
+        return self.second(between)
+
+
+model = torch.nn.parallel.DistributedDataParallel(Model()) if kind == "two_places" else None
 values = torch.ones(10)
-WORK, LATE = 0.05, 0.06
-MORE = {
-    "two_phases": {"sample": (0, LATE), "reward": (LATE, 0)},
-    "two_of_four": {"train": (0, 0, LATE, LATE - 0.002)},
-    "other_step": {"train": (0, 0)},
-}[kind]
 for step in range(1, steps + 1):
     with otel_rl.step(step):
-        for phase, more in MORE.items():
-            with otel_rl.phase(phase):
-                time.sleep(WORK + more[rank])
+        if model is not None:
+            with otel_rl.phase("reward"):
+                time.sleep(WORK)
+                time.sleep(IN_REWARD[rank])
                 dist.all_reduce(values.fill_(1.0))
-        if kind == "other_step" and rank == 0 and step % 2 == 0:
-            with otel_rl.phase("evaluate"):
-                time.sleep(0.3)
+        with otel_rl.phase("train"):
+            time.sleep(WORK)
+            if model is not None:
+                model(torch.ones(4, 8)).sum().backward()
+            else:
+                time.sleep(IN_TRAIN[rank])
+                dist.all_reduce(values.fill_(1.0))
 dist.destroy_process_group()

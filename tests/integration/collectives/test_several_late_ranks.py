@@ -1,84 +1,96 @@
-"""Several late ranks: each is named, live and in the report, with what mending it alone and with the others gives."""
+"""Late ranks of a real job are named, live and in the report, with what mending each alone and all of them gives.
+
+How exactly is in `tests/unit/ranks`: other work on the machine delays these ranks too, so that here more may be lost.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from support import late_rank_jobs
 
 PROGRAM = Path(__file__).with_name("late_in_turn_program.py")
+#: Seconds and share of a step that at least are lost: a late rank sleeps for 0.25 s.
+LEAST, LEAST_SHARE = 0.1, 0.15
 
 
-def _run(folder: Path, kind: str, steps: int, ranks: int) -> dict[int, dict[str, Any]]:
-    """Run the program; return the first event of each rank."""
+class Job(NamedTuple):
+    """What a job told while it ran, and what the report says of it."""
+
+    folder: Path
+    #: The events of all late ranks, and the first one of each.
+    events: list[dict[str, Any]]
+    first: dict[int, dict[str, Any]]
+    findings: dict[int, dict[str, Any]]
+
+
+def _run(folder: Path, kind: str, steps: int, ranks: int) -> Job:
     late_rank_jobs.run(folder, ranks, PROGRAM, kind, steps)
-    found: dict[int, dict[str, Any]] = {}
-    for event in late_rank_jobs.events(folder):
+    events, first = late_rank_jobs.events(folder), {}
+    for event in events:
         if event["event"] == "rl.straggler":
-            found.setdefault(int(event["rl.straggler.rank"]), event)
-    return found
+            first.setdefault(int(event["rl.straggler.rank"]), event)
+    return Job(folder, events, first, late_rank_jobs.late_ranks(folder))
 
 
-def _lost_shares(folder: Path) -> dict[int, float]:
-    """Rank -> last value of the gauge."""
-    return {
-        int(point["rl.straggler.rank"]): value
-        for point, value in late_rank_jobs.gauge(folder, "rl.straggler.lost_share")
-    }
+@pytest.fixture(scope="module")
+def two_places(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Rank 1 is late in a phase before a collective of Python, rank 0 in the backward pass of DDP."""
+    return _run(tmp_path_factory.mktemp("two_places"), "two_places", 30, 2)
 
 
-def test_two_ranks_that_are_late_in_different_phases_are_named_with_these(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = _run(tmp_path, "two_phases", 60, 2)
-
-    assert {rank: event["rl.phase"] for rank, event in told.items()} == {0: "reward", 1: "sample"}
-    for event in told.values():
-        # 60 of 220 ms each; a busy machine adds to the steps.
-        assert event["rl.straggler.alone_lost_time"] == pytest.approx(0.06, abs=0.015)
-        assert event["rl.straggler.lost_share"] == pytest.approx(0.26, abs=0.07)
-    assert set(_lost_shares(tmp_path)) == {0, 1}
-    said = late_rank_jobs.late_ranks(tmp_path, capsys)
-    assert "Rank 0 worked longer than the fastest in phase reward in " in said[0]["text"]
-    assert "Rank 1 worked longer than the fastest in phase sample in " in said[1]["text"]
-    for rank, finding in said.items():
-        assert f"Mending rank {rank} alone gives back " in finding["text"]
-        assert f"; with rank {1 - rank} mended too, 1" in finding["text"]
-        assert finding["cost"] == pytest.approx(0.26, abs=0.07)
-        assert finding["onset_step"] is None, "late from the first compared step on"
+@pytest.fixture(scope="module")
+def two_of_four(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return _run(tmp_path_factory.mktemp("two_of_four"), "two_of_four", 40, 4)
 
 
-def test_two_of_four_ranks_are_named_and_mending_one_of_them_is_not_said_to_help(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = _run(tmp_path, "two_of_four", 80, 4)
+def test_two_ranks_that_are_late_at_different_places_are_named_with_these(two_places: Job) -> None:
+    assert {rank: event["rl.phase"] for rank, event in two_places.first.items()} == {0: "train", 1: "reward"}
+    for event in two_places.first.values():
+        assert event["torch.distributed.operation"] == "all_reduce"
+        assert event["rl.straggler.alone_lost_time"] > LEAST
+        assert event["rl.straggler.lost_time"] > LEAST
+        assert LEAST_SHARE < event["rl.straggler.lost_share"] < 1
 
-    assert {rank: event["rl.straggler.beside"] for rank, event in told.items()} == {2: [3], 3: [2]}
-    for event in told.values():
-        assert event["rl.straggler.lost_time"] == pytest.approx(0.06, abs=0.015)
-        assert event["rl.straggler.alone_lost_time"] < 0.015
-    said = late_rank_jobs.late_ranks(tmp_path, capsys)
-    assert set(said) == {2, 3}
-    for rank, finding in said.items():
+
+def test_a_late_rank_is_told_once_while_it_is_late(two_places: Job) -> None:
+    told = [event["rl.straggler.rank"] for event in two_places.events if event["event"] == "rl.straggler"]
+    assert sorted(told) == ["0", "1"]
+
+
+def test_the_gauges_have_the_late_ranks_and_how_far_apart_ranks_arrive(two_places: Job) -> None:
+    shares = late_rank_jobs.gauge(two_places.folder, "rl.straggler.lost_share")
+    last = {int(point["rl.straggler.rank"]): value for point, value in shares}
+    assert last.keys() == {0, 1}
+    assert all(LEAST_SHARE < value < 1 for value in last.values())
+    spreads = late_rank_jobs.gauge(two_places.folder, "torch.distributed.arrival.spread")
+    assert max(value for _, value in spreads) > LEAST
+    assert late_rank_jobs.gauge(two_places.folder, "torch.distributed.arrival.wait_share")
+
+
+def test_the_report_names_both_with_their_places(two_places: Job) -> None:
+    assert two_places.findings.keys() == {0, 1}
+    for (rank, finding), phase in zip(sorted(two_places.findings.items()), ("train", "reward"), strict=True):
+        assert finding["ranks"] == [rank]
+        assert f" in phase {phase}" in finding["text"]
+        assert finding["cost"] > 0
+        # Late from the first step on; before the first step that the job compared there may be none to judge.
+        assert finding["onset_step"] in (None, int(two_places.first[rank]["rl.straggler.first_iteration"]))
+
+
+def test_the_collectives_of_python_and_of_ddp_are_all_seen(two_places: Job) -> None:
+    assert "not seen" not in late_rank_jobs.page(two_places.folder)
+
+
+def test_two_of_four_ranks_are_named_and_mending_one_of_them_is_not_said_to_help(two_of_four: Job) -> None:
+    assert {rank: event["rl.straggler.beside"] for rank, event in two_of_four.first.items()} == {2: [3], 3: [2]}
+    for event in two_of_four.first.values():
+        assert event["rl.straggler.lost_time"] > LEAST
+        assert event["rl.straggler.alone_lost_time"] < event["rl.straggler.lost_time"] / 2
+    assert two_of_four.findings.keys() == {2, 3}
+    for rank, finding in two_of_four.findings.items():
         assert f"Mending rank {rank} alone gives back " in finding["text"]
         assert f"; with rank {5 - rank} mended too, " in finding["text"]
-        assert 0.3 < finding["cost"] < 0.6
-
-
-def test_a_rank_that_evaluates_in_every_second_step_is_named_with_its_share_of_all_steps(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = _run(tmp_path, "other_step", 60, 2)
-
-    assert set(told) == {0}
-    assert told[0]["rl.phase"] == "evaluate"
-    # 150 of 200 ms.
-    assert told[0]["rl.straggler.lost_share"] == pytest.approx(0.74, abs=0.08)
-    [(rank, share)] = _lost_shares(tmp_path).items()
-    assert (rank, share) == (0, pytest.approx(0.74, abs=0.08))
-    [finding] = late_rank_jobs.late_ranks(tmp_path, capsys).values()
-    assert finding["ranks"] == [0]
-    assert finding["cost"] == pytest.approx(0.73, abs=0.08)
-    assert "in phase evaluate" in finding["text"]
+        assert LEAST_SHARE < finding["cost"] < 1

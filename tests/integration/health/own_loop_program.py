@@ -42,7 +42,7 @@ def sample(failure, step):
     for group in range(GROUPS):
         # The sums of a step do not depend on when its parts are delivered.
         if group == 3 and step % 10 == 0:
-            otel_rl.flush(timeout=10)
+            otel_rl.flush(timeout=60)
         for _ in range(SAMPLES):
             with otel_rl.rollout(group_id=f"{step}-{group}"):
                 if failure == "unscored" and step >= ONSET and dice.random() < 0.7:
@@ -57,7 +57,7 @@ def score_late(delay):
     waiting = []
     for step in range(1, STEPS + 1):
         # As in steps that take longer than the time between two exports: each is judged before the next one.
-        otel_rl.flush(timeout=10)
+        otel_rl.flush(timeout=60)
         with otel_rl.step(step):
             while waiting and waiting[0][0] + delay <= step:
                 _, it, score = waiting.pop(0)

@@ -31,7 +31,7 @@ def source(tmp_path_factory):
     environment |= {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
     command = [Path(sys.executable).parent / "opentelemetry-instrument", sys.executable, PROGRAM, str(STEPS), directory]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=environment, cwd=directory, check=False
+        command, capture_output=True, text=True, timeout=600, env=environment, cwd=directory, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return find_run(directory / "data", None)

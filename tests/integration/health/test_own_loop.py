@@ -35,7 +35,7 @@ def finished(tmp_path_factory):
         environment |= {"OTEL_RL_DATA_DIR": str(directory / "data"), "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
         command = [Path(sys.executable).parent / "opentelemetry-instrument", sys.executable, PROGRAM, *failures]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=environment, cwd=directory, check=False
+            command, capture_output=True, text=True, timeout=600, env=environment, cwd=directory, check=False
         )
         assert done.returncode == 0, done.stderr[-4000:]
         sources[failures] = find_run(directory / "data", None)

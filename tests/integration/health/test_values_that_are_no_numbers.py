@@ -26,7 +26,7 @@ def test_a_loss_that_is_nan_is_found_once_and_is_no_lost_telemetry(tmp_path):
         env={**kept, "OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     codes = [one.code for one in write_report(tmp_path / "store", tmp_path / "page.html").overview.findings]
