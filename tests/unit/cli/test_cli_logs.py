@@ -35,6 +35,16 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _copy(recorded: Path, rank: int, run: Path) -> Path:
+    """Copy what a rank of the job recorded into another run."""
+    [place] = (path for path in (recorded / "job").iterdir() if f"-rank{rank}-" in path.name)
+    copy = run / place.name
+    copy.mkdir(parents=True)
+    for file in place.iterdir():
+        (copy / file.name).write_bytes(file.read_bytes().replace(b'"job"', json.dumps(run.name).encode()))
+    return run
+
+
 def _lines(capsys: Any) -> list[str]:
     return [line for line in capsys.readouterr().out.splitlines() if not line.startswith("    ")]
 
@@ -160,7 +170,7 @@ def test_lines_with_nothing_but_our_own_events_are_not_parsed(tmp_path: Path, mo
 
 
 def test_records_of_a_collector_are_those_of_the_run(recorded: Path, tmp_path: Path, capsys: Any) -> None:
-    other = recorded_runs.record(tmp_path / "data", "other", "good")
+    other = _copy(recorded, 0, tmp_path / "data" / "other")
     output = tmp_path / "output"
     output.mkdir()
     files = [*sorted(recorded.glob("*/*/logs*.jsonl")), *sorted(other.glob("*/logs*.jsonl"))]
@@ -179,7 +189,7 @@ def live(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_what_is_written_is_followed_until_the_run_is_gone(
-    live: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    live: subprocess.Popen[str], recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """Each look at the files is followed by the next event: another rank, half a line, the rest of it, the end."""
     folder = tmp_path / "data"
@@ -196,7 +206,7 @@ def test_what_is_written_is_followed_until_the_run_is_gone(
         [
             lambda: append(record[:50]),
             lambda: append(record[50:]),
-            lambda: recorded_runs.record(folder, "live", "good", {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}),
+            lambda: _copy(recorded, 1, folder / "live"),
             lambda: shutil.rmtree(folder),
         ]
     )

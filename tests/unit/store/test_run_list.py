@@ -26,8 +26,6 @@ from otel_rl.store.reader.run_list import list_runs
 from otel_rl.store.reader.run_records import LoggedValue, reward_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_rl.store.reader.run_rows import RunRow
 
 MANIFEST = "manifest.json"
@@ -52,15 +50,6 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def data(ended: Path, tmp_path: Path) -> Path:
     """A copy of them that a test may change."""
     return Path(shutil.copytree(ended, tmp_path / "otel-rl"))
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    process = recorded_runs.begin(tmp_path / "live", "live", "waiting")
-    recorded_runs.wait_until_stepped(process)
-    yield process
-    process.kill()
-    process.communicate()
 
 
 def _by_id(folder: Path) -> dict[str, RunRow]:
@@ -107,15 +96,23 @@ def test_a_run_without_a_summary_has_its_last_step_and_values_from_the_ends_of_i
     assert killed.failed == killed.last_sign == killed.ended
 
 
-def test_a_run_whose_process_lives_is_running_until_it_is_killed(
-    running: subprocess.Popen[str], tmp_path: Path
-) -> None:
+def test_a_run_whose_process_lives_is_running_until_it_is_killed_whatever_a_report_said_before(tmp_path: Path) -> None:
     folder = tmp_path / "live"
+    running = recorded_runs.begin(folder, "live", "waiting")
+    try:
+        recorded_runs.wait_until_stepped(running)
+        [row] = list_runs(folder)
+        assert (row.state, row.step, row.ended, row.failure) == ("running", 5, 0, "")
+        assert 0 <= time.time_ns() - row.last_sign < 600 * SECOND
+        write_report(folder, None)
+    finally:
+        running.kill()
+        running.communicate()
     [row] = list_runs(folder)
-    assert (row.state, row.step, row.ended, row.failure) == ("running", 5, 0, "")
-    assert 0 <= time.time_ns() - row.last_sign < 600 * SECOND
-    running.kill()
-    running.wait()
+    summary = json.loads((folder / "live" / "summary.json").read_text())
+    assert (summary["end"]["state"], summary["end"]["is_final"]) == ("running", False)
+    assert (row.state, row.code) == ("gone", "ended")
+    (folder / "live" / "summary.json").unlink()
     [row] = list_runs(folder)
     assert row.state == "gone"
 
@@ -133,7 +130,8 @@ def test_on_another_machine_a_run_without_an_end_is_not_known_and_has_its_last_s
 def test_the_last_sign_is_that_of_the_records_and_not_of_a_copy(data: Path) -> None:
     before = _by_id(data)["killed"].last_sign
     for file in (data / "killed").rglob("*"):
-        os.utime(file, (0, 0))
+        # In the same order.
+        os.utime(file, ns=(0, file.stat().st_mtime_ns - 86400 * SECOND))
     assert _by_id(data)["killed"].last_sign == before
 
 
@@ -162,19 +160,6 @@ def test_a_run_that_has_ended_is_listed_from_its_summary_alone(data: Path, monke
     list_runs(data)
     assert not [path for path in looked if path.parent.name in ("good", "failing") and path.name != path.parent.name]
     assert [path for path in looked if path.parent.name == "killed"]
-
-
-def test_of_a_run_that_has_gone_on_since_its_summary_the_state_is_that_of_now(
-    running: subprocess.Popen[str], tmp_path: Path
-) -> None:
-    folder = tmp_path / "live"
-    write_report(folder, None)
-    summary = json.loads((folder / "live" / "summary.json").read_text())
-    assert (summary["end"]["state"], summary["end"]["is_final"]) == ("running", False)
-    running.kill()
-    running.wait()
-    [row] = list_runs(folder)
-    assert (row.state, row.code) == ("gone", "ended")
 
 
 def test_what_a_report_found_before_the_run_went_on_is_marked(data: Path) -> None:
