@@ -43,7 +43,7 @@ def test_a_client_and_its_server_share_a_run_and_a_trace_and_conform(tmp_path):
         "OTEL_RL_DATA_DIR": str(tmp_path / "data"),
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
     }
-    subprocess.run([*command, SERVER], cwd=tmp_path, env=environment, check=True, timeout=60)
+    subprocess.run([*command, SERVER], cwd=tmp_path, env=environment, check=True, timeout=300)
 
     assert sum(path.is_dir() for path in (tmp_path / "data").iterdir()) == 1, "one run"
     spans = [

@@ -38,7 +38,7 @@ def test_a_program_with_every_call_of_the_producer_api_conforms(tmp_path):
     command = Path(sys.executable).with_name("opentelemetry-instrument")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     environment |= {"OTEL_RL_RUN_ID": "conformance", "OTEL_RL_DATA_DIR": str(tmp_path / "data")}
-    subprocess.run([command, sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True, timeout=60)
+    subprocess.run([command, sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True, timeout=300)
 
     names = {
         (scope.kind, item.get("name") or item.get("eventName"))

@@ -19,7 +19,7 @@ from otel_rl.ranks.postmortem.text import as_json
 from otel_rl.store.reader.errors import UnusableInput
 
 SCRIPTS = Path(sys.executable).parent
-TIMEOUT = 120
+TIMEOUT = 300
 RANKS = """
 import os, signal, sys, time, torch, otel_rl, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCRIPTS = Path(sys.executable).parent
-TIMEOUT = 120
+TIMEOUT = 300
 PROGRAM = """
 import os, pathlib, signal, sys, time, torch, otel_rl, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -54,7 +54,7 @@ def _run(folder: Path, how: str = "", **variables: str) -> subprocess.CompletedP
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -61,7 +61,7 @@ def test_what_waits_when_the_interpreter_ends_runs_its_own_code_and_none_of_ours
         [sys.executable, "-c", PROGRAM.replace("{waiting}", waiting)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert "closed" in done.stdout

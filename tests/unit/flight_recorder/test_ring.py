@@ -378,7 +378,7 @@ try:
 except OSError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
     assert "RLIMIT_FSIZE is 4096 bytes" in done.stdout
 
 

@@ -19,7 +19,7 @@ def run_make(folder, *arguments, **variables):
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "MAKE", "MFLAGS"))}
     command = ["make", "--no-print-directory", "-f", ROOT / "Makefile", *arguments]
     return subprocess.run(
-        command, cwd=folder, env=environ | variables, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=environ | variables, capture_output=True, text=True, timeout=300, check=False
     )
 
 

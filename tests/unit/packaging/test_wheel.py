@@ -21,7 +21,7 @@ print(json.dumps({"package": otel_rl.__file__, "files": files}))
 
 def run(command, cwd):
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=True, timeout=300)
 
 
 def test_the_wheel_holds_the_package_its_types_and_no_tools_of_the_repository(wheel):
@@ -68,7 +68,7 @@ def test_the_command_starts_without_any_extra(installed, tmp_path):
 
 def test_a_command_that_lacks_its_extra_says_how_to_get_it(installed, tmp_path):
     command = [installed / "otel-rl", "collector", "config", "--role", "local"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
 
     assert done.returncode == 2
     assert "install otel-rl with its extra `collector`" in done.stderr

@@ -15,7 +15,7 @@ def run(folder, *, output=None, status=0):
         weaver.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\nexit {status}\n")
         weaver.chmod(0o755)
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
-    return subprocess.run([SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_without_weaver_it_says_that_it_is_skipped(tmp_path):
