@@ -49,7 +49,7 @@ def post(
     method: str = "POST",
 ) -> tuple[int, str]:
     """Send one request over HTTP; returns the status, 0 where the connection was closed, and the text of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", collector.http_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", collector.http_port, timeout=300)
     headers = {
         name: value for name, value in (("Content-Type", kind), ("Content-Encoding", encoding)) if value is not None
     }
@@ -69,7 +69,7 @@ def call(collector: CollectorProcess, body: bytes, compression: Any = None) -> t
     options = [("grpc.max_send_message_length", LARGEST_GRPC)]
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=options, compression=compression) as channel:
         try:
-            channel.unary_unary(EXPORT)(body, timeout=60)
+            channel.unary_unary(EXPORT)(body, timeout=300)
         except grpc.RpcError as error:
             return error.code().name, error.details() or ""
     return "OK", ""

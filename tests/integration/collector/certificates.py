@@ -63,7 +63,7 @@ def secret(folder: Path, name: str, content: str) -> str:
 
 def post_tls(port: int, context: ssl.SSLContext, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, str]:
     """Send a trace request over HTTPS; returns the status, or 0 and the reason where no answer came."""
-    connection = http.client.HTTPSConnection(HOST, port, timeout=60, context=context)
+    connection = http.client.HTTPSConnection(HOST, port, timeout=300, context=context)
     try:
         connection.request("POST", "/v1/traces", body, {"Content-Type": JSON, **(headers or {})})
         answer = connection.getresponse()
@@ -80,7 +80,7 @@ def call_tls(
     """Send an empty trace request over gRPC and TLS; returns the name of the status and the text of the answer."""
     with grpc.secure_channel(f"{HOST}:{port}", credentials) as channel:
         try:
-            channel.unary_unary(EXPORT)(b"", timeout=30, metadata=metadata)
+            channel.unary_unary(EXPORT)(b"", timeout=300, metadata=metadata)
         except grpc.RpcError as error:
             return error.code().name, error.details() or ""
     return "OK", ""
@@ -88,7 +88,7 @@ def call_tls(
 
 def served_certificate(port: int, context: ssl.SSLContext) -> bytes:
     """The certificate that a receiver shows now, in DER."""
-    connection = http.client.HTTPSConnection(HOST, port, timeout=60, context=context)
+    connection = http.client.HTTPSConnection(HOST, port, timeout=300, context=context)
     try:
         connection.connect()
         found: bytes | None = connection.sock.getpeercert(binary_form=True)

@@ -22,12 +22,14 @@ CONFIGURATION = Path(__file__).resolve().parents[3] / "collector-config"
 COMMON = "common.yaml"
 ROLES = ("local.yaml", "agent.yaml", "gateway.yaml")
 FILE_SINK = Path(__file__).parent / "file-sink.yaml"
-START_SECONDS = 60.0
+#: Enough on a machine with much else to do; what goes well never waits for it.
+PATIENCE_SECONDS = 120.0
+START_SECONDS = 300.0
 READY = "Everything is ready"
 SIGNAL_PATHS = {"traces": "resourceSpans", "metrics": "resourceMetrics", "logs": "resourceLogs"}
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """Poll until `condition` returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -90,7 +92,13 @@ class CollectorProcess:
         """Run `otelcol-rl validate` on the same files with the same environment."""
         command = [self.command[0], "validate", *self.command[1:]]
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
 
     def __enter__(self) -> CollectorProcess:  # noqa: PYI034  (typing.Self is newer than Python 3.10)
@@ -141,7 +149,7 @@ class CollectorProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(timeout=30)
+                self.process.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 self.process.kill()
         return self.process.wait()
@@ -152,7 +160,7 @@ class CollectorProcess:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.http_port}/v1/{signal_name}", body, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             assert json.loads(answer.read() or b"{}").get("partialSuccess", {}) == {}
 
     def text(self, signal_name: str) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,12 +90,14 @@ def _named(text: str) -> list[str]:
     return re.findall(r"\$\{env:(\w+)", text)
 
 
+@cache
 def selections() -> list[choices.Selection]:
     """Every role with every sink, every number of gateways and every pair of options, and with all that agree."""
     found = {selection.arguments(): selection for role in choices.ROLES for selection in _of_role(role)}
     return list(found.values())
 
 
+@cache
 def covering() -> list[choices.Selection]:
     """Some of them: each choice by itself, and whatever two choices go together at all together at least once."""
     found = selections()

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from collector_process import CollectorProcess
+from collector_process import FILE_SINK, CollectorProcess
 from combinations import variables
+from loopback_ports import free_ports
+
+from otel_rl import cli
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 BUILD = Path(__file__).resolve().parents[3] / "otelcol-builder" / "build.py"
 BUILD_SECONDS = 1800
+REDACTING = {"local": ("local.yaml",), "gateway": ("gateway.yaml", FILE_SINK), "agent": ("agent.yaml", FILE_SINK)}
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +50,39 @@ def start_collector(otelcol_rl: Path, tmp_path: Path) -> Iterator[Callable[..., 
             return stack.enter_context(CollectorProcess(otelcol_rl, configurations, tmp_path, environment))
 
         yield start
+
+
+@pytest.fixture
+def refused(
+    otelcol_rl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What `otel-rl collector run` says when it refuses to start; it runs in this process."""
+
+    def run(arguments: Sequence[str], **environment: str) -> str:
+        names = ("GRPC_PORT", "HTTP_PORT", "METRICS_PORT", "HEALTH_ENDPOINT")
+        *ports, health = free_ports(len(names))
+        own = dict(zip(names, [*map(str, ports), f"127.0.0.1:{health}"], strict=True))
+        own = {f"OTEL_RL_COLLECTOR_{name}": text for name, text in {**own, "BINARY": str(otelcol_rl)}.items()}
+        for name in [name for name in os.environ if name.startswith("OTEL_")]:
+            monkeypatch.delenv(name)
+        for name, text in {**own, **environment}.items():
+            monkeypatch.setenv(name, text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("it starts the collector"))
+        assert cli.main(["collector", "run", *arguments]) == cli.FAILED == 2
+        said = capfd.readouterr()
+        assert said.out == ""
+        return said.err
+
+    return run
+
+
+@pytest.fixture(scope="session", params=REDACTING)
+def redacting(
+    request: pytest.FixtureRequest, otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    """A collector of each role that keeps all it gets; tests find their own items in what it writes."""
+    keep = {"OTEL_RL_COLLECTOR_ROOT_WAIT": "1s", "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
+    folder = tmp_path_factory.mktemp(request.param)
+    with CollectorProcess(otelcol_rl, REDACTING[request.param], folder, keep) as running:
+        yield running

@@ -141,7 +141,7 @@ class Session:
         for process in reversed(self.collectors):
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(timeout=60)
+                process.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

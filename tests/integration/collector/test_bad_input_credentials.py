@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import yaml
-from bad_input import COMMAND
 from certificates import PREFIX, Authority, secret
-from collector_process import CollectorProcess, free_ports
+from collector_process import PATIENCE_SECONDS, CollectorProcess
 
 from otel_rl.collector import composed
 from otel_rl.collector.parts import choices
@@ -32,15 +30,15 @@ def good(tmp_path: Path) -> dict[str, str]:
     return dict(zip(VARIABLES, files, strict=True))
 
 
-def _write(folder: Path, content: str, mode: int = 0o600) -> str:
-    file = folder / "bad"
+def _write(folder: Path, name: str, content: str, mode: int = 0o600) -> str:
+    file = folder / name
     file.write_text(content)
     file.chmod(mode)
     return str(file)
 
 
 def _readable_by_all(folder: Path, file: str) -> str:
-    return _write(folder, (folder / file).read_text(), 0o644)
+    return _write(folder, f"open-{file}", (folder / file).read_text(), 0o644)
 
 
 def _expired(folder: Path) -> str:
@@ -51,73 +49,78 @@ def _other_key(folder: Path) -> str:
     return str(Authority(folder, "other").issue("other-receiver")[1])
 
 
-BAD: dict[str, tuple[str, Callable[[Path], str], str]] = {
-    "certificate missing": ("TLS_CERT_FILE", lambda folder: f"{folder}/none.pem", "does not exist; put the file there"),
-    "certificate empty": ("TLS_CERT_FILE", lambda folder: _write(folder, ""), "is empty; write it"),
-    "certificate expired": ("TLS_CERT_FILE", _expired, "has expired on "),
-    "certificate no PEM": ("TLS_CERT_FILE", lambda folder: _write(folder, "x"), "has no certificate in PEM"),
-    "certificate not set": ("TLS_CERT_FILE", lambda _: "", "OTEL_RL_COLLECTOR_TLS_CERT_FILE is not set"),
-    "key missing": ("TLS_KEY_FILE", lambda folder: f"{folder}/none.key", "does not exist; put the file there"),
-    "key empty": ("TLS_KEY_FILE", lambda folder: _write(folder, "\n"), "is empty; write it"),
-    "key readable by all": (
-        "TLS_KEY_FILE",
-        lambda folder: _readable_by_all(folder, "receiver.key"),
-        "is open to every user of this machine (mode 0644); run chmod o= on it",
-    ),
-    "authority missing": ("TLS_CLIENT_CA_FILE", lambda folder: f"{folder}/none.pem", "does not exist"),
-    "authority empty": ("TLS_CLIENT_CA_FILE", lambda folder: _write(folder, ""), "is empty; write it"),
-    "authority not set": ("TLS_CLIENT_CA_FILE", lambda _: "", "OTEL_RL_COLLECTOR_TLS_CLIENT_CA_FILE is not set"),
-    "token missing": ("TOKEN_FILE", lambda folder: f"{folder}/none", "does not exist; put the file there"),
-    "token empty": ("TOKEN_FILE", lambda folder: _write(folder, " \n"), "is empty; write it"),
-    "token readable by all": ("TOKEN_FILE", lambda folder: _readable_by_all(folder, "token"), "(mode 0644)"),
-    "token not set": ("TOKEN_FILE", lambda _: "", "OTEL_RL_COLLECTOR_TOKEN_FILE is not set"),
+#: By the kind of fault: what stands in each variable, and what is said of it.
+BAD: dict[str, dict[str, tuple[Callable[[Path], str], str]]] = {
+    "missing": {
+        "TLS_CERT_FILE": (lambda folder: f"{folder}/none.pem", "does not exist; put the file there"),
+        "TLS_KEY_FILE": (lambda folder: f"{folder}/none.key", "does not exist; put the file there"),
+        "TLS_CLIENT_CA_FILE": (lambda folder: f"{folder}/no-authority.pem", "does not exist; put the file there"),
+        "TOKEN_FILE": (lambda folder: f"{folder}/none", "does not exist; put the file there"),
+    },
+    "empty": {
+        "TLS_CERT_FILE": (lambda folder: _write(folder, "bad.pem", ""), "is empty; write it"),
+        "TLS_KEY_FILE": (lambda folder: _write(folder, "bad.key", "\n"), "is empty; write it"),
+        "TLS_CLIENT_CA_FILE": (lambda folder: _write(folder, "bad-authority.pem", ""), "is empty; write it"),
+        "TOKEN_FILE": (lambda folder: _write(folder, "bad", " \n"), "is empty; write it"),
+    },
+    "not set": {
+        "TLS_CERT_FILE": (lambda _: "", "is not set"),
+        "TLS_CLIENT_CA_FILE": (lambda _: "", "is not set"),
+        "TOKEN_FILE": (lambda _: "", "is not set"),
+    },
+    "expired, readable by all": {
+        "TLS_CERT_FILE": (_expired, "has expired on "),
+        "TLS_KEY_FILE": (
+            lambda folder: _readable_by_all(folder, "receiver.key"),
+            "is open to every user of this machine (mode 0644); run chmod o= on it",
+        ),
+        "TOKEN_FILE": (
+            lambda folder: _readable_by_all(folder, "token"),
+            "is open to every user of this machine (mode 0644); run chmod o= on it",
+        ),
+    },
+    "no PEM": {"TLS_CERT_FILE": (lambda folder: _write(folder, "bad.pem", "x"), "has no certificate in PEM")},
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_the_command_refuses_with_the_reason(otelcol_rl: Path, tmp_path: Path, good: dict[str, str], case: str):
-    variable, make, says = BAD[case]
-    value = make(tmp_path)
-    ports = free_ports(4)
-    listen = {"GRPC_PORT": ports[0], "HTTP_PORT": ports[1], "METRICS_PORT": ports[2]}
-    environment = {
-        **{name: text for name, text in os.environ.items() if not name.startswith("OTEL_")},
-        **{f"{PREFIX}{name}": str(port) for name, port in listen.items()},
-        f"{PREFIX}HEALTH_ENDPOINT": f"127.0.0.1:{ports[3]}",
-        f"{PREFIX}BINARY": str(otelcol_rl),
-        **{f"{PREFIX}{name}": text for name, text in {**good, variable: value}.items()},
-    }
-    command = [COMMAND, "collector", "run", *SELECTION.arguments().split()]
-    refused = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert refused.returncode == 2
-    assert says in refused.stderr
-    assert value in refused.stderr
-    assert "Traceback" not in refused.stderr
+class Bad(NamedTuple):
+    """The variables with a fault in some of them, and what has to be said: variable, value and fault of each."""
+
+    environment: dict[str, str]
+    said: list[tuple[str, str, str]]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_the_program_alone_does_not_start_either(otelcol_rl: Path, tmp_path: Path, good: dict[str, str], case: str):
-    variable, make, says = BAD[case]
-    value = make(tmp_path)
+@pytest.fixture(params=BAD)
+def bad(request: pytest.FixtureRequest, tmp_path: Path, good: dict[str, str]) -> Bad:
+    made = {variable: make(tmp_path) for variable, (make, _) in BAD[request.param].items()}
+    says = [(variable, made[variable], fault) for variable, (_, fault) in BAD[request.param].items()]
+    return Bad({f"{PREFIX}{name}": text for name, text in {**good, **made}.items()}, says)
+
+
+def test_the_command_refuses_with_the_reason(otelcol_rl: Path, tmp_path: Path, bad: Bad, refused: Callable[..., str]):
+    said = refused(SELECTION.arguments().split(), **bad.environment)
+    for variable, value, fault in bad.said:
+        assert f"{value or PREFIX + variable} {fault}" in said
+
+
+def test_the_program_alone_does_not_start_either(otelcol_rl: Path, tmp_path: Path, bad: Bad):
     file = tmp_path / "composed.yaml"
     file.write_text(composed.compose(SELECTION, None).text)
-    given = {f"{PREFIX}{name}": text for name, text in {**good, variable: value}.items()}
-    collector = CollectorProcess(otelcol_rl, [file], tmp_path, given)
+    collector = CollectorProcess(otelcol_rl, [file], tmp_path, bad.environment)
     ended = subprocess.run(
         collector.command,
         cwd=tmp_path,
         env=collector.environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert ended.returncode == 1
-    assert f"extensions::credential_files: {PREFIX}{variable}" in ended.stderr
-    assert says in ended.stderr
-    assert value in ended.stderr
+    for variable, value, fault in bad.said:
+        named = f"{PREFIX}{variable}: {value}" if value else f"{PREFIX}{variable}"
+        assert f"{named} {fault}" in ended.stderr
+    assert "extensions::credential_files: " in ended.stderr
 
 
 def test_a_key_of_another_certificate_does_not_start(otelcol_rl: Path, tmp_path: Path, good: dict[str, str]):

@@ -1,4 +1,4 @@
-"""Gateways decide alike, and a budget lowers what they keep: no trace is cut, what is always kept stays."""
+"""A budget lowers what gateways keep: no trace is cut, what is always kept stays."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from collector_process import FILE_SINK, CollectorProcess, wait_for
 from sampled_traces import (
     FAST,
     all_ids,
-    collectors,
     ids,
-    in_share,
     ordinary,
     own_metrics,
     send_together,
@@ -33,35 +31,17 @@ def policy(metrics: dict[str, dict[str, float]], name: str, policy_name: str, de
     return sum(value for labels, value in shown.items() if f'policy="{policy_name}"' in labels and decision in labels)
 
 
-def test_two_gateways_keep_the_same_traces(otelcol_rl: Path, tmp_path: Path):
-    rest = [ordinary() for _ in range(200)]
-    share = {"OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "40"}
-    with collectors(otelcol_rl, tmp_path, (GATEWAY, share), (GATEWAY, share)) as gateways:
-        for gateway in gateways:
-            send_together(gateway, rest)
-            gateway.stop()
-        kept = [ids(gateway.spans()) for gateway in gateways]
-    assert kept[0] == kept[1] == all_ids(spans for spans in rest if in_share(spans, 40))
-
-
-def test_a_trace_that_is_kept_at_a_lower_share_is_kept_at_a_higher_one(otelcol_rl: Path, tmp_path: Path):
-    rest = [ordinary() for _ in range(200)]
-    shares = [{"OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": text} for text in ("5", "30")]
-    with collectors(otelcol_rl, tmp_path, (GATEWAY, shares[0]), (GATEWAY, shares[1])) as gateways:
-        for gateway in gateways:
-            send_together(gateway, rest)
-            gateway.stop()
-        lower, higher = (ids(gateway.spans()) for gateway in gateways)
-    assert lower < higher
-
-
 @pytest.fixture
 def tight(start_collector) -> CollectorProcess:
-    variables = {shipped_settings.SPAN_BUDGET: str(SPANS_PER_SECOND), "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
+    # One of three gateways, so it has a third of the budget.
+    budget = {shipped_settings.SPAN_BUDGET: str(3 * SPANS_PER_SECOND), "extensions::trace_budget::gateways": "3"}
+    variables = {**budget, "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
     return start_collector(*GATEWAY, **FAST, **variables)
 
 
-def test_a_budget_lowers_the_share_of_the_rest_and_keeps_steps_errors_and_hinted_ones(tight: CollectorProcess):
+def test_its_part_of_the_budget_lowers_the_share_of_the_rest_and_keeps_steps_errors_and_hinted_ones(
+    tight: CollectorProcess,
+):
     rest = [ordinary() for _ in range(1000)]
     always = [trace("rl.loop", "rl.train") for _ in range(5)]
     always += [trace("rl.rollout", "chat tiny", error=True) for _ in range(5)]
@@ -69,6 +49,7 @@ def test_a_budget_lowers_the_share_of_the_rest_and_keeps_steps_errors_and_hinted
     send_together(tight, rest + always)
     wait_for(lambda: policy(own_metrics(tight), "traces", "rest") == len(rest), "all of the rest are decided")
     shown = own_metrics(tight)
+    assert shown["otelcol_trace_budget_limit"] == {"": SPANS_PER_SECOND}
     tight.stop()
     left = ids(tight.spans())
     assert left >= all_ids(always)
@@ -93,12 +74,6 @@ def test_truncated_rollouts_share_the_budget_with_the_rest(tight: CollectorProce
     assert len(ids(tight.spans())) <= ALLOWED * 6
 
 
-def test_a_gateway_has_its_part_of_the_budget_of_all(start_collector):
-    variables = {shipped_settings.SPAN_BUDGET: "900", "extensions::trace_budget::gateways": "3"}
-    gateway = start_collector(*GATEWAY, **FAST, **variables)
-    assert own_metrics(gateway)["otelcol_trace_budget_limit"] == {"": 300}
-
-
 def test_a_budget_of_zero_is_none(start_collector):
     variables = {shipped_settings.SPAN_BUDGET: "0", "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "100"}
     gateway = start_collector(*GATEWAY, **FAST, **variables)
@@ -108,17 +83,12 @@ def test_a_budget_of_zero_is_none(start_collector):
     assert ids(gateway.spans()) == all_ids(rest)
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "message"),
-    [
-        (shipped_settings.SPAN_BUDGET, "-1", "spans_per_second is -1; give 0 (no budget) or more"),
-        ("extensions::trace_budget::gateways", "0", "gateways is 0; give the number of gateways"),
-    ],
-)
-def test_a_budget_without_meaning_is_refused_before_the_start(otelcol_rl, tmp_path, setting, value, message):
-    validated = CollectorProcess(otelcol_rl, GATEWAY, tmp_path, {setting: value}).validate()
+def test_a_budget_without_meaning_is_refused_before_the_start(otelcol_rl: Path, tmp_path: Path):
+    settings = {shipped_settings.SPAN_BUDGET: "-1", "extensions::trace_budget::gateways": "0"}
+    validated = CollectorProcess(otelcol_rl, GATEWAY, tmp_path, settings).validate()
     assert validated.returncode != 0
-    assert message in validated.stderr
+    assert "spans_per_second is -1; give 0 (no budget) or more" in validated.stderr
+    assert "gateways is 0; give the number of gateways" in validated.stderr
 
 
 def test_a_share_beyond_100_stops_the_start_with_the_policy_and_what_is_accepted(otelcol_rl: Path, tmp_path: Path):
