@@ -149,7 +149,7 @@ class CollectorProcess:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(timeout=300)
+                self.process.wait(timeout=PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
         return self.process.wait()

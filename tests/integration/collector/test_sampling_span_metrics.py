@@ -5,11 +5,14 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import pytest
+import shipped_settings
 from collector_process import FILE_SINK, CollectorProcess, wait_for
 from otlp import attributes, trace_resource
 from sampled_traces import CALLS, FAST, RUN, collectors, ordinary, send_together, span_calls, span_series, trace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GATEWAY = ("gateway.yaml", FILE_SINK)
@@ -36,49 +39,94 @@ def counted(collector: CollectorProcess, name: str) -> dict[str, Any]:
     return found
 
 
-def resources_of_spans(collector: CollectorProcess) -> list[dict[str, Any]]:
-    """Whom the span metrics belong to, each once."""
+def resources_of_spans(collector: CollectorProcess, run: str) -> list[dict[str, Any]]:
+    """Whom the span metrics of a run belong to, each once."""
     groups = [group for group in collector.resources("metrics") if CALLS in str(group)]
-    return list({str(found): found for found in (attributes(group["resource"]) for group in groups)}.values())
+    found = [attributes(group["resource"]) for group in groups]
+    return list({str(sorted(each.items())): each for each in found if each.get("rl.run.id") == run}.values())
 
 
 def owners(collector: CollectorProcess) -> set[str]:
     return {attributes(point)["collector.instance.id"] for point in span_series(collector).values()}
 
 
-def test_span_metrics_are_the_same_with_and_without_sampling(otelcol_rl: Path, tmp_path: Path):
+def test_gateways_own_their_series_and_count_every_span_whatever_they_keep(otelcol_rl: Path, tmp_path: Path):
     traces = mixed()
-    total = sum(map(len, traces))
+    sent = sum(map(len, traces))
     shares = [(GATEWAY, {"OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": text}) for text in ("100", "1")]
     with collectors(otelcol_rl, tmp_path, *shares) as gateways:
         for gateway in gateways:
             send_together(gateway, traces)
-            wait_for(lambda gateway=gateway: span_calls(gateway) == total, f"{total} spans counted")
+            wait_for(lambda gateway=gateway: span_calls(gateway) == sent, f"{sent} spans counted")
             gateway.stop()
         whole, sampled = gateways
-        assert len(whole.spans()) == total > 2 * len(sampled.spans())
+        assert len(whole.spans()) == sent > 2 * len(sampled.spans())
         for name in (CALLS, DURATION):
             assert counted(whole, name) == counted(sampled, name)
             assert counted(whole, name)
-
-
-def test_gateways_own_their_series_and_their_sum_is_the_input(otelcol_rl: Path, tmp_path: Path):
-    traces = mixed()
-    total = sum(map(len, traces))
-    with collectors(otelcol_rl, tmp_path, (GATEWAY, {}), (GATEWAY, {})) as gateways:
-        for number, gateway in enumerate(gateways):
-            send_together(gateway, traces[number::2])
-        wait_for(lambda: sum(map(span_calls, gateways)) == total, f"{total} spans counted by both together")
-        first, second = (set(span_series(gateway)) for gateway in gateways)
-        assert first
-        assert second
-        assert not first & second, "two gateways write the same series"
+        assert not set(span_series(whole)) & set(span_series(sampled)), "two gateways write the same series"
         assert [len(owners(gateway)) for gateway in gateways] == [1, 1]
-        assert owners(gateways[0]) != owners(gateways[1])
+        assert owners(whole) != owners(sampled)
+
+
+@pytest.fixture(scope="module")
+def gateway(otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    """One for all runs and services that are told apart by their names."""
+    variables = {**FAST, "OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE": "0"}
+    with CollectorProcess(otelcol_rl, GATEWAY, tmp_path_factory.mktemp("gateway"), variables) as running:
+        yield running
+
+
+def calls(gateway: CollectorProcess, **whose: str) -> list[dict[str, Any]]:
+    """The newest point of each series of the span counter whose resource has these attributes."""
+    wanted = [str(pair) for pair in whose.items()]
+    return [point for key, point in span_series(gateway).items() if all(pair in key for pair in wanted)]
+
+
+def total(points: list[dict[str, Any]]) -> int:
+    return sum(int(point["asInt"]) for point in points)
+
+
+def test_a_run_of_many_ranks_has_the_series_of_one(gateway: CollectorProcess):
+    ranks, steps = 50, trace("rl.loop", "rl.rank.step", "rl.sample")
+    run = {"rl.run.id": "many-ranks", "rl.role": "trainer"}
+    of_ranks = [
+        trace_resource(
+            steps,
+            **run,
+            **{"rl.rank": rank, "host.name": f"node-{rank // 8}", "process.pid": 100 + rank},
+            **{"service.instance.id": str(uuid.uuid4())},
+        )
+        for rank in range(ranks)
+    ]
+    gateway.send("traces", of_ranks)
+    wait_for(lambda: total(calls(gateway, **run)) == ranks * len(steps), "every span is counted")
+    counts = {attributes(point)["span.name"]: int(point["asInt"]) for point in calls(gateway, **run)}
+    assert counts == {"rl.loop": ranks, "rl.rank.step": ranks, "rl.sample": ranks}
+    assert resources_of_spans(gateway, "many-ranks") == [{"service.name": "train", **run}]
+
+
+def test_runs_and_roles_have_series_of_their_own(gateway: CollectorProcess):
+    whose = [{"rl.run.id": run, "rl.role": role} for run in ("run-a", "run-b") for role in ("trainer", "rollout")]
+    gateway.send("traces", [trace_resource(trace("rl.loop"), **each) for each in whose])
+    for each in whose:
+        wait_for(lambda each=each: total(calls(gateway, **each)) == 1, f"the span of {each} is counted")
+    found = [{key: each[key] for key in RUN} for run in ("run-a", "run-b") for each in resources_of_spans(gateway, run)]
+    assert sorted(map(str, found)) == sorted(map(str, whose))
+
+
+def test_spans_of_a_service_without_a_name_are_counted_too(gateway: CollectorProcess):
+    nameless = ordinary()
+    gateway.send("traces", [{"scopeSpans": [{"spans": nameless}]}])
+    service = {"service.name": "unknown_service"}
+    wait_for(lambda: total(calls(gateway, **service)) == len(nameless), "every span is counted")
+    assert {attributes(point)["service.name"] for point in calls(gateway, **service)} == set(service.values())
 
 
 def test_names_that_a_model_makes_up_meet_in_one_series_and_every_span_is_still_counted(start_collector):
-    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
+    # A flush of so many series takes a megabyte: seldom, so that they are read faster than they are written.
+    seldom = {**FAST, shipped_settings.SPAN_METRICS_INTERVAL: "5s"}
+    gateway = start_collector(*GATEWAY, **seldom, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
     made_up = [
         trace(f"execute_tool made-up-{number}", root={"attributes": {"gen_ai.tool.name": f"made-up-{number}"}})
         for number in range(LIMIT + 500)
@@ -90,35 +138,6 @@ def test_names_that_a_model_makes_up_meet_in_one_series_and_every_span_is_still_
     (owner,) = owners(gateway)
     overflow = {"otel.metric.overflow": True, "collector.instance.id": owner}
     assert [labels for labels in series if "otel.metric.overflow" in labels] == [overflow]
-
-
-def test_a_run_of_many_ranks_has_the_series_of_one(start_collector):
-    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
-    ranks, steps = 50, trace("rl.loop", "rl.rank.step", "rl.sample")
-    of_ranks = [
-        trace_resource(
-            steps,
-            **RUN,
-            **{"rl.rank": rank, "host.name": f"node-{rank // 8}", "process.pid": 100 + rank},
-            **{"service.instance.id": str(uuid.uuid4())},
-        )
-        for rank in range(ranks)
-    ]
-    gateway.send("traces", of_ranks)
-    wait_for(lambda: span_calls(gateway) == ranks * len(steps), "every span is counted")
-    counts = {attributes(point)["span.name"]: int(point["asInt"]) for point in span_series(gateway).values()}
-    assert counts == {"rl.loop": ranks, "rl.rank.step": ranks, "rl.sample": ranks}
-    (resource,) = {str(sorted(found.items())) for found in resources_of_spans(gateway)}
-    assert resource == str(sorted({"service.name": "train", **RUN}.items()))
-
-
-def test_runs_and_roles_have_series_of_their_own(start_collector):
-    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
-    whose = [{"rl.run.id": run, "rl.role": role} for run in ("run-1", "run-2") for role in ("trainer", "rollout")]
-    gateway.send("traces", [trace_resource(trace("rl.loop"), **each) for each in whose])
-    wait_for(lambda: span_calls(gateway) == len(whose), "every span is counted")
-    found = [{key: each[key] for key in RUN} for each in resources_of_spans(gateway)]
-    assert sorted(map(str, found)) == sorted(map(str, whose))
 
 
 def test_a_gateway_goes_on_with_its_series_after_a_restart(otelcol_rl: Path, tmp_path: Path):
@@ -133,12 +152,3 @@ def test_a_gateway_goes_on_with_its_series_after_a_restart(otelcol_rl: Path, tmp
             file.unlink()
     assert series[0] == series[1]
     assert series[0]
-
-
-def test_spans_of_a_service_without_a_name_are_counted_too(start_collector):
-    gateway = start_collector(*GATEWAY, **FAST, OTEL_RL_COLLECTOR_SAMPLED_PERCENTAGE="0")
-    nameless = ordinary()
-    gateway.send("traces", [{"scopeSpans": [{"spans": nameless}]}])
-    wait_for(lambda: span_calls(gateway) == len(nameless), "every span is counted")
-    (service,) = {attributes(point)["service.name"] for point in span_series(gateway).values()}
-    assert service == "unknown_service"
