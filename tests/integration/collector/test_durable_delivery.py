@@ -9,11 +9,10 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
 
-import pytest
 import shipped_settings
 from collector_process import CollectorProcess, free_ports, wait_for
 from otlp import log_resource, span, trace_resource, value
-from otlp_backend import OtlpBackend, Request
+from otlp_backend import OtlpBackend, Request, take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,19 +65,27 @@ def refuse_item(name: str, status: int):
     return answer
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 415, 429, 500, 503])
-def test_nothing_is_lost_to_an_endpoint_that_is_set_up_wrongly_or_busy(otelcol_rl: Path, tmp_path: Path, status: int):
+def test_nothing_is_lost_to_an_endpoint_that_is_set_up_wrongly_or_busy(otelcol_rl: Path, tmp_path: Path):
+    """The body of a record is the status with which the endpoint answers until it is repaired."""
+    statuses = [401, 403, 404, 415, 429, 500, 503]
+    soon = shipped_settings.of_exporters("retry_on_failure::initial_interval", "200ms")
     with (
-        OtlpBackend(answer=lambda _: status) as backend,
-        CollectorProcess(otelcol_rl, DURABLE, tmp_path, to(backend)) as gateway,
+        OtlpBackend() as backend,
+        CollectorProcess(otelcol_rl, DURABLE, tmp_path, to(backend, **soon)) as gateway,
     ):
-        gateway.send("logs", logs("one", "two"))
-        wait_for(
-            lambda: metric(gateway, "otelcol_exporter_failed_requests", exporter="durable_otlp_http/loki") > 1,
-            "tries",
-        )
-        backend.answer = lambda _: 200
-        wait_for(lambda: sorted(backend.taken) == ["one", "two"], "delivered after the repair")
+
+        def failed() -> float:
+            return metric(gateway, "otelcol_exporter_failed_requests", exporter="durable_otlp_http/loki")
+
+        for status in statuses:
+            backend.answer = lambda _, status=status: status
+            before = failed()
+            gateway.send("logs", logs(f"{status}", f"beside {status}"))
+            wait_for(lambda before=before: failed() > before + 1, f"tries that end with {status}")
+            backend.answer = take
+            wait_for(lambda status=status: f"{status}" in backend.taken, f"delivered after the repair of {status}")
+        wait_for(lambda: len(backend.taken) >= 2 * len(statuses), "all records")
+        assert sorted(backend.taken) == sorted(text for each in statuses for text in (f"{each}", f"beside {each}"))
         assert dead_letters(gateway) == []
 
 
@@ -159,15 +166,14 @@ def test_what_is_refused_again_in_a_replay_is_not_read_again(otelcol_rl: Path, t
         assert len(list(replay.iterdir())) == 1
 
 
-@pytest.mark.parametrize("files", [DURABLE], ids=["queue on disk"])
-def test_a_killed_gateway_delivers_what_it_took_after_its_restart(otelcol_rl: Path, tmp_path: Path, files: list[str]):
+def test_a_killed_gateway_delivers_what_it_took_after_its_restart(otelcol_rl: Path, tmp_path: Path):
     nowhere = f"http://127.0.0.1:{free_ports(1)[0]}"
-    with CollectorProcess(otelcol_rl, files, tmp_path, to(nowhere)) as gateway:
+    with CollectorProcess(otelcol_rl, DURABLE, tmp_path, to(nowhere)) as gateway:
         gateway.send("logs", logs("before the kill"))
         assert gateway.process is not None
         gateway.process.kill()
         gateway.process.wait()
-    with OtlpBackend() as backend, CollectorProcess(otelcol_rl, files, tmp_path, to(backend)):
+    with OtlpBackend() as backend, CollectorProcess(otelcol_rl, DURABLE, tmp_path, to(backend)):
         wait_for(lambda: backend.taken == ["before the kill"], "the record of before")
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import random
 import sys
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from collector_process import wait_for
+from collector_process import CollectorProcess, wait_for
 from otlp import attributes, span, trace_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SPANS = 512
 """What the SDK sends in one request."""
@@ -25,33 +30,51 @@ VENDORS = (
 """A value behind each of these makes some rule look for what it is."""
 
 
-def prompts(number: int, size: int) -> list[str]:
-    """Return messages as instrumentors write them: Markdown and code of the packages that are installed."""
-    pieces = [part for each in distributions() for part in (each.read_text("METADATA") or "").split("\n\n")]
+@cache
+def pieces() -> list[str]:
+    """Return Markdown and code of the packages that are installed."""
+    found = [part for each in distributions() for part in (each.read_text("METADATA") or "").split("\n\n")]
     site = Path(next(path for path in sys.path if path.endswith("site-packages")))
     for file in sorted(site.glob("*/*.py"))[:500]:
-        pieces += [f"```python\n{part}\n```" for part in file.read_text(errors="replace").split("\n\n\n")]
+        found += [f"```python\n{part}\n```" for part in file.read_text(errors="replace").split("\n\n\n")]
+    return found
+
+
+def prompts(number: int, size: int) -> list[str]:
+    """Return messages as instrumentors write them."""
     draw = random.Random(7)  # noqa: S311
     made = []
     for _ in range(number):
         text = ""
         while len(text) < size:
-            text += draw.choice(pieces) + "\n\n"
+            text += draw.choice(pieces()) + "\n\n"
         made.append(json.dumps([{"role": "user", "parts": [{"type": "text", "content": text[:size]}]}]))
     return made
 
 
+@pytest.fixture(scope="module")
+def whole(otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    """A collector that lets long content pass."""
+    folder = tmp_path_factory.mktemp("whole")
+    long = folder / "long.yaml"
+    long.write_text("processors: {secret_redaction: {content: {action: redact, max_bytes: 65536}}}\n")
+    with CollectorProcess(otelcol_rl, ["local.yaml", "overlays/content.yaml", long], folder, {}) as running:
+        yield running
+
+
 @pytest.mark.parametrize("kibibytes", [8, 24])
-def test_a_batch_of_prompts_of_markdown_and_code_passes_whole(start_collector, tmp_path, kibibytes):
-    whole = tmp_path / "whole.yaml"
-    whole.write_text("processors: {secret_redaction: {content: {action: redact, max_bytes: 65536}}}\n")
-    collector = start_collector("local.yaml", "overlays/content.yaml", whole)
-    sent = prompts(SPANS, kibibytes << 10)
-    collector.send("traces", [trace_resource([span("chat", {"gen_ai.input.messages": each}) for each in sent])])
-    wait_for(lambda: len(collector.spans()) == SPANS, "the spans")
-    got = [attributes(each)["gen_ai.input.messages"] for each in collector.spans()]
+def test_a_batch_of_prompts_of_markdown_and_code_passes_whole(whole: CollectorProcess, kibibytes: int):
+    sent = [span("chat", {"gen_ai.input.messages": each}) for each in prompts(SPANS, kibibytes << 10)]
+    ids = {each["spanId"] for each in sent}
+    whole.send("traces", [trace_resource(sent)])
+
+    def written() -> list[dict[str, Any]]:
+        return [each for each in whole.spans() if each["spanId"] in ids]
+
+    wait_for(lambda: len(written()) == SPANS, "the spans")
+    got = [attributes(each)["gen_ai.input.messages"] for each in written()]
     assert not [text for text in got if "[dropped by redaction" in text or "[truncated" in text]
-    assert collector.ask("/status")[0] == 200
+    assert whole.ask("/status")[0] == 200
 
 
 def test_a_text_that_is_too_costly_is_dropped_and_no_other_senders_text(start_collector):

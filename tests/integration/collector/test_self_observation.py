@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUICK = {shipped_settings.SCRAPE_INTERVAL: "1s"}
-ROLES = {"local": ["local.yaml"], "gateway": ["gateway.yaml", FILE_SINK]}
 LATE_SECONDS = 3
 IMPATIENT = f"""
 exporters:
@@ -113,9 +112,22 @@ def gateway(otelcol_rl: Path, tmp_path: Path, port: int) -> Iterator[CollectorPr
         yield collector
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_own_logs_and_metrics_take_the_way_of_all_telemetry(start_collector, role: str):
-    collector = start_collector(*ROLES[role], **QUICK)
+@pytest.fixture(scope="module")
+def local(otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectorProcess]:
+    """For the tests that only look at what a collector says of itself."""
+    with CollectorProcess(otelcol_rl, ["local.yaml"], tmp_path_factory.mktemp("local"), QUICK) as running:
+        yield running
+
+
+def test_own_logs_and_metrics_take_the_way_of_all_telemetry(local: CollectorProcess):
+    assert_tells_of_itself(local, "local")
+
+
+def test_own_logs_and_metrics_of_a_gateway_take_the_way_of_all_telemetry(start_collector):
+    assert_tells_of_itself(start_collector("gateway.yaml", FILE_SINK, **QUICK), "gateway")
+
+
+def assert_tells_of_itself(collector: CollectorProcess, role: str) -> None:
     wait_for(lambda: "otelcol_process_uptime" in own_metrics(collector), "own metrics")
     wait_for(lambda: any("Everything is ready" in body for body in bodies(collector)), "own logs")
     assert any("Starting otelcol-rl" in body for body in bodies(collector)), "logged before any pipeline existed"
@@ -151,10 +163,9 @@ def test_an_agents_own_telemetry_arrives_at_its_gateway_under_the_agents_name(ot
         assert not {key for key in keys if key.startswith("rl.")}
 
 
-def test_own_records_carry_severity_component_and_place(start_collector):
-    collector = start_collector("local.yaml", **QUICK)
-    wait_for(lambda: any("Everything is ready" in body for body in bodies(collector)), "own logs")
-    started = next(record for _, record in own_records(collector) if "GRPC server" in plain_value(record["body"]))
+def test_own_records_carry_severity_component_and_place(local: CollectorProcess):
+    wait_for(lambda: any("Everything is ready" in body for body in bodies(local)), "own logs")
+    started = next(record for _, record in own_records(local) if "GRPC server" in plain_value(record["body"]))
     found = attributes(started)
     assert started["severityNumber"] == 9
     assert started["timeUnixNano"] <= started["observedTimeUnixNano"]
@@ -276,19 +287,17 @@ def test_a_dead_backend_leaves_liveness_and_readiness_green(gateway: CollectorPr
         assert gateway.ask(path)[0] == 200
 
 
-def test_health_lists_every_component_on_request(start_collector):
-    collector = start_collector("local.yaml", **QUICK)
-    _, body = collector.ask("/status?all")
+def test_health_lists_every_component_on_request(local: CollectorProcess):
+    _, body = local.ask("/status?all")
     named = {each["component"]: each["status"] for each in body["components"]}
     assert named["exporter:line_file/traces"] == "OK"
     assert named["receiver:otlp"] == "OK"
 
 
-def test_size_and_free_space_of_the_folder_are_own_metrics(start_collector):
-    collector = start_collector("local.yaml", **QUICK)
-    wait_for(lambda: "otelcol_folder_size" in own_metrics(collector), "the size of the folder")
-    wait_for(lambda: total(collector, "otelcol_folder_size", folder="data") > 0, "what is in it")
-    assert total(collector, "otelcol_folder_free", folder="data") > 0
+def test_size_and_free_space_of_the_folder_are_own_metrics(local: CollectorProcess):
+    wait_for(lambda: "otelcol_folder_size" in own_metrics(local), "the size of the folder")
+    wait_for(lambda: total(local, "otelcol_folder_size", folder="data") > 0, "what is in it")
+    assert total(local, "otelcol_folder_free", folder="data") > 0
 
 
 def test_an_address_that_is_taken_is_named_with_the_variable_that_moves_it(otelcol_rl: Path, tmp_path: Path, port: int):
