@@ -12,6 +12,7 @@ import json
 import os
 import pkgutil
 import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,28 @@ class Program(NamedTuple):
 
     def _file(self, name: str) -> Path:
         return Path(f"{self.folder}.{name}")
+
+
+def ranks(command: list[str], folder: Path, environ: Mapping[str, str], *, is_recorded: bool = True) -> list[Program]:
+    """Return a program on two ranks, which begin as those of a launcher do, each in a folder of its own."""
+    from otel_rl.process import launch
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    common = {**environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if is_recorded:
+        launch.prepare(common, (sys.executable, "torchrun"), begins=True)
+    return [
+        Program(
+            command,
+            str(folder / f"rank-{rank}"),
+            {**common, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            is_recorded,
+            beside_next=rank == 0,
+        )
+        for rank in (0, 1)
+    ]
 
 
 def run(names: Sequence[str], programs: Sequence[Program], environ: Mapping[str, str]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -109,23 +108,9 @@ def _programs(folder: Path) -> dict[str, Program]:
         own = folder / name
         variables = {"OTEL_RL_DATA_DIR": str(own / "data"), "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
         found[name] = Program([str(_ONE_TRAINER), str(own), *arguments], str(own), variables)
-    port = _free_port()
-    for rank in (0, 1):
-        numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
-        found[f"rank {rank}"] = Program(
-            [str(_SEEDED), str(STEPS), str(folder / "seeded")],
-            str(folder / f"rank-{rank}"),
-            {**{key: str(value) for key, value in numbers.items()}, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port},
-            is_recorded=False,
-            beside_next=rank == 0,
-        )
-    return found
-
-
-def _free_port() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
+    seeded = [str(_SEEDED), str(STEPS), str(folder / "seeded")]
+    ranks = forked_programs.ranks(seeded, folder, {}, is_recorded=False)
+    return {**found, **{f"rank {number}": rank for number, rank in enumerate(ranks)}}
 
 
 def _results(folder: Path) -> list[dict[str, Any]]:

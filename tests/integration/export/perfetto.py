@@ -46,10 +46,10 @@ class _Files(SimpleHTTPRequestHandler):
 
 
 class Perfetto:
-    """``with Perfetto(trace, tmp_path) as ui: ui.query("select ...")``."""
+    """``with Perfetto(trace) as ui: ui.query("select ...")``."""
 
-    def __init__(self, trace: Path, folder: Path) -> None:
-        self._trace, self._folder = trace, folder
+    def __init__(self, trace: Path) -> None:
+        self._trace = trace
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Perfetto:
         self._open.callback(server.server_close)
         self._open.callback(server.shutdown)
         try:
-            self.browser = self._open.enter_context(Browser(self._folder / "profile", width=1400))
+            self.browser = self._open.enter_context(Browser(width=1400))
             self.browser.call("Page.navigate", url=f"http://127.0.0.1:{server.server_port}/")
             self.browser.wait_for("window.app && window.app.trace && window.app.trace.engine")
         except BaseException:

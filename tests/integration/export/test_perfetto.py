@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from integration.export.perfetto import PAGE, Perfetto
 from integration.report.browser import EXECUTABLE
+from support import forked_programs
 from unit.report.synthetic_run import GrpoRun
 from unit.report.test_report_page import EVIL, evil_run
 
@@ -49,22 +48,23 @@ SELECT name, value FROM stats WHERE value > 0 AND (severity IN ('error', 'data_l
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks with rollouts, tools, rewards and traces of PyTorch's profiler, recorded as a user does."""
+    """Two ranks with rollouts, tools, rewards and traces of PyTorch's profiler, recorded."""
     folder = tmp_path_factory.mktemp("recorded")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    environment |= {"OTEL_RL_RUN_ID": "profiled", "OTEL_RL_DATA_DIR": str(folder / "otel-rl")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    own = {"OTEL_RL_RUN_ID": "profiled", "OTEL_RL_DATA_DIR": str(folder / "otel-rl")}
     (folder / "profiles").mkdir()
-    command = ["opentelemetry-instrument", "torchrun", "--nproc-per-node=2", str(PROGRAM), str(folder / "profiles")]
-    subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, timeout=300)
+    ranks = forked_programs.ranks([str(PROGRAM), str(folder / "profiles")], folder, own)
+    forked_programs.run(["torch.profiler"], ranks, kept)
+    for rank in ranks:
+        rank.check()
     return folder
 
 
 @pytest.fixture(scope="module")
-def perfetto(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Perfetto]:
+def perfetto(recorded: Path) -> Iterator[Perfetto]:
     trace = recorded / "trace.json"
     export_trace(recorded / "otel-rl", trace, RunExcerpt(), torch=[recorded / "profiles"])
-    with Perfetto(trace, tmp_path_factory.mktemp("profile")) as opened:
+    with Perfetto(trace) as opened:
         yield opened
 
 
@@ -157,7 +157,7 @@ def test_no_span_has_lost_its_nanoseconds(recorded: Path, perfetto: Perfetto) ->
 def test_compressed_and_hostile_runs_open_too(tmp_path: Path, evil_run: Path) -> None:
     trace = tmp_path / "evil.json.gz"
     export_trace(evil_run, trace, RunExcerpt())
-    with Perfetto(trace, tmp_path) as opened:
+    with Perfetto(trace) as opened:
         assert opened.query(COMPLAINTS) == []
         assert _number(opened, f"slice WHERE NOT {NOT_A_SPAN}") == _recorded_spans(evil_run)
         names = [row["name"] or "" for row in opened.query("SELECT DISTINCT name FROM slice")]
@@ -169,7 +169,7 @@ def test_a_run_of_training_nests_its_phases(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "data", steps=6).write()
     trace = tmp_path / "t.json"
     export_trace(run, trace, RunExcerpt())
-    with Perfetto(trace, tmp_path) as opened:
+    with Perfetto(trace) as opened:
         rows = opened.query("SELECT name, max(depth) AS depth FROM slice WHERE category = 'phase' GROUP BY name")
         depth = {row["name"]: row["depth"] for row in rows}
         assert depth["rl.sample"] < depth["rl.generate"]

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from integration.live.live_command import awaited, started
@@ -14,6 +14,8 @@ from integration.report.browser import EXECUTABLE, Browser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from integration.live.live_command import Live
 
 
 def _ranks() -> set[int]:
@@ -28,33 +30,29 @@ def _ranks() -> set[int]:
     return found
 
 
-@pytest.fixture
-def temporary(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    yield folder
-    assert list(folder.iterdir()) == []
+class Demo(NamedTuple):
+    """The running command, the folder of its temporary files, and the ranks that it has started."""
+
+    live: Live
+    folder: Path
+    temporary: Path
+    ranks: set[int]
 
 
-def test_a_finding_appears_and_nothing_is_left_behind(tmp_path: Path, temporary: Path) -> None:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    folder = tmp_path_factory.mktemp("demo")
+    temporary = folder / "temporary"
+    temporary.mkdir()
     before = _ranks()
-    with started(tmp_path, "--demo", TMPDIR=str(temporary)) as live:
-        assert len(_ranks() - before) == 2
-        (link,) = re.findall(rb'href="run/(demo-\d+)/"', live.ask()[2])
-        name = link.decode()
-        assert live.ask(f"run/{name}/")[0] == 200
-        events = live.events(name)
-        changes = (json.dumps(content) for kind, _, content in events if kind == "changes")
-        assert any(re.search("Phase [a-z]+( on rank 1)? takes|Rank 1 ", content) for content in changes)
-        events.close()
-        assert live.stop() == 0
-    assert _ranks() - before == set()
-    assert [path for path in tmp_path.iterdir() if path.suffix == ".ring"] == []
+    with started(folder, "--demo", TMPDIR=str(temporary)) as live:
+        yield Demo(live, folder, temporary, _ranks() - before)
 
 
 @pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium on PATH (Debian: apt-get install chromium)")
-def test_a_browser_shows_the_list_and_the_page_without_an_error(tmp_path: Path, temporary: Path) -> None:
-    with started(tmp_path, "--demo", TMPDIR=str(temporary)) as live, Browser(tmp_path / "profile") as browser:
+def test_a_browser_shows_the_list_and_the_page_without_an_error(demo: Demo) -> None:
+    live = demo.live
+    with Browser() as browser:
         browser.call("Page.navigate", url=live.address)
         browser.wait_for("document.querySelector('a[href^=\"run/\"]')")
         browser.evaluate("document.querySelector('a[href^=\"run/\"]').click()")
@@ -73,3 +71,19 @@ def test_a_browser_shows_the_list_and_the_page_without_an_error(tmp_path: Path, 
             f"127.0.0.1:{live.port}"
         }
         assert os.path.basename(live.path.rstrip("/")) not in browser.evaluate("document.referrer")  # noqa: PTH119
+
+
+def test_a_finding_appears_and_nothing_is_left_behind(demo: Demo) -> None:
+    live = demo.live
+    assert len(demo.ranks) == 2
+    (link,) = re.findall(rb'href="run/(demo-\d+)/"', live.ask()[2])
+    name = link.decode()
+    assert live.ask(f"run/{name}/")[0] == 200
+    events = live.events(name)
+    changes = (json.dumps(content) for kind, _, content in events if kind == "changes")
+    assert any(re.search("Phase [a-z]+( on rank 1)? takes|Rank 1 ", content) for content in changes)
+    events.close()
+    assert live.stop() == 0
+    assert _ranks() & demo.ranks == set()
+    assert [path for path in demo.folder.iterdir() if path.suffix == ".ring"] == []
+    assert list(demo.temporary.iterdir()) == []

@@ -31,9 +31,14 @@ _LOADED = "document.readyState === 'complete' && typeof plots !== 'undefined'"
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as running:
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def training_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return first_page(collected(GrpoRun(tmp_path_factory.mktemp("training")).write()))["html"]
 
 
 def _open(browser: Browser, server: PageServer) -> None:
@@ -214,9 +219,8 @@ def test_sections_that_come_later_are_in_reading_order(tmp_path: Path, browser: 
     assert browser.problems == []
 
 
-def test_a_chart_in_a_fold_is_made_when_it_opens(tmp_path: Path, browser: Browser) -> None:
-    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
-    with PageServer(first["html"]) as server:
+def test_a_chart_in_a_fold_is_made_when_it_opens(training_page: str, browser: Browser) -> None:
+    with PageServer(training_page) as server:
         _open(browser, server)
         assert browser.evaluate(f"{_chart('epoch')}.drawn") is None
         browser.evaluate("document.querySelectorAll('#training details').forEach((fold) => { fold.open = true })")
@@ -224,10 +228,9 @@ def test_a_chart_in_a_fold_is_made_when_it_opens(tmp_path: Path, browser: Browse
         assert browser.evaluate(f"{_chart('epoch')}.drawn.holder.isConnected")
 
 
-def test_a_lost_connection_is_said_and_taken_up_again(tmp_path: Path, browser: Browser) -> None:
-    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+def test_a_lost_connection_is_said_and_taken_up_again(training_page: str, browser: Browser) -> None:
     state = "document.querySelector('.live').dataset.state"
-    with PageServer(first["html"]) as server:
+    with PageServer(training_page) as server:
         _open(browser, server)
         before = browser.evaluate(state)
         assert before != "lost"
@@ -243,13 +246,14 @@ def test_a_lost_connection_is_said_and_taken_up_again(tmp_path: Path, browser: B
 
 
 @pytest.mark.parametrize("number", [2, 40])
-def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path, browser: Browser, number: int) -> None:
-    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+def test_the_last_sign_of_each_process_is_counted_in_the_browser(
+    training_page: str, browser: Browser, number: int
+) -> None:
     processes = [
         {"label": f"rank {rank}", "rank": rank, "state": "running", "step": 7, "silent": 100.0 - rank}
         for rank in range(number)
     ]
-    with PageServer(first["html"]) as server:
+    with PageServer(training_page) as server:
         _open(browser, server)
         _send(
             browser,
@@ -268,24 +272,22 @@ def test_the_last_sign_of_each_process_is_counted_in_the_browser(tmp_path: Path,
         assert browser.evaluate("[...document.querySelectorAll('.live .bad')].length") == 0
 
 
-def test_where_each_process_is_stands_at_its_sign(tmp_path: Path, browser: Browser) -> None:
-    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+def test_where_each_process_is_stands_at_its_sign(training_page: str, browser: Browser) -> None:
     signs = [
         ProcessSign("rank 0", 0, "node", 1, ProcessState.RUNNING, 1207, "train > optimizer", 1.0, 1.0),
         ProcessSign("rank 1", 1, "node", 2, ProcessState.RUNNING, silent=1.0),
         ProcessSign("rank 2", 2, "node", 3, ProcessState.ENDED, 7, cause="KeyError"),
     ]
-    with PageServer(first["html"]) as server:
+    with PageServer(training_page) as server:
         _open(browser, server)
         _send(browser, server, {"status": Standing(signs).as_json()})
         titles = browser.evaluate("[...document.querySelectorAll('.signs li')].map((one) => one.title)")
         assert titles == ["step 1,207, train > optimizer", "", "KeyError"]
 
 
-def test_the_page_says_whether_what_it_shows_is_of_the_last_steps_only(tmp_path: Path, browser: Browser) -> None:
-    first = first_page(collected(GrpoRun(tmp_path / "data").write()))
+def test_the_page_says_whether_what_it_shows_is_of_the_last_steps_only(training_page: str, browser: Browser) -> None:
     said = "document.querySelector('.live .progress').textContent"
-    with PageServer(first["html"]) as server:
+    with PageServer(training_page) as server:
         _open(browser, server)
         for shows_all, words in (
             (False, "only the last steps so far, counts and onsets may change"),

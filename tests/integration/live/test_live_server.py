@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
-import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from integration.live.live_command import SCRIPTS, TIMEOUT, Live, environment, started
+from integration.live.live_command import Live, started
+from support.own_command import otel_rl
 from unit.report.synthetic_run import GrpoRun
 
 from otel_rl.cli import main
@@ -76,12 +77,6 @@ def test_nobody_gets_anything_without_the_token(live: Live, run: str) -> None:
         status, _, content = live.ask(path)
         assert status == 404
         assert run.encode() not in content
-
-
-def test_each_start_has_another_token(folder: Path, live: Live) -> None:
-    with started(folder) as second:
-        assert second.path != live.path
-        assert len(live.path) > 30
 
 
 @pytest.mark.parametrize(
@@ -186,13 +181,16 @@ def test_an_unreadable_run_is_said_in_words(tmp_path: Path) -> None:
 
 
 def _fails(folder: Path, *arguments: str) -> str:
-    command = [SCRIPTS / "otel-rl", "live", *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=TIMEOUT, check=False
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    return done.stderr
+    # The command takes signals for itself.
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        said = otel_rl(folder, "live", *arguments, status=2)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert said.stdout == ""
+    assert len(said.stderr.splitlines()) == 1
+    return said.stderr
 
 
 def test_a_host_other_than_loopback_is_refused_with_how_to_reach_it(folder: Path, run: str) -> None:
@@ -229,12 +227,15 @@ def test_without_a_wanted_port_the_next_free_one_is_taken_and_said(folder: Path,
     assert said == f"port {server.DEFAULT_PORT} is taken; {server.DEFAULT_PORT + 1} it is"
 
 
-def test_it_ends_in_order_with_sigterm_while_a_browser_listens(tmp_path: Path) -> None:
-    run = GrpoRun(tmp_path / "otel-rl").write()
-    with started(tmp_path) as live:
-        stream = live.events(run.name)
+def test_it_has_another_token_each_time_and_ends_in_order_with_sigterm_while_a_browser_listens(
+    folder: Path, live: Live, run: str
+) -> None:
+    with started(folder) as second:
+        assert second.path != live.path
+        assert len(live.path) > 30
+        stream = second.events(run)
         next(stream)
-        assert live.stop() == 0
+        assert second.stop() == 0
         stream.close()
 
 

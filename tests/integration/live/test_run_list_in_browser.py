@@ -29,7 +29,7 @@ LOST = "document.querySelector('.lost').textContent"
 def test_a_new_run_appears_while_what_is_typed_and_the_focus_stay(tmp_path: Path) -> None:
     run = GrpoRun(tmp_path / "otel-rl", steps=4).write()
     shutil.copytree(run, run.with_name("second"))
-    with started(tmp_path) as live, Browser(tmp_path / "profile") as browser:
+    with started(tmp_path) as live, Browser() as browser:
         browser.call("Page.navigate", url=live.address)
         browser.wait_for("document.readyState === 'complete' && document.querySelectorAll('tbody tr').length === 2")
         browser.evaluate(f"{FIELD}.value = 'gr'; {FIELD}.focus()")

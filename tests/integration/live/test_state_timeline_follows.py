@@ -46,7 +46,7 @@ def _show(browser: Browser, chart: str) -> None:
 def test_lanes_grow_and_a_chosen_step_stays(tmp_path: Path) -> None:
     run = _run(tmp_path, 40)
     first = first_page(collected(run, 40.9))
-    with Browser(tmp_path / "profile") as browser, PageServer(first["html"]) as server:
+    with Browser() as browser, PageServer(first["html"]) as server:
         browser.call("Page.navigate", url=server.url)
         browser.wait_for("document.readyState === 'complete' && typeof plots !== 'undefined'")
         _show(browser, "ranks")

@@ -77,7 +77,7 @@ def make_all(folder: Path, *, with_axe: bool = False) -> dict[str, View]:
     with ExitStack() as stack:
         job = stack.enter_context(tour_job.running(folder))
         live = stack.enter_context(started(folder))
-        browser = stack.enter_context(Browser(folder / "profile", width=WIDTH))
+        browser = stack.enter_context(Browser(width=WIDTH))
         browser.call("Emulation.setScrollbarsHidden", hidden=True)
         views = _while_it_runs(job, live, browser, with_axe)
         job.end()
@@ -149,7 +149,7 @@ def _perfetto(job: tour_job.Job, folder: Path) -> View:
     """A few steps before the rank is late, with all tracks unfolded."""
     trace = folder / "perfetto.json.gz"
     export_trace(job.run, trace, RunExcerpt())
-    with Perfetto(trace, folder / "perfetto") as opened:
+    with Perfetto(trace) as opened:
         opened.browser.wait_for("!app.isLoadingTrace && app.trace.workspace.children.length > 1")
         opened.browser.evaluate(
             f"""(async () => {{

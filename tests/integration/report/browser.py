@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import json
 import shutil
 import subprocess
+import tempfile
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from websockets.sync.client import connect
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from typing_extensions import Self
+    from websockets.sync.client import ClientConnection
 
 EXECUTABLE = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -26,71 +28,104 @@ _FLAGS = (
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
+    "--disable-backgrounding-occluded-windows",
     "--disable-component-update",
+    "--disable-renderer-backgrounding",
     "--disable-sync",
     "--remote-debugging-port=0",
 )
 _TIMEOUT = 60.0
 
 
-class Browser:
-    """``with Browser(tmp_path) as page: page.open(file)``."""
+class _Chromium:
+    """The one process of all browsers of this process, from the first one on."""
 
-    def __init__(self, profile: Path, *, width: int = 1280, height: int = 900) -> None:
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._address = ""
+
+    def begin_page(self, width: int, height: int) -> tuple[str, str]:
+        """Open a window with cookies and a cache of its own; its context and the address that drives it."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        context = self._call("Target.createBrowserContext")["browserContextId"]
+        window = {"url": "about:blank", "browserContextId": context, "width": width, "height": height}
+        target = self._call("Target.createTarget", **window)["targetId"]
+        return context, f"{self._address.split('/devtools/')[0]}/devtools/page/{target}"
+
+    def end_page(self, context: str) -> None:
+        self._call("Target.disposeBrowserContext", browserContextId=context)
+
+    def _start(self) -> None:
+        assert EXECUTABLE is not None
+        profile = tempfile.TemporaryDirectory(prefix="otel-rl-chromium-", ignore_cleanup_errors=True)
+        command = [EXECUTABLE, *_FLAGS, f"--user-data-dir={profile.name}", "about:blank"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        atexit.register(_stop, process, profile)
+        self._process, self._address = process, _listening(process, Path(profile.name, "DevToolsActivePort"))
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        # Between two pages nothing of it is left in this process.
+        with _connected(self._address) as socket:
+            socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+            while (answer := json.loads(socket.recv(_TIMEOUT))).get("id") != 1:
+                pass
+        assert "error" not in answer, (method, answer)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+def _listening(process: subprocess.Popen[bytes], file: Path) -> str:
+    """Await the port that Chromium has chosen; its address."""
+    deadline = time.monotonic() + _TIMEOUT
+    while not file.exists() or len(lines := file.read_text().splitlines()) < 2:
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"chromium does not listen; it has ended with {process.poll()}")
+        time.sleep(0.05)
+    return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+
+
+def _connected(address: str) -> ClientConnection:
+    return connect(address, max_size=None, compression=None, proxy=None)
+
+
+def _stop(process: subprocess.Popen[bytes], profile: tempfile.TemporaryDirectory[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    profile.cleanup()
+
+
+_chromium = _Chromium()
+
+
+class Browser:
+    """``with Browser() as page: page.open(file)``: a window that knows nothing of earlier ones."""
+
+    def __init__(self, *, width: int = 1280, height: int = 900) -> None:
         self.problems: list[str] = []
         self.requested: list[str] = []
         self._size = (width, height)
-        self._profile = profile
         self._next_id = 0
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        assert EXECUTABLE is not None
-        width, height = self._size
-        command = [
-            EXECUTABLE,
-            *_FLAGS,
-            f"--window-size={width},{height}",
-            f"--user-data-dir={self._profile}",
-            "about:blank",
-        ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        context, address = _chromium.begin_page(*self._size)
+        self._open.callback(_chromium.end_page, context)
         try:
-            connection = connect(self._page_address(), max_size=None, compression=None, proxy=None)
-            self._socket = self._open.enter_context(connection)
+            self._socket = self._open.enter_context(_connected(address))
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
         except BaseException:
-            self._stop()
+            self._open.close()
             raise
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-        self._stop()
-
-    def _stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.communicate(timeout=15)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-
-    def _page_address(self) -> str:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if line.startswith("DevTools listening on "):
-                browser = line.split()[-1]
-                break
-        else:
-            raise RuntimeError(f"chromium ended with {self._process.wait()} before it listened")
-        with connect(browser, max_size=None, compression=None, proxy=None) as socket:
-            socket.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
-            while (answer := json.loads(socket.recv(_TIMEOUT))).get("id") != 1:
-                pass
-        target = next(one["targetId"] for one in answer["result"]["targetInfos"] if one["type"] == "page")
-        return f"{browser.split('/devtools/')[0]}/devtools/page/{target}"
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One protocol call; events that arrive meanwhile are taken in."""

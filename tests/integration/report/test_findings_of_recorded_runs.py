@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import forked_programs
+from support.own_command import otel_rl
 
 TOOLS = Path(sys.executable).parent
 PROGRAMS = Path(__file__).parent
@@ -24,29 +26,47 @@ def _environment() -> dict[str, str]:
     return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)}
 
 
-def _record(folder: Path, program: str, *arguments: str, ranks: int = 0, **variables: str) -> dict[str, Any]:
+def _record(folder: Path, program: str, *arguments: str, **variables: str) -> dict[str, Any]:
     """Run a program, recorded; the findings of its report, and what the program printed."""
-    launcher = [TOOLS / "torchrun", "--standalone", f"--nproc-per-node={ranks}"] if ranks else [sys.executable]
-    command = [TOOLS / "opentelemetry-instrument", *launcher, PROGRAMS / program, *arguments]
+    command = [TOOLS / "opentelemetry-instrument", sys.executable, PROGRAMS / program, *arguments]
     environment = {**_environment(), **variables}
     ended = subprocess.run(
         command, cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=120
     )
-    report = subprocess.run(
-        [TOOLS / "otel-rl", "report", "otel-rl", "--json"],
-        cwd=folder, env=_environment(), check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(report.stdout)
-    return {**found, "printed": ended.stdout}
+    return {**_found(folder), "printed": ended.stdout}
+
+
+def _found(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(otel_rl(folder, "report", "otel-rl", "--json").stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def of_ranks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The findings of two ranks that train, in a job that becomes slow and in one that is healthy."""
+    folder = tmp_path_factory.mktemp("ranks")
+    jobs = {"slow": ("15", "1", "0.1"), "healthy": ()}
+    ranks = [
+        rank
+        for name, arguments in jobs.items()
+        for rank in forked_programs.ranks(
+            [str(PROGRAMS / "training_program.py"), *arguments],
+            folder / name,
+            {"OTEL_RL_DATA_DIR": str(folder / name / "otel-rl")},
+        )
+    ]
+    forked_programs.run(["torch.distributed"], ranks, _environment())
+    for rank in ranks:
+        rank.check()
+    return {name: _found(folder / name) for name in jobs}
 
 
 def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found["findings"] if one["severity"] != "notice"]
 
 
-def test_a_reward_function_that_becomes_slow_on_one_rank_is_the_first_finding(tmp_path: Path) -> None:
-    found = _record(tmp_path, "training_program.py", "15", "1", "0.1", ranks=2)
-    first, *others = _grave(found)
+def test_a_reward_function_that_becomes_slow_on_one_rank_is_the_first_finding(of_ranks: dict[str, Any]) -> None:
+    first, *others = _grave(of_ranks["slow"])
     assert (first["code"], first["subject"], first["ranks"]) == ("slower_reward", "score_b", [1])
     assert abs(first["onset_step"] - 15) <= 3
     assert first["cost"] == pytest.approx(0.1 / 0.28, abs=0.12)
@@ -58,8 +78,10 @@ def test_a_reward_function_that_becomes_slow_on_one_rank_is_the_first_finding(tm
     assert first["symptoms"]
 
 
-def test_a_healthy_job_of_two_ranks_with_slow_first_steps_and_a_checkpoint_raises_nothing(tmp_path: Path) -> None:
-    found = _record(tmp_path, "training_program.py", ranks=2)
+def test_a_healthy_job_of_two_ranks_with_slow_first_steps_and_a_checkpoint_raises_nothing(
+    of_ranks: dict[str, Any],
+) -> None:
+    found = of_ranks["healthy"]
     assert _grave(found) == []
     assert {"steps and phases that become slower", "late ranks"} <= set(found["checked"])
     assert found["not_observed"]["failing tools"] == "no tool was called"

@@ -46,21 +46,31 @@ COLOURED_PIXELS = """
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as running:
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
         yield running
 
 
-def _open(browser: Browser, run: Path) -> dict[str, int]:
-    """Show the page of ``run``; coloured pixels by the title of the chart."""
-    browser.open(write_report(run, None).output)
+@pytest.fixture(scope="module")
+def training_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(GrpoRun(tmp_path_factory.mktemp("training")).write(), None).output
+
+
+@pytest.fixture(scope="module")
+def agent_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_agent_run(tmp_path_factory.mktemp("agent")), None).output
+
+
+def _open(browser: Browser, page: Path) -> dict[str, int]:
+    """Show the page; coloured pixels by the title of the chart."""
+    browser.open(page)
     # A canvas off screen may not have been painted yet.
     browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
     return dict(browser.evaluate(COLOURED_PIXELS))
 
 
-def test_every_chart_of_a_training_run_is_drawn(tmp_path: Path, browser: Browser) -> None:
-    drawn = _open(browser, GrpoRun(tmp_path / "data").write())
+def test_every_chart_of_a_training_run_is_drawn(training_page: Path, browser: Browser) -> None:
+    drawn = _open(browser, training_page)
     curves = {
         "Reward",
         "KL divergence",
@@ -76,17 +86,17 @@ def test_every_chart_of_a_training_run_is_drawn(tmp_path: Path, browser: Browser
     assert {address.partition(":")[0] for address in browser.requested} <= {"file", "data"}
 
 
-def test_charts_in_a_fold_are_drawn_when_it_opens(tmp_path: Path, browser: Browser) -> None:
-    before = _open(browser, GrpoRun(tmp_path / "data").write())
+def test_charts_in_a_fold_are_drawn_when_it_opens(training_page: Path, browser: Browser) -> None:
+    before = _open(browser, training_page)
     browser.evaluate("document.querySelectorAll('#training details').forEach(fold => { fold.open = true })")
     browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
     assert set(dict(browser.evaluate(COLOURED_PIXELS))) - set(before) == {"epoch", "reward_std"}
     assert browser.problems == []
 
 
-def test_charts_of_an_agent_run_are_drawn_in_the_dark_too(tmp_path: Path, browser: Browser) -> None:
+def test_charts_of_an_agent_run_are_drawn_in_the_dark_too(agent_page: Path, browser: Browser) -> None:
     browser.dark()
-    drawn = _open(browser, write_agent_run(tmp_path / "data"))
+    drawn = _open(browser, agent_page)
     assert "Scores in the order in which they came" in drawn
     assert sum(title.startswith("Slowest rollouts: rollout-") for title in drawn) == 3
     colour = (
@@ -99,7 +109,7 @@ def test_charts_of_an_agent_run_are_drawn_in_the_dark_too(tmp_path: Path, browse
 
 
 def test_markup_in_the_data_neither_runs_nor_becomes_elements(browser: Browser, evil_run: Path) -> None:
-    _open(browser, evil_run)
+    _open(browser, write_report(evil_run, None).output)
     browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
     browser.wait_for(f"({COLOURED_PIXELS}).every(([, count]) => count > 100)")
     assert {EVIL, f"Slowest rollouts: {EVIL}"} <= set(dict(browser.evaluate(COLOURED_PIXELS)))
@@ -133,8 +143,8 @@ def _hover(browser: Browser, title: str) -> None:
     raise AssertionError(f"no tooltip over {title}")
 
 
-def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(tmp_path: Path, browser: Browser) -> None:
-    _open(browser, write_agent_run(tmp_path / "data"))
+def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(agent_page: Path, browser: Browser) -> None:
+    _open(browser, agent_page)
     shown = "[...document.querySelectorAll('#tools table')[1].tBodies[0].rows].filter((one) => one.offsetParent)"
     took = f"{shown}.map((one) => Number(one.cells[1].dataset.sort))"
     browser.evaluate("document.querySelectorAll('#tools table')[1].querySelectorAll('th button')[1].click()")
@@ -146,9 +156,9 @@ def test_a_click_on_a_title_sorts_by_value_and_folded_rows_unfold(tmp_path: Path
     assert browser.evaluate(f"{shown}.length") == 12
 
 
-def test_what_scrolls_can_be_reached_by_keyboard_and_shows_that_it_scrolls(tmp_path: Path) -> None:
-    with Browser(tmp_path / "profile", width=800) as narrow:
-        _open(narrow, GrpoRun(tmp_path / "data").write())
+def test_what_scrolls_can_be_reached_by_keyboard_and_shows_that_it_scrolls(training_page: Path) -> None:
+    with Browser(width=800) as narrow:
+        _open(narrow, training_page)
         unreachable = "[...document.querySelectorAll('pre, .scroll')].filter((one) => one.tabIndex !== 0).length"
         assert narrow.evaluate(unreachable) == 0
         nav = "document.querySelector('nav')"
@@ -157,17 +167,17 @@ def test_what_scrolls_can_be_reached_by_keyboard_and_shows_that_it_scrolls(tmp_p
         assert narrow.evaluate("document.documentElement.scrollWidth") <= 800
 
 
-def test_the_navigation_of_a_wide_page_shows_all_sections_without_scrolling(tmp_path: Path) -> None:
-    with Browser(tmp_path / "profile", width=1280) as wide:
-        _open(wide, GrpoRun(tmp_path / "data").write())
+def test_the_navigation_of_a_wide_page_shows_all_sections_without_scrolling(training_page: Path) -> None:
+    with Browser(width=1280) as wide:
+        _open(wide, training_page)
         nav = "document.querySelector('nav')"
         # As many sections as a run of everything has.
         assert wide.evaluate(f"({nav}.innerHTML += {nav}.innerHTML, {nav}.children.length)") >= 16
         assert wide.evaluate(f"{nav}.scrollWidth <= {nav}.clientWidth && {nav}.scrollHeight <= {nav}.clientHeight")
 
 
-def test_a_link_to_something_folded_opens_it(tmp_path: Path, browser: Browser) -> None:
-    _open(browser, write_agent_run(tmp_path / "data"))
+def test_a_link_to_something_folded_opens_it(agent_page: Path, browser: Browser) -> None:
+    _open(browser, agent_page)
     assert browser.evaluate("document.getElementById('processes').open") is False
     browser.evaluate("document.querySelector('nav a[href=\"#processes\"]').click()")
     browser.wait_for("document.getElementById('processes').open")

@@ -26,17 +26,17 @@ SOURCE = f"(name) => {MODELS}.find((one) => one.name === name && one.data_source
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "profile") as running:
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
         yield running
 
 
 class Timeline:
     """The section on the page of a run."""
 
-    def __init__(self, browser: Browser, run: Path) -> None:
+    def __init__(self, browser: Browser, page: Path) -> None:
         self._browser = browser
-        browser.open(write_report(run, None).output)
+        browser.open(page)
         browser.wait_for(DRAWN)
 
     def columns(self, part: str, of: str = "ranks") -> dict[str, list[Any]]:
@@ -96,6 +96,20 @@ def _job(folder: Path, ranks: int, steps: int = 5) -> Path:
     return Job(folder / "run-1", phases, ranks=ranks, steps=steps, marks=True, fetching=lambda *_: 0.1).write()
 
 
+@pytest.fixture(scope="module")
+def job_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _page(_job(tmp_path_factory.mktemp("job"), 2))
+
+
+@pytest.fixture(scope="module")
+def agent_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _page(_agents(tmp_path_factory.mktemp("agents")))
+
+
+def _page(run: Path) -> Path:
+    return write_report(run, None).output
+
+
 def _agents(folder: Path, name: str = "r") -> Path:
     run = folder / "run-1"
     writer = process(run, 0, started=STARTED)
@@ -111,8 +125,8 @@ def _agents(folder: Path, name: str = "r") -> Path:
     return run
 
 
-def test_waiting_is_drawn_with_a_hatch_and_work_in_colours(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _job(tmp_path, 2))
+def test_waiting_is_drawn_with_a_hatch_and_work_in_colours(browser: Browser, job_page: Path) -> None:
+    timeline = Timeline(browser, job_page)
     assert set(timeline.columns("work")["what"]) == {"sample", "train"}
     assert "waiting for data" in timeline.columns("waits")["what"]
     assert len(set(timeline.columns("work")["fill"])) == 2
@@ -121,8 +135,8 @@ def test_waiting_is_drawn_with_a_hatch_and_work_in_colours(browser: Browser, tmp
     assert {address.partition(":")[0] for address in browser.requested} <= {"file", "data"}
 
 
-def test_one_step_fills_the_chart_and_the_whole_run_comes_back(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _job(tmp_path, 2))
+def test_one_step_fills_the_chart_and_the_whole_run_comes_back(browser: Browser, job_page: Path) -> None:
+    timeline = Timeline(browser, job_page)
     whole = timeline.shown
     timeline.choose("Step", "3")
     start, end = timeline.shown
@@ -134,7 +148,7 @@ def test_one_step_fills_the_chart_and_the_whole_run_comes_back(browser: Browser,
 
 
 def test_a_long_run_opens_on_its_last_steps(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _job(tmp_path, 2, steps=40))
+    timeline = Timeline(browser, _page(_job(tmp_path, 2, steps=40)))
     start, end = timeline.shown
     timeline.press("Show the whole run")
     assert timeline.shown == (0, pytest.approx(end))
@@ -146,8 +160,8 @@ def _ends(timeline: Timeline) -> tuple[list[float], list[float]]:
     return columns["left"], columns["right"]
 
 
-def test_buttons_and_the_tools_of_a_chart_zoom_and_pan_all_charts(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _agents(tmp_path))
+def test_buttons_and_the_tools_of_a_chart_zoom_and_pan_all_charts(browser: Browser, agent_page: Path) -> None:
+    timeline = Timeline(browser, agent_page)
     start, end = timeline.shown
     timeline.press("Zoom in")
     low, high = timeline.shown
@@ -169,7 +183,7 @@ def test_neighbours_below_a_pixel_are_one_and_apart_when_zoomed(browser: Browser
         writer.span(f"rl.{name}", start, start + 1 / 4000, {"rl.phase": name, "rl.loop.iteration": 1})
     writer.span("rl.rank.step", 0, 100, {"rl.loop.iteration": 1})
     writer.write()
-    timeline = Timeline(browser, run)
+    timeline = Timeline(browser, _page(run))
     merged = timeline.columns("work")
     assert len(merged["what"]) < 10
     mixed = [place for place, words in enumerate(merged["what"]) if "% of it, rest mixed" in words]
@@ -183,7 +197,7 @@ def test_neighbours_below_a_pixel_are_one_and_apart_when_zoomed(browser: Browser
 
 
 def test_lanes_are_chosen_by_rank_node_and_every_so_many(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _job(tmp_path, 40, steps=4))
+    timeline = Timeline(browser, _page(_job(tmp_path, 40, steps=4)))
     assert timeline.lanes() == [f"rank {rank}" for rank in range(32)]
     assert "32 of 40 lanes are drawn." in timeline.said
     timeline.choose("Lanes", "rank:2-4,39")
@@ -204,8 +218,8 @@ def test_lanes_are_chosen_by_rank_node_and_every_so_many(browser: Browser, tmp_p
     assert browser.problems == []
 
 
-def test_a_step_has_its_rollouts_and_marks_of_weight_syncs(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _agents(tmp_path))
+def test_a_step_has_its_rollouts_and_marks_of_weight_syncs(browser: Browser, agent_page: Path) -> None:
+    timeline = Timeline(browser, agent_page)
     assert len(timeline.columns("syncs")["x"]) == 2
     timeline.choose("Step", "2")
     assert set(timeline.columns("work", "rollouts")["lane"]) == {"2-0", "2-1"}
@@ -216,7 +230,7 @@ def test_a_step_has_its_rollouts_and_marks_of_weight_syncs(browser: Browser, tmp
 
 
 def test_names_of_the_run_are_text_in_the_chart_and_in_its_controls(browser: Browser, tmp_path: Path) -> None:
-    timeline = Timeline(browser, _agents(tmp_path, EVIL))
+    timeline = Timeline(browser, _page(_agents(tmp_path, EVIL)))
     timeline.choose("Of the whole run", "the latest")
     assert EVIL[:40] in timeline.columns("waits", "rollouts")["lane"]
     everything = (
@@ -228,10 +242,10 @@ def test_names_of_the_run_are_text_in_the_chart_and_in_its_controls(browser: Bro
     assert browser.problems == []
 
 
-def test_controls_have_names_and_nothing_is_wider_than_a_narrow_screen(tmp_path: Path) -> None:
-    with Browser(tmp_path / "profile", width=400) as narrow:
+def test_controls_have_names_and_nothing_is_wider_than_a_narrow_screen(job_page: Path) -> None:
+    with Browser(width=400) as narrow:
         narrow.dark()
-        Timeline(narrow, _job(tmp_path, 2))
+        Timeline(narrow, job_page)
         fields = "[...document.querySelectorAll('.lane-controls :is(select, input)')]"
         assert narrow.evaluate(f"{fields}.every((one) => one.labels.length === 1)")
         buttons = "[...document.querySelectorAll('.lane-controls button')]"
