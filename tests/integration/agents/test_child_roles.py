@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 from support.fake_openai import USAGE, FakeOpenAI
+from support.own_command import otel_rl
 
-pytest.importorskip("openai")
+pytest.importorskip("urllib3")
 from child_roles_program import OF_TOOLS, WAYS
 
 PROGRAM = Path(__file__).with_name("child_roles_program.py")
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 
 #: Calls in the children of a way.
 CALLS = {name: 2 if name.startswith(("executor", "pool")) else 1 for name in WAYS}
@@ -41,10 +41,8 @@ def rows(tmp_path_factory):
         own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", "OTEL_RL_CHILDREN": "all"}
         environ = {**kept, **own, "MODEL_SERVER": server.base_url}
         subprocess.run([LAUNCHER, sys.executable, PROGRAM], cwd=folder, env=environ, timeout=400, check=True)
-    done = subprocess.run(
-        [COMMAND, "trajectories", "store"], cwd=folder, capture_output=True, text=True, timeout=120, check=True
-    )
-    return {row["rl.rollout.id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    printed = otel_rl(folder, "trajectories", "store").stdout
+    return {row["rl.rollout.id"]: row for row in map(json.loads, printed.splitlines())}
 
 
 @pytest.mark.parametrize("name", TRUTH)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from support.fake_openai import CHAT
+from support.own_command import otel_rl
 
-pytest.importorskip("openai")
+pytest.importorskip("urllib3")
 from child_versions_program import LEFT_OUT_AFTER, STEPS
 
 PROGRAM = Path(__file__).with_name("child_versions_program.py")
 TESTS = PROGRAM.parents[2]
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +32,13 @@ def folder(tmp_path_factory):
     return folder
 
 
-def command(folder, *words):
-    return subprocess.run(
-        [COMMAND, *words, "store"], cwd=folder, capture_output=True, text=True, timeout=120, check=True
-    ).stdout
-
-
 @pytest.fixture(scope="module")
 def rows(folder):
     """Lines of ``otel-rl trajectories`` by the id of the rollout."""
-    return {row["rl.rollout.id"]: row for row in map(json.loads, command(folder, "trajectories").splitlines())}
+    return {
+        row["rl.rollout.id"]: row
+        for row in map(json.loads, otel_rl(folder, "trajectories", "store").stdout.splitlines())
+    }
 
 
 @pytest.mark.parametrize("where", ["process", "worker"])
@@ -68,7 +65,7 @@ def test_a_child_does_not_say_that_no_weights_are_newer(rows):
 
 
 def test_the_report_names_the_engine_that_syncs_leave_out(folder, rows):
-    told = json.loads(command(folder, "report", "--json"))
+    told = json.loads(otel_rl(folder, "report", "--json", "store").stdout)
     left_out = rows["process, left out, 1"]["rl.rollout.engines"]
     [finding] = [one for one in told["findings"] if one["code"] == "stale_engine"]
     assert f"Engine {left_out} generated with old weights since step {LEFT_OUT_AFTER + 1}" in finding["text"]

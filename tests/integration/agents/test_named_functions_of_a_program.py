@@ -1,14 +1,15 @@
-"""An unmodified loop of a user's own, under ``opentelemetry-instrument`` with the names of its functions only."""
+"""An unmodified loop of a user's own, recorded with the names of its functions only."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from support import forked_programs
+from support.forked_programs import Program
 
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.store.reader import Reader
@@ -16,7 +17,6 @@ from otel_rl.store.reader.locate import find_run
 
 pytest.importorskip("torch")
 PROGRAM = Path(__file__).with_name("own_loop") / "train.py"
-LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
 NAMES = {
     "OTEL_RL_ROLLOUT_FUNCTIONS": "sorter.agent:Agent.run",
     "OTEL_RL_REWARD_FUNCTIONS": "sorter.rewards:correct,sorter.rewards:Judge",
@@ -25,39 +25,47 @@ NAMES = {
 TEXTS = ("777001", "looked at", "secret-prompt", "judge gave up")
 
 
-def run(folder, *launcher, **environ):
-    """What the program printed, standard error, and what it recorded."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = subprocess.run(
-        [*launcher, sys.executable, PROGRAM],
-        cwd=folder,
-        env={**kept, "OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", **environ},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
-    return done.stdout, done.stderr
+WRONG_NAMES = {
+    "OTEL_RL_REWARD_FUNCTIONS": "sorter.rewards:corect",
+    "OTEL_RL_ROLLOUT_FUNCTIONS": "sorter.missing:run",
+}
+CONTENT = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY"}
 
 
-def instrumented(folder, **environ):
-    out, err = run(folder, LAUNCHER, **NAMES, **environ)
-    return out, err, list(Reader(find_run(folder / "store", None)).records())
+class Run(NamedTuple):
+    """What the program printed, standard error, its records and all that was written."""
 
+    out: str
+    err: str
+    records: list[Any]
+    written: str
 
-def everything(folder):
-    return "".join(file.read_text() for file in (folder / "store").rglob("*.jsonl"))
+    @classmethod
+    def of(cls, program: Program) -> Run:
+        program.check()
+        store = Path(program.folder) / "store"
+        records = list(Reader(find_run(store, None)).records()) if program.is_recorded else []
+        written = "".join(file.read_text() for file in store.rglob("*.jsonl"))
+        return cls(program.output("stdout"), program.output("stderr"), records, written)
 
 
 @pytest.fixture(scope="module")
-def recorded_run(tmp_path_factory):
-    """What the program printed, standard error, its records and all that was written; without content."""
-    folder = tmp_path_factory.mktemp("run")
-    return *instrumented(folder), everything(folder)
+def runs(tmp_path_factory):
+    """Runs of the program: as named, without us, with content, and with names that do not fit."""
+    folder = tmp_path_factory.mktemp("runs")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store"}
+    variables = {"named": NAMES, "plain": {}, "content": {**NAMES, **CONTENT}, "wrong names": WRONG_NAMES}
+    programs = {
+        name: Program([str(PROGRAM)], str(folder / name), {**own, **ours}, is_recorded=bool(ours))
+        for name, ours in variables.items()
+    }
+    forked_programs.run(["torch"], list(programs.values()), kept)
+    return {name: Run.of(program) for name, program in programs.items()}
 
 
-def test_rewards_and_status_are_in_the_records_and_no_text_is_anywhere(recorded_run):
-    out, err, records, written = recorded_run
+def test_rewards_and_status_are_in_the_records_and_no_text_is_anywhere(runs):
+    out, err, records, written = runs["named"]
     seen = json.loads(out)
     assert "degraded" not in err
     found = [row for one in records if getattr(one, "event", "") == "rl.trajectories" for row in rows(one)]
@@ -70,12 +78,12 @@ def test_rewards_and_status_are_in_the_records_and_no_text_is_anywhere(recorded_
     assert [text for text in TEXTS if text in written] == []
 
 
-def test_the_program_prints_the_same_as_without_us(recorded_run, tmp_path):
-    assert run(tmp_path)[0] == recorded_run[0]
+def test_the_program_prints_the_same_as_without_us(runs):
+    assert runs["plain"].out == runs["named"].out
 
 
-def test_each_reward_function_is_a_span_of_its_rollout_with_its_outcome(recorded_run):
-    spans = [one for one in recorded_run[2] if hasattr(one, "parent_id")]
+def test_each_reward_function_is_a_span_of_its_rollout_with_its_outcome(runs):
+    spans = [one for one in runs["named"].records if hasattr(one, "parent_id")]
     rollouts = {one.span_id: one for one in spans if one.name == "rl.rollout"}
     rewards = [one for one in spans if one.name == "rl.reward"]
     assert len(rollouts) == 12
@@ -85,8 +93,8 @@ def test_each_reward_function_is_a_span_of_its_rollout_with_its_outcome(recorded
     assert [one.attributes["error.type"] for one in rewards if "error.type" in one.attributes] == ["TimeoutError"] * 2
 
 
-def test_with_content_arguments_and_results_can_be_read(tmp_path):
-    _, _, records = instrumented(tmp_path, OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="SPAN_ONLY")
+def test_with_content_arguments_and_results_can_be_read(runs):
+    records = runs["content"].records
     rollouts = [one for one in records if getattr(one, "name", "") == "rl.rollout"]
     inputs = [json.loads(one.attributes["rl.rollout.input"]) for one in rollouts]
     assert {"numbers": [777001, 777002, 777003]} in inputs
@@ -94,12 +102,11 @@ def test_with_content_arguments_and_results_can_be_read(tmp_path):
     judged = [one.attributes for one in records if getattr(one, "name", "") == "rl.reward"]
     assert any("looked at" in one.get("rl.reward.output", "") for one in judged)
     # Messages of exceptions are no content that anybody asked for.
-    assert "secret-prompt" not in everything(tmp_path)
+    assert "secret-prompt" not in runs["content"].written
 
 
-def test_names_that_do_not_fit_are_said_and_leave_the_program_alone(tmp_path, recorded_run):
-    names = {"OTEL_RL_REWARD_FUNCTIONS": "sorter.rewards:corect", "OTEL_RL_ROLLOUT_FUNCTIONS": "sorter.missing:run"}
-    out, err = run(tmp_path, LAUNCHER, **names)
-    assert out == recorded_run[0]
+def test_names_that_do_not_fit_are_said_and_leave_the_program_alone(runs):
+    out, err, *_ = runs["wrong names"]
+    assert out == runs["plain"].out
     assert "OTEL_RL_REWARD_FUNCTIONS: sorter.rewards:corect is missing: sorter.rewards has no corect" in err
     assert "module sorter.missing was not imported" in err

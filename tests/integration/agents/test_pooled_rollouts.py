@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from support.fake_openai import USAGE, FakeOpenAI
+from support.own_command import otel_rl
 
-pytest.importorskip("openai")
+pytest.importorskip("urllib3")
 PROGRAM = Path(__file__).with_name("pooled_rollouts.py")
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +30,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def command(folder, *words):
-    return subprocess.run(
-        [COMMAND, *words, "store"], cwd=folder, capture_output=True, text=True, timeout=120, check=True
-    )
-
-
 @pytest.fixture(scope="module")
 def printed(folder):
     """Lines of ``otel-rl trajectories`` by the id of the rollout, and what it says of the others."""
-    done = command(folder, "trajectories")
+    done = otel_rl(folder, "trajectories", "store")
     return {row["rl.rollout.id"]: row for row in map(json.loads, done.stdout.splitlines())}, done.stderr
 
 
@@ -89,11 +83,11 @@ def test_a_forked_child_scores_the_turn_that_it_has_found_and_none_after_turns_o
 
 def test_the_report_and_the_tables_have_the_same(folder, printed):
     rows, _ = printed
-    told = json.loads(command(folder, "report", "--json").stdout)["trajectories"]
+    told = json.loads(otel_rl(folder, "report", "--json", "store").stdout)["trajectories"]
     assert {row["rl.rollout.id"]: row["scores"] for row in told["rows"]} == TRUTH_OF_SCORES
     [page] = (folder / "store").rglob("report.html")
     assert "1 later score or judgement names no rollout of this run." in page.read_text()
-    command(folder, "export", "--csv", "tables")
+    otel_rl(folder, "export", "--csv", "tables", "store")
     with (folder / "tables" / "trajectories.csv").open(newline="") as file:
         table = {row["rl.rollout.id"]: float(row["rl.rollout.reward"]) for row in csv.DictReader(file)}
     assert table == {name: row["rl.rollout.reward"] for name, row in rows.items()}

@@ -8,13 +8,14 @@ import json
 import torch
 from sorter.agent import Agent
 
+HANGING = [7, 6, 5, 4, 3, 2, 1]
 #: The last three: one is empty and fails, one the judge gives up on, one hangs and is cancelled.
-PROMPTS = [[2, 1], [1, 2, 3], [777001, 777002, 777003], [], [6, 5, 4, 3, 2, 1], [7, 6, 5, 4, 3, 2, 1]]
+PROMPTS = [[2, 1], [1, 2, 3], [777001, 777002, 777003], [], [6, 5, 4, 3, 2, 1], HANGING]
 
 
 async def sample(agent: Agent) -> list[object]:
     """Trajectories of all prompts at once."""
-    calls = [asyncio.wait_for(agent.run(numbers), 1.0) for numbers in PROMPTS]
+    calls = [asyncio.wait_for(agent.run(numbers), 1.0 if numbers is HANGING else 60.0) for numbers in PROMPTS]
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
