@@ -12,11 +12,21 @@ from process_support import ONE_SPAN, Collector, Programs, closed_port, silent_s
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-#: Imported before the end, whose time is for the endpoints here.
-IMPORT_EXPORTERS = (
-    "import opentelemetry.exporter.otlp.proto.grpc.trace_exporter\n"
-    "import opentelemetry.exporter.otlp.proto.http.trace_exporter\n"
-)
+#: Imported before the end, whose time is for the endpoints and the files here.
+IMPORT_OTHERS = """
+import opentelemetry.exporter.otlp.json.common.metrics_encoder
+import opentelemetry.exporter.otlp.proto.grpc._log_exporter
+import opentelemetry.exporter.otlp.proto.grpc.metric_exporter
+import opentelemetry.exporter.otlp.proto.http._log_exporter
+import opentelemetry.exporter.otlp.proto.http.metric_exporter
+import otel_rl.store.writer.file_exporter
+import otel_rl.store.writer.otlp_json
+import requests
+"""
+IMPORT_EXPORTERS = f"""{IMPORT_OTHERS}
+import opentelemetry.exporter.otlp.proto.grpc.trace_exporter
+import opentelemetry.exporter.otlp.proto.http.trace_exporter
+"""
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
@@ -32,7 +42,8 @@ def test_dead_collector_delays_the_end_by_no_more_than_the_timeout(
             OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
             # A delivery alone would wait for longer than the program may run here.
             OTEL_EXPORTER_OTLP_TIMEOUT="600",
-            OTEL_RL_EXIT_TIMEOUT="3",
+            # After some seconds gRPC itself knows that it has not connected.
+            OTEL_RL_EXIT_TIMEOUT="6" if protocol == "grpc" else "12",
         )
 
     assert done.code == 0
@@ -77,15 +88,15 @@ def test_exporter_whose_import_takes_longer_than_the_timeout_still_delivers(
 ) -> None:
     name = protocol.partition("/")[0]
     done = programs.instrumented(
-        ONE_SPAN + "import sys, time\n"
+        IMPORT_OTHERS + ONE_SPAN + "import sys, time\n"
         "class SlowDisk:\n"
         "    def find_spec(self, name, *_):\n"
-        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(5)\n"
+        f"        if name == 'opentelemetry.exporter.otlp.proto.{name}.trace_exporter': time.sleep(9)\n"
         "sys.meta_path.insert(0, SlowDisk())\n",
         OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.port}",
         OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
         OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=protocol,
-        OTEL_RL_EXIT_TIMEOUT="4",
+        OTEL_RL_EXIT_TIMEOUT="8",
     )
 
     # The collector speaks HTTP: of gRPC it shows that the other signals are delivered.
@@ -116,7 +127,7 @@ def test_files_are_written_where_an_endpoint_beside_them_hangs_at_the_end(progra
             ONE_SPAN,
             OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=f"http://127.0.0.1:{port}/v1/traces",
             OTEL_TRACES_EXPORTER="otlp,otel_rl_file",
-            OTEL_RL_EXIT_TIMEOUT="2",
+            OTEL_RL_EXIT_TIMEOUT="6",
         )
 
     assert programs.store.span_names() == ["work"]

@@ -147,7 +147,7 @@ class TestServer:
         assert "OTEL_RL_EXIT_TIMEOUT" in done.err
 
     def test_that_nobody_started_costs_one_line_with_what_to_do(self, programs: Programs) -> None:
-        away = {**PATIENT, "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{closed_port()}", "OTEL_RL_EXIT_TIMEOUT": "1"}
+        away = {**PATIENT, "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{closed_port()}", "OTEL_RL_EXIT_TIMEOUT": "10"}
         done = programs.instrumented(TRAINING, **away)
 
         assert done.code == 0
