@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.charts_once import charts_once
 
 from otel_rl.cli import main
 from otel_rl.cli.doctor import installed_instrumentors
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+__all__ = ["charts_once"]
 #: Ends of variables that decide how requests go out.
 _REQUESTS = ("_PROXY", "_CA_BUNDLE")
 

@@ -83,7 +83,7 @@ def test_json_has_the_findings_of_the_page(tmp_path: Path, capsys: Any) -> None:
 )
 def test_fail_if_gives_status_3_from_the_severity_on(tmp_path: Path, error: bool, grave: str, status: int) -> None:
     # Without the uncaught exception the run still has failed tools: a warning.
-    run = GrpoRun(tmp_path / "data", error=error).write()
+    run = GrpoRun(tmp_path / "data", steps=8, error=error).write()
     assert main(["report", str(run), "--fail-if", grave]) == status
     assert (run / "report.html").exists()
 

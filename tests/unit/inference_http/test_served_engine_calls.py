@@ -108,16 +108,22 @@ def test_a_refused_call_fails_with_its_status(client, server, instrumented):
     assert not span.status.is_ok
 
 
-@pytest.mark.parametrize("read", ["json", "text"])
-@pytest.mark.parametrize("path", ["/generate", "/v1/completions", "/v1/chat/completions", "/inference/v1/generate"])
+ERRORS = {
+    "vllm": ({"error": {"message": "m", "type": "BadRequestError", "code": 400}}, "BadRequestError"),
+    "sglang": ({"object": "error", "message": "m", "type": "InternalServerError", "code": 500}, "InternalServerError"),
+    "no name": ({"error": {"message": "the scheduler is gone"}}, "answer_error"),
+}
+PATHS = ("/generate", "/v1/completions", "/v1/chat/completions", "/inference/v1/generate")
+
+
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "expected", "path", "read"),
     [
-        ({"error": {"message": "m", "type": "BadRequestError", "code": 400}}, "BadRequestError"),
-        ({"object": "error", "message": "m", "type": "InternalServerError", "code": 500}, "InternalServerError"),
-        ({"error": {"message": "the scheduler is gone"}}, "answer_error"),
+        # Of each error and each path both ways to read.
+        pytest.param(*ERRORS[name], path, ("json", "text")[(place + number) % 2], id=f"{name}-{path}")
+        for place, name in enumerate(ERRORS)
+        for number, path in enumerate(PATHS)
     ],
-    ids=["vllm", "sglang", "no name"],
 )
 def test_an_error_in_the_body_of_a_200_fails_the_call(client, server, instrumented, error, expected, path, read):
     server.raw = json.dumps(error).encode()

@@ -13,13 +13,14 @@ import pytest
 
 pytest.importorskip("bokeh", reason="the extra `report` is not installed")
 
+from bokeh.models import Spacer
 from unit.live.growing import GrowingRun, split_into_small_lines
 from unit.report.synthetic_run import GrpoRun, write_agent_run
 
 from otel_rl.live import follower as follower_module
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.report import subjects
-from otel_rl.report.core import change_points, output
+from otel_rl.report.core import change_points, figures, output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
@@ -79,6 +80,8 @@ def run(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("write", [lambda folder: GrpoRun(folder, steps=14).write(), write_agent_run])
 def test_a_run_that_was_followed_gives_the_page_of_its_report(write, disorder, tmp_path, monkeypatch):
     monkeypatch.setattr(following, "DISORDER", disorder)
+    # What is drawn stands for the drawing, which takes ten times as long as all the rest.
+    monkeypatch.setattr(figures.Figures, "model", lambda _, plot: Spacer(name=repr(plot)))
     recorded = split_into_small_lines(write(tmp_path / "recorded"))
     growing, follower = GrowingRun(recorded, tmp_path / "grown"), None
     for _ in growing.pieces(4):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.charts import Drawing
 
+#: See `support.charts_once`.
+DRAWS_ALL_CHARTS = True
 STARTED = 1_700_000_000_000_000_000
 UPDATES, APART = 12, 64
 

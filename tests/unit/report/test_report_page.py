@@ -26,6 +26,8 @@ from otel_rl.store.reader import Reader, find_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: See `support.charts_once`.
+DRAWS_ALL_CHARTS = True
 EVIL = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
 
 
@@ -282,7 +284,7 @@ def test_a_page_that_cannot_be_written_leaves_a_clear_word(tmp_path: Path, evil_
 
 
 def test_long_runs_are_binned_and_their_page_stays_small(tmp_path: Path) -> None:
-    run = GrpoRun(tmp_path / "data", steps=3000, step_seconds=0.5, error=False).write()
+    run = GrpoRun(tmp_path / "data", ranks=1, world_size=1, steps=3000, step_seconds=0.5, error=False).write()
     page = _page(tmp_path, run)
     _has(page.texts["tiles"], "Steps 3,000")
     _has(page.texts["steps"], "Step time by phase mean of 12 steps")
