@@ -1,4 +1,4 @@
-"""Rollouts with a model and a tool, of which one in ten fails: `suspect_rewards_program.py MODEL TOOLS`.
+"""Rollouts with a model and a tool, of which one in five fails: `suspect_rewards_program.py MODEL TOOLS`.
 
 Each rollout asks a model over HTTP and calls a tool of a server of MCP. A failure costs the reward, and other rollouts
 have zeros that they deserve. Prints the ids by kind of failure, as JSON.
@@ -18,7 +18,7 @@ from support.mcp_sessions import session, text_of
 
 import otel_rl
 
-STEPS, GROUPS, SAMPLES = 10, 5, 8
+STEPS, GROUPS, SAMPLES = 5, 5, 8
 KINDS = ("tool_error", "tool_timeout", "refused", "overloaded", "aborted", "sandbox_timeout", "rollout_timeout")
 #: What the model is called whose server answers so.
 MODELS = {"overloaded": "missing", "aborted": "aborting"}
@@ -69,7 +69,7 @@ async def main(model_url: str, tools_url: str) -> None:
                     for group in range(GROUPS):
                         waiting = []
                         for _ in range(SAMPLES):
-                            kind = KINDS[number % len(KINDS)] if chosen.random() < 0.1 else None
+                            kind = KINDS[number % len(KINDS)] if chosen.random() < 0.2 else None
                             if kind:
                                 injected[kind].append(f"r-{number}")
                             waiting.append(roll_out(number, f"{step}-{group}", kind, models, tools))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.own_command import otel_rl
 from test_agent_rollout import Store
 
 pytest.importorskip("mcp")
@@ -102,14 +103,8 @@ def test_new_weights_reach_the_engine_in_every_step(store: Store) -> None:
 @pytest.fixture(scope="module")
 def reported(folder: Path) -> dict[str, Any]:
     """What the report says of the trajectories; its page is `page.html`."""
-    report = subprocess.run(
-        [Path(sys.executable).parent / "otel-rl", "report", folder / "otel-rl", "--json", "-o", folder / "page.html"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return json.loads(report.stdout)["trajectories"]
+    printed = otel_rl(folder, "report", "otel-rl", "--json", "-o", "page.html").stdout
+    return json.loads(printed)["trajectories"]
 
 
 def test_the_report_lists_every_trajectory_with_its_tool_call_and_reward(

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.own_command import otel_rl
+
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 PROGRAM = """
 import sys
 import threading
@@ -43,8 +44,5 @@ def test_no_rollout_of_a_thread_is_lost_while_another_one_loads_the_recorder(tmp
     environ = {**kept, "OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store"}
     subprocess.run([LAUNCHER, sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environ, timeout=120, check=True)
 
-    printed = subprocess.run(
-        [COMMAND, "trajectories", "store"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
-    )
-    rows = map(json.loads, printed.stdout.splitlines())
+    rows = map(json.loads, otel_rl(tmp_path, "trajectories", "store").stdout.splitlines())
     assert sorted(row["rl.rollout.id"] for row in rows) == ["first", "second"]

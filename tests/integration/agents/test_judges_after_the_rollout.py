@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_openai import FakeOpenAI
+from support.own_command import otel_rl
 
 from otel_rl.report import write_report
 from otel_rl.store.reader import Reader, Span
@@ -79,8 +80,8 @@ def test_what_a_judge_was_asked_is_in_the_row_that_it_scores(tmp_path):
 
     with FakeOpenAI() as server:
         run(scripts / "opentelemetry-instrument", sys.executable, "train.py", MODEL_URL=server.base_url, **own)
-    printed = run(scripts / "otel-rl", "trajectories", "store")
-    rows = {row["rl.sample.id"]: row for row in map(json.loads, printed.stdout.splitlines())}
+    printed = otel_rl(tmp_path, "trajectories", "store").stdout
+    rows = {row["rl.sample.id"]: row for row in map(json.loads, printed.splitlines())}
     found = {name: tuple(row.get(f"rl.rollout.{key}") or 0 for key in COLUMNS) for name, row in rows.items()}
     assert found == {
         # After the record with its row.

@@ -60,7 +60,7 @@ def runs(tmp_path_factory):
         name: Program([str(PROGRAM)], str(folder / name), {**own, **ours}, is_recorded=bool(ours))
         for name, ours in variables.items()
     }
-    forked_programs.run(["torch"], list(programs.values()), kept)
+    forked_programs.run(["torch", "torch._dynamo"], list(programs.values()), kept)
     return {name: Run.of(program) for name, program in programs.items()}
 
 

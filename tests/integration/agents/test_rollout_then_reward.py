@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.own_command import otel_rl
 
 PROGRAM = Path(__file__).with_name("processors") / "train.py"
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 NAMES = {
     "OTEL_RL_ROLLOUT_FUNCTIONS": "pipeline:RolloutProcessor.run",
     "OTEL_RL_REWARD_FUNCTIONS": "pipeline:RewardProcessor.run",
@@ -31,7 +31,7 @@ def recorded_run(tmp_path_factory):
 
     plain = run(sys.executable, PROGRAM)
     ours = run(LAUNCHER, sys.executable, PROGRAM, environ={**kept, **own})
-    printed = run(COMMAND, "trajectories", "store")
+    printed = otel_rl(folder, "trajectories", "store")
     return plain.stdout, ours, [json.loads(line) for line in printed.stdout.splitlines()], printed.stderr
 
 

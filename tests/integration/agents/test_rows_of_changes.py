@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.own_command import otel_rl
 
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 
 #: Three graphs in one step, each with a forked child that calls tools, and a later score by id.
 AGENTS = """
@@ -86,7 +86,7 @@ if __name__ == "__main__":
     process.start()
     process.join()
 """
-#: Rollouts that return their sample, and the environment of all.
+#: Rollouts that return their sample, an object or a dictionary, and the environment of all.
 ENVIRONMENT = """
 class Environment:
     pass
@@ -111,13 +111,11 @@ class Scorer:
 
 
 if __name__ == "__main__":
-    import sys
-
     import environment
 
-    kind = {"objects": environment.Sample, "dictionaries": lambda score: {"score": score}}[sys.argv[1]]
-    for sample, shared in [environment.Agent().run(kind(number)) for number in (1.0, 2.0, 3.0)]:
-        environment.Scorer().score(shared, sample)
+    for kind in (environment.Sample, lambda score: {"score": score}):
+        for sample, shared in [environment.Agent().run(kind(number)) for number in (1.0, 2.0, 3.0)]:
+            environment.Scorer().score(shared, sample)
 """
 #: A forked child that says success, flushes and is killed.
 KILLED = """
@@ -142,15 +140,15 @@ with otel_rl.rollout("r"):
 """
 
 
-def rows_of(folder, name, program, *arguments, **variables):
+def rows_of(folder, name, program, **variables):
     """Run a program; return its rows, and what `otel-rl trajectories` says of the rest."""
     (folder / f"{name}.py").write_text(program)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     own = {"OTEL_RL_RAISE_INTERNAL_ERRORS": "1", "OTEL_RL_DATA_DIR": "store", "OTEL_RL_CHILDREN": "all", **variables}
-    command = [LAUNCHER, sys.executable, f"{name}.py", *arguments]
+    command = [LAUNCHER, sys.executable, f"{name}.py"]
     environ = {**kept, **own, "PYTHONPATH": str(folder)}
     subprocess.run(command, cwd=folder, env=environ, timeout=240, check=True)
-    told = subprocess.run([COMMAND, "trajectories", "store"], cwd=folder, capture_output=True, text=True, check=True)
+    told = otel_rl(folder, "trajectories", "store")
     return [json.loads(line) for line in told.stdout.splitlines()], told.stderr
 
 
@@ -171,14 +169,13 @@ def test_scores_of_another_process_by_an_id_that_several_rows_have_join_none(tmp
     assert "several rollouts of this run, and joined none of them" in said
 
 
-@pytest.mark.parametrize(("kind", "scores"), [("objects", [1.0, 2.0, 3.0]), ("dictionaries", [None] * 3)])
-def test_an_object_that_rollouts_share_is_the_sample_of_none(tmp_path, kind, scores):
+def test_an_object_that_rollouts_share_is_the_sample_of_none(tmp_path):
     functions = {
         "OTEL_RL_ROLLOUT_FUNCTIONS": "environment:Agent.run",
         "OTEL_RL_REWARD_FUNCTIONS": "environment:Scorer.score",
     }
-    rows, _ = rows_of(tmp_path, "environment", ENVIRONMENT, kind, **functions)
-    assert [row["scores"].get("Scorer.score") for row in rows] == scores
+    rows, _ = rows_of(tmp_path, "environment", ENVIRONMENT, **functions)
+    assert [row["scores"].get("Scorer.score") for row in rows] == [1.0, 2.0, 3.0, None, None, None]
 
 
 def test_a_flush_in_a_child_brings_out_what_is_no_score(tmp_path):

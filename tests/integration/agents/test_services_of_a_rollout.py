@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.own_command import otel_rl
 
 pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 pytest.importorskip("fastapi")
 PROGRAMS = Path(__file__).with_name("service_programs")
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 
 
 @contextlib.contextmanager
@@ -65,10 +65,8 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(run):
-    done = subprocess.run(
-        [COMMAND, "trajectories", "store"], cwd=run[0], capture_output=True, text=True, timeout=60, check=True
-    )
-    return {row["rl.rollout.id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    printed = otel_rl(run[0], "trajectories", "store").stdout
+    return {row["rl.rollout.id"]: row for row in map(json.loads, printed.splitlines())}
 
 
 @pytest.mark.parametrize("name", ["asgi", "asgi, in a thread", "wsgi", "wsgi, streamed"])
@@ -120,8 +118,7 @@ def test_server_spans_lie_below_the_client_s_in_the_trace_of_the_rollout(run, ro
 
 
 def test_the_report_has_time_and_failures_by_service(run):
-    command = [COMMAND, "report", "store", "--output", "page.html"]
-    subprocess.run(command, cwd=run[0], capture_output=True, timeout=120, check=True)
+    otel_rl(run[0], "report", "store", "--output", "page.html")
     page = (run[0] / "page.html").read_text(encoding="utf-8")
     assert "Time in services" in page
     for service in ("reward", "scorer", "old"):

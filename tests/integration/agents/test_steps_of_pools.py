@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from steps_of_pools import STEPS
+from support.own_command import otel_rl
 
 from otel_rl.semconv import attributes, events
 from otel_rl.store.reader import Reader
@@ -17,7 +18,6 @@ from otel_rl.store.reader.locate import find_run
 
 PROGRAM = Path(__file__).with_name("steps_of_pools.py")
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
-COMMAND = Path(sys.executable).with_name("otel-rl")
 #: Rollouts of each step by the first part of their ids.
 KINDS = {
     "executor": 6,
@@ -45,10 +45,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rows(folder):
     """Lines of ``otel-rl trajectories``, with the parts of the id."""
-    done = subprocess.run(
-        [COMMAND, "trajectories", "store"], cwd=folder, capture_output=True, text=True, timeout=120, check=True
-    )
-    return [(row["rl.rollout.id"].split(", "), row) for row in map(json.loads, done.stdout.splitlines())]
+    printed = otel_rl(folder, "trajectories", "store").stdout
+    return [(row["rl.rollout.id"].split(", "), row) for row in map(json.loads, printed.splitlines())]
 
 
 @pytest.mark.parametrize("kind", KINDS)

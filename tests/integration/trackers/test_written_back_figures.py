@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import forked_programs
+from support.forked_programs import Program
 
 SCRIPTS = Path(sys.executable).parent
 TRAINING = """
@@ -55,25 +57,51 @@ def trains(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("end", ["", "writer.close()"], ids=["left open", "closed"])
-@pytest.mark.parametrize("library", ["torch.utils.tensorboard", "tensorboardX"])
-def test_tensorboard_has_both_by_step(trains, tmp_path, library, end):
-    pytest.importorskip(library)
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    trains(
-        "tensorboard",
-        f"""
+BOARD = """
 from {library} import SummaryWriter
 writer = SummaryWriter("events")
 train(lambda number: writer.add_scalar("loss", 1 / number, number))
 {end}
-""",
-    )
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+"""
+ENDS = {"left open": "", "closed": "writer.close()"}
+
+
+@pytest.fixture(scope="module")
+def boards_of_torch(tmp_path_factory):
+    """Folders of programs with torch's writer, which share the import of torch."""
+    pytest.importorskip("torch.utils.tensorboard")
+    folder = tmp_path_factory.mktemp("torch")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    variables = {"OTEL_RL_WRITE_BACK": "tensorboard", "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
+    programs = {}
+    for name, end in ENDS.items():
+        text = TRAINING + BOARD.format(library="torch.utils.tensorboard", end=end)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+        programs[name] = Program([str(folder / f"{name}.py")], str(folder / name), variables)
+    forked_programs.run(["torch"], list(programs.values()), own)
+    return programs
+
+
+def check_board(folder):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(folder / "events"))
     events.Reload()
     assert [point.step for point in events.Scalars("loss")] == STEPS
     assert [point.step for point in events.Scalars("otel_rl/phase/train")] == STEPS
     assert all(point.value > 0.005 for point in events.Scalars("otel_rl/seconds"))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_tensorboard_of_torch_has_both_by_step(boards_of_torch, end):
+    boards_of_torch[end].check()
+    check_board(Path(boards_of_torch[end].folder))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_tensorboard_x_has_both_by_step(trains, tmp_path, end):
+    pytest.importorskip("tensorboardX")
+    trains("tensorboard", BOARD.format(library="tensorboardX", end=ENDS[end]))
+    check_board(tmp_path)
 
 
 @pytest.mark.parametrize("store", ["sqlite:///m.db", "file:files"])

@@ -17,6 +17,7 @@ from model_clients import CLIENTS
 from role_programs import JUDGE_MODELS
 from rollout_shapes import SHAPES
 from support.fake_openai import FakeOpenAI
+from support.own_command import otel_rl
 
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.locate import find_run
@@ -77,18 +78,9 @@ def run(folder: Path, cases: list[str], *, collects: bool = False, others: bool 
             check=True,
         )
         requests = Counter(body["user"] for _, _, body in model.requests)
-    printed = subprocess.run(
-        [Path(sys.executable).with_name("otel-rl"), "trajectories", "store"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    found, turns = (
-        {row.get("rl.rollout.id"): row for row in map(json.loads, printed.stdout.splitlines())},
-        defaultdict(list),
-    )
+    printed = otel_rl(folder, "trajectories", "store").stdout
+    found = {row.get("rl.rollout.id"): row for row in map(json.loads, printed.splitlines())}
+    turns = defaultdict(list)
     for record in Reader(find_run(folder / "store", None)).records():
         values = getattr(record, "attributes", {})
         if values.get("gen_ai.operation.name") == "chat" and "rl.rollout.turn" in values:
