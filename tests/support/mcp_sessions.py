@@ -34,7 +34,7 @@ def http_server(spans: Path | None = None) -> Iterator[str]:
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def stdio_parameters(spans: Path | None = None) -> Any:

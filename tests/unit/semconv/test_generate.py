@@ -11,8 +11,18 @@ from otel_rl.semconv import attributes, entities, events, metrics, spans
 
 
 @pytest.fixture(scope="module")
-def files():
-    return generate.outputs(model.resolve(model.read()))
+def registry():
+    return model.resolve(model.read())
+
+
+@pytest.fixture(scope="module")
+def files(registry):
+    return generate.outputs(registry)
+
+
+@pytest.fixture(scope="module")
+def pages(registry):
+    return render_docs.pages(registry)
 
 
 @pytest.fixture
@@ -60,7 +70,10 @@ def test_a_missing_file_is_reported(files, written):
     assert generate.differences(files, written) == ["docs/reference/spans.md: is missing"]
 
 
-def test_a_file_of_an_earlier_registry_is_reported_and_removed_by_the_next_generation(files, written):
+def test_a_file_of_an_earlier_registry_is_reported_and_removed_and_those_written_by_hand_are_left_alone(files, written):
+    by_hand = [written / "docs/reference/settings.md", written / "instrumentation/otel_rl/semconv/definitions.py"]
+    for path in by_hand:
+        path.write_text("by hand")
     stray = written / "instrumentation/otel_rl/semconv/units.py"
     stray.write_text("")
 
@@ -69,14 +82,6 @@ def test_a_file_of_an_earlier_registry_is_reported_and_removed_by_the_next_gener
     ]
     assert generate.main([], root=written) == 0
     assert not stray.exists()
-
-
-def test_pages_and_modules_written_by_hand_are_left_alone(files, written):
-    by_hand = [written / "docs/reference/settings.md", written / "instrumentation/otel_rl/semconv/definitions.py"]
-    for path in by_hand:
-        path.write_text("by hand")
-
-    assert generate.main([], root=written) == 0
     assert [path.read_text() for path in by_hand] == ["by hand", "by hand"]
 
 
@@ -90,9 +95,8 @@ def test_a_registry_with_a_fault_writes_nothing(tmp_path, capsys):
     assert not (tmp_path / "docs").exists()
 
 
-def test_every_attribute_has_a_constant_and_a_row():
-    registry = model.resolve(model.read())
-    page = render_docs.pages(registry)["attributes.md"]
+def test_every_attribute_has_a_constant_and_a_row(registry, pages):
+    page = pages["attributes.md"]
 
     for key in registry.attributes:
         assert getattr(attributes, render_python.constant(key)) == key
@@ -102,9 +106,8 @@ def test_every_attribute_has_a_constant_and_a_row():
 @pytest.mark.parametrize(
     ("kind", "module"), [("metrics", metrics), ("spans", spans), ("events", events), ("entities", entities)]
 )
-def test_every_signal_has_a_definition_and_a_heading(kind, module):
-    registry = model.resolve(model.read())
-    page = render_docs.pages(registry)["resource.md" if kind == "entities" else f"{kind}.md"]
+def test_every_signal_has_a_definition_and_a_heading(registry, pages, kind, module):
+    page = pages["resource.md" if kind == "entities" else f"{kind}.md"]
 
     for signal in getattr(registry, kind):
         definition = getattr(module, render_python.constant(signal.name))
@@ -143,5 +146,5 @@ def test_the_constants_import_without_opentelemetry():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
-def test_the_schema_url_is_that_of_the_manifest():
-    assert model.resolve(model.read()).schema_url == semconv.SCHEMA_URL
+def test_the_schema_url_is_that_of_the_manifest(registry):
+    assert registry.schema_url == semconv.SCHEMA_URL
