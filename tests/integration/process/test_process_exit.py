@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 #: Imported before the end, whose time is for the endpoints and the files here.
 IMPORT_OTHERS = """
-import opentelemetry.exporter.otlp.json.common.metrics_encoder
 import opentelemetry.exporter.otlp.proto.grpc._log_exporter
 import opentelemetry.exporter.otlp.proto.grpc.metric_exporter
 import opentelemetry.exporter.otlp.proto.http._log_exporter
