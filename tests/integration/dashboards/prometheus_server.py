@@ -39,7 +39,7 @@ otlp:
 storage: {tsdb: {out_of_order_time_window: 10m}}
 rule_files: [rules/*.yaml]
 """
-_START_SECONDS = 30
+_START_SECONDS = 300
 
 
 class Prometheus:

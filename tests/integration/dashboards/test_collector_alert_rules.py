@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, links, passed
+from promtool_rules import Promtool, RuleTest, alert_at, fires, labels, links, passed, rule_test
 
 from dashboards.lib import collector
 from dashboards.lib.names import label_name, prometheus_name
@@ -14,7 +14,6 @@ from dashboards.rules.collector import ALERTS
 from dashboards.rules.collector_signals import DISK_ROOM, LOST, PUSHED_BACK, QUEUE_AGE
 
 if TYPE_CHECKING:
-    from dashboards.lib.rules import RecordingRule
     from otel_rl.semconv.definitions import MetricDefinition
 
 BY_NAME = {alert.name: alert for alert in ALERTS}
@@ -135,12 +134,15 @@ QUIET = {
 }
 
 
-def check(promtool: Promtool, name: str, case: Case) -> None:
-    """Whether the alert fires is asked of Prometheus' own series of alerts."""
-    firing = f'count(ALERTS{{alertname="{name}", alertstate="firing"}})'
-    moments = [(time, [{"labels": "{}", "value": 1}]) for time in case.fires] + [(time, []) for time in case.quiet]
-    questions = [{"expr": firing, "eval_time": time, "exp_samples": samples} for time, samples in moments]
-    passed(promtool.test({**series(collector.UPTIME, case.alive), **case.series}, promql_expr_test=questions))
+@pytest.fixture
+def promtool(promtool: Promtool) -> Promtool:
+    """Only with the rules about collectors."""
+    return replace(promtool, files="collector_*.yaml")
+
+
+def asked(name: str, case: Case) -> RuleTest:
+    reported = {**series(collector.UPTIME, case.alive), **case.series}
+    return rule_test(reported, promql_expr_test=fires(name, case.fires, case.quiet))
 
 
 def test_every_alert_has_a_case():
@@ -148,29 +150,30 @@ def test_every_alert_has_a_case():
     assert {name for name, _ in QUIET.values()} <= BY_NAME.keys()
 
 
+def test_every_alert_fires_and_resolves(promtool: Promtool):
+    passed(promtool.test_each({name: asked(name, case) for name, case in FIRE_AND_RESOLVE.items()}))
+
+
+def test_alerts_stay_quiet(promtool: Promtool):
+    passed(promtool.test_each({why: asked(name, case) for why, (name, case) in QUIET.items()}))
+
+
 def test_requests_refused_before_they_are_decoded_are_refused_to_save_memory_too(promtool: Promtool):
     refused = series(collector.MALFORMED, "0x40 0+5x40 200x200", reason="memory")
-    check(promtool, "CollectorOutOfMemory", Case(refused, ("15m",), ("9m", "37m")))
     malformed = series(collector.MALFORMED, "0x40 0+5x40 200x200", reason="malformed")
-    check(promtool, "CollectorOutOfMemory", Case(malformed, quiet=("9m", "15m", "37m")))
-
-
-@pytest.mark.parametrize("name", FIRE_AND_RESOLVE)
-def test_it_fires_and_resolves(promtool: Promtool, name: str):
-    check(promtool, name, FIRE_AND_RESOLVE[name])
-
-
-@pytest.mark.parametrize("case", QUIET)
-def test_it_stays_quiet(promtool: Promtool, case: str):
-    check(promtool, *QUIET[case])
+    cases = {
+        "for memory": Case(refused, ("15m",), ("9m", "37m")),
+        "malformed": Case(malformed, quiet=("9m", "15m", "37m")),
+    }
+    passed(promtool.test_each({why: asked("CollectorOutOfMemory", case) for why, case in cases.items()}))
 
 
 def test_the_disk_alert_comes_while_the_queue_is_still_nearly_empty(promtool: Promtool):
     """A gigabyte for the queue and half of it on the disk: an hour's outage would fill the disk at its half."""
     queued = "0+4000000x120"
     outage = disk(f"{GIGABYTE // 2}-4000000x120", size=queued, queued=queued)
-    check(promtool, "CollectorDiskTooSmall", Case(outage, ("3m",)))
-    check(promtool, "CollectorQueueFilling", Case(outage, quiet=("3m", "25m")))
+    questions = fires("CollectorDiskTooSmall", ("3m",), ()) + fires("CollectorQueueFilling", (), ("3m", "25m"))
+    passed(promtool.test({**series(collector.UPTIME, ALIVE), **outage}, promql_expr_test=questions))
 
 
 def test_the_message_names_the_collector_the_destination_and_the_value(promtool: Promtool):
@@ -209,57 +212,78 @@ ROLE = label_name(collector.ROLE)
 FAILED = dict(zip(("traces", "metrics", "logs"), collector.SEND_FAILED, strict=True))
 REFUSED = dict(zip(FAILED, collector.REFUSED, strict=True))
 NINETEEN = "0x60 0+1x20"
+SIGNALS = {"lost": LOST, "pushed_back": PUSHED_BACK}
+#: A gateway samples traces behind its receiver, so that nobody who sent them can be told.
+SAMPLED = ("gateway", "traces")
 
 
-def recorded(promtool: Promtool, rule: RecordingRule, role: str, reported: dict[str, str], expected: float) -> None:
-    """What a rule says of a collector with this role that reports these series."""
+def recorded(role: str, reported: dict[str, str], **expected: float) -> RuleTest:
+    """What the rules about losses say of a collector with this role that reports these series."""
     alive = series(collector.UPTIME, ALIVE, **{ROLE: role})
-    sample = {"labels": labels(**{**AGENT, ROLE: role}), "value": expected}
-    question = {"expr": f"round({rule.name}, 0.001)", "eval_time": "20m", "exp_samples": [sample]}
-    passed(promtool.test({**alive, **reported}, promql_expr_test=[question]))
+    questions = [
+        {
+            "expr": f"round({SIGNALS[name].name}, 0.001)",
+            "eval_time": "20m",
+            "exp_samples": [{"labels": labels(**{**AGENT, ROLE: role}), "value": value}],
+        }
+        for name, value in expected.items()
+    ]
+    return rule_test({**alive, **reported}, promql_expr_test=questions)
 
 
-@pytest.mark.parametrize("signal", FAILED)
-@pytest.mark.parametrize("role", ["local", "gateway"])
-def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool, role: str, signal: str):
-    dropped = series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
-    failed = series(FAILED[signal], NINETEEN, exporter=f"line_file/{signal}", **{ROLE: role})
-    recorded(promtool, LOST, role, {**dropped, **failed}, 19)
+def of_file_sink(role: str, signal: str) -> dict[str, str]:
+    return series(FAILED[signal], NINETEEN, exporter=f"line_file/{signal}", **{ROLE: role})
 
 
-@pytest.mark.parametrize(
-    ("role", "signal"),
-    [("local", "traces"), ("local", "metrics"), ("local", "logs"), ("gateway", "metrics"), ("gateway", "logs")],
-)
-def test_what_a_file_sink_pushes_back_is_not_lost(promtool: Promtool, role: str, signal: str):
-    failed = series(FAILED[signal], NINETEEN, exporter=f"line_file/{signal}", **{ROLE: role})
-    refused = series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
-    recorded(promtool, LOST, role, {**failed, **refused}, 0)
+def test_what_a_file_sink_drops_is_lost_once(promtool: Promtool):
+    def dropped(role: str, signal: str) -> dict[str, str]:
+        return series(collector.SIDE_SINK_DROPPED, NINETEEN, processor="side_sink", data_type=signal, **{ROLE: role})
+
+    cases = {
+        f"{signal} of a {role}": recorded(role, {**dropped(role, signal), **of_file_sink(role, signal)}, lost=19)
+        for role in ("local", "gateway")
+        for signal in FAILED
+    }
+    passed(promtool.test_each(cases))
 
 
-def test_traces_that_a_file_sink_pushes_back_to_the_sampler_are_lost(promtool: Promtool):
-    failed = series(FAILED["traces"], NINETEEN, exporter="line_file/traces", **{ROLE: "gateway"})
-    recorded(promtool, LOST, "gateway", failed, 19)
+def test_what_a_file_sink_pushes_back_is_not_lost_but_for_traces_that_it_pushes_back_to_the_sampler(promtool: Promtool):
+    def refused(role: str, signal: str) -> dict[str, str]:
+        return series(REFUSED[signal], NINETEEN, receiver="otlp", transport="http", **{ROLE: role})
+
+    told = [(role, signal) for role in ("local", "gateway") for signal in FAILED if (role, signal) != SAMPLED]
+    cases = {
+        f"{signal} of a {role}": recorded(role, {**of_file_sink(role, signal), **refused(role, signal)}, lost=0)
+        for role, signal in told
+    }
+    cases["traces of a gateway"] = recorded("gateway", of_file_sink(*SAMPLED), lost=19)
+    passed(promtool.test_each(cases))
 
 
-@pytest.mark.parametrize(("exporter", "expected"), [("durable_otlp_grpc/sink", 0), ("otlp_http/second", 19)])
-def test_traces_that_the_queue_of_a_stock_exporter_does_not_take_from_the_sampler_are_lost(
-    promtool: Promtool, exporter: str, expected: float
-):
+def test_traces_that_the_queue_of_a_stock_exporter_does_not_take_from_the_sampler_are_lost(promtool: Promtool):
     """Our own exporters count what becomes of them: dropped, or a dead letter."""
-    missed = series(collector.NOT_QUEUED[0], NINETEEN, exporter=exporter, **{ROLE: "gateway"})
-    recorded(promtool, LOST, "gateway", missed, expected)
+    expected = {"durable_otlp_grpc/sink": 0, "otlp_http/second": 19}
+    cases = {
+        exporter: recorded(
+            "gateway",
+            series(collector.NOT_QUEUED[0], NINETEEN, exporter=exporter, **{ROLE: "gateway"}),
+            lost=lost,
+        )
+        for exporter, lost in expected.items()
+    }
+    passed(promtool.test_each(cases))
 
 
-def test_what_a_full_queue_drops_is_lost_and_was_refused_to_nobody(promtool: Promtool):
+def test_what_a_full_queue_drops_is_lost_and_was_refused_to_nobody_and_what_it_pushes_back_is_refused_once(
+    promtool: Promtool,
+):
     sink = {"exporter": "durable_otlp_grpc/sink", ROLE: "gateway"}
     missed = series(collector.NOT_QUEUED[2], NINETEEN, **sink)
     dropped = series(collector.OVERFLOW, NINETEEN, data_type="logs", **sink)
-    recorded(promtool, LOST, "gateway", {**missed, **dropped}, 19)
-    recorded(promtool, PUSHED_BACK, "gateway", {**missed, **dropped}, 0)
-
-
-def test_what_a_full_queue_pushes_back_is_refused_once(promtool: Promtool):
-    missed = series(collector.NOT_QUEUED[2], NINETEEN, exporter="durable_otlp_grpc/gateway_1")
+    missed_by_agent = series(collector.NOT_QUEUED[2], NINETEEN, exporter="durable_otlp_grpc/gateway_1")
     refused = series(REFUSED["logs"], NINETEEN, receiver="otlp", transport="http")
-    recorded(promtool, PUSHED_BACK, "agent", {**missed, **refused}, 19)
+    cases = {
+        "drops": recorded("gateway", {**missed, **dropped}, lost=19, pushed_back=0),
+        "pushes back": recorded("agent", {**missed_by_agent, **refused}, pushed_back=19),
+    }
+    passed(promtool.test_each(cases))

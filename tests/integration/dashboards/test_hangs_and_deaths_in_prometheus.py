@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dashboards.lib.rules import AlertRule
 
 SCRIPTS = Path(sys.executable).parent
-TIMEOUT = 180
+TIMEOUT = 600
 #: Instead of the minutes after which a run counts as silent.
 SECONDS = 5
 #: Rank 1 does not come to the eighth collective until the file `go` is there.

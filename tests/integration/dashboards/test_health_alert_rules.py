@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from promtool_rules import Promtool, alert_at, labels, links, passed
+from promtool_rules import Promtool, alert_at, fires, labels, links, passed, rule_test
 
 from dashboards.lib.names import label_name, prometheus_name
 from dashboards.rules.health import HEALTH, HEALTH_ALERTS, WARNING
@@ -42,50 +43,55 @@ def firing(alert: AlertRule, value: int) -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def of_pack(promtool: Promtool) -> Promtool:
+    """Only with the rules about runs with the pack."""
+    return replace(promtool, files="[ar]*.yaml")
+
+
+@pytest.fixture
+def of_logged(promtool: Promtool) -> Promtool:
+    """Only with the rules about what a trainer logs without the pack."""
+    return replace(promtool, files="logged_rules.yaml")
+
+
 def test_each_rule_of_the_pack_has_one_alert():
     assert sorted(map(code_of, HEALTH_ALERTS)) == sorted(RULES)
 
 
-@pytest.mark.parametrize("alert", HEALTH_ALERTS, ids=lambda alert: alert.name)
-def test_an_alert_fires_with_its_rule_stays_quiet_without_and_resolves(promtool: Promtool, alert: AlertRule):
-    # 15 s between two values: unobserved, healthy, bad from minute 5 to 15, healthy.
-    bad = int(alert.condition.removeprefix(">= "))
-    series = health(code_of(alert), f"-1x9 0x9 {bad}x39 0x60")
-    passed(
-        promtool.test(
-            series,
-            alert_rule_test=[
-                *(alert_at(f"{minute}m", alert) for minute in range(1, 6)),
-                alert_at("10m", alert, firing(alert, bad)),
-                alert_at("17m", alert),
-            ],
-        )
-    )
+def test_an_alert_fires_with_its_rule_stays_quiet_without_and_resolves(of_pack: Promtool):
+    """All in one timeline: the alert of one rule stays quiet while those of others fire."""
+    reported: dict[str, str] = {}
+    moments: list[dict[str, Any]] = []
+    for alert in HEALTH_ALERTS:
+        # 15 s between two values: unobserved, healthy, bad from minute 5 to 15, healthy.
+        bad = int(alert.condition.removeprefix(">= "))
+        reported |= health(code_of(alert), f"-1x9 0x9 {bad}x39 0x60")
+        moments += [alert_at(f"{minute}m", alert) for minute in (*range(1, 6), 17)]
+        moments.append(alert_at("10m", alert, firing(alert, bad)))
+    passed(of_pack.test(reported, alert_rule_test=moments))
 
 
-def test_a_warning_of_the_policy_s_entropy_is_not_the_alert_of_its_end(promtool: Promtool):
+def test_a_warning_of_the_policy_s_entropy_is_not_the_alert_of_its_end(of_pack: Promtool):
     (alert,) = [alert for alert in HEALTH_ALERTS if alert.name == "PolicyCollapsed"]
     series = health(code_of(alert), f"{WARNING}x100")
-    passed(promtool.test(series, alert_rule_test=[alert_at("10m", alert), alert_at("20m", alert)]))
+    passed(of_pack.test(series, alert_rule_test=[alert_at("10m", alert), alert_at("20m", alert)]))
 
 
-def test_a_resumed_run_whose_two_processes_overlap_is_one_series_with_the_worse_state(promtool: Promtool):
+def test_a_resumed_run_whose_two_processes_overlap_is_one_series_with_the_worse_state(of_pack: Promtool):
     series = {
         **health("P9_truncation", "0x40", service_instance_id="old"),
         **health("P9_truncation", "1x40", service_instance_id="new"),
     }
     expected = {"labels": HEALTH.name + labels(**RUN, **{CODE: "P9_truncation"}), "value": 1}
-    passed(
-        promtool.test(series, promql_expr_test=[{"expr": HEALTH.name, "eval_time": "5m", "exp_samples": [expected]}])
-    )
+    passed(of_pack.test(series, promql_expr_test=[{"expr": HEALTH.name, "eval_time": "5m", "exp_samples": [expected]}]))
 
 
 def logged(name: str, values: str) -> dict[str, str]:
     return {name + labels(job="trainer", instance="node1"): values}
 
 
-@pytest.mark.parametrize("name", ["kl", "actor_kl_loss", "train_kl_loss"], ids=["TRL", "verl", "slime"])
-def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(promtool: Promtool, name: str):
+def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(of_logged: Promtool):
     (alert,) = [one for one in LOGGED_ALERTS if one.name == "LoggedKLExplosion"]
     expected = {
         "exp_labels": {"severity": "warning", "job": "trainer", "instance": "node1"},
@@ -95,36 +101,35 @@ def test_a_run_without_the_pack_is_judged_by_the_names_of_its_trainer(promtool: 
             **links("KLExplosion"),
         },
     }
-    passed(
-        promtool.test(
-            logged(name, "0.02x39 7x40 0.02x60"),
-            alert_rule_test=[alert_at("9m", alert), alert_at("18m", alert, expected), alert_at("25m", alert)],
-        )
-    )
+    moments = [alert_at("9m", alert), alert_at("18m", alert, expected), alert_at("25m", alert)]
+    names = {"TRL": "kl", "verl": "actor_kl_loss", "slime": "train_kl_loss"}
+    cases = {
+        trainer: rule_test(logged(name, "0.02x39 7x40 0.02x60"), alert_rule_test=moments)
+        for trainer, name in names.items()
+    }
+    passed(of_logged.test_each(cases))
 
 
-def test_the_divergence_of_whole_answers_without_the_pack_fires_nothing(promtool: Promtool):
+def test_the_divergence_of_whole_answers_without_the_pack_fires_nothing(of_logged: Promtool):
     (alert,) = [one for one in LOGGED_ALERTS if one.name == "LoggedKLExplosion"]
     series = logged("train_kl", "25x200") | logged("train_rewards_chosen", "1.5x200")
-    passed(promtool.test(series, alert_rule_test=[alert_at("60m", alert)]))
+    passed(of_logged.test(series, alert_rule_test=[alert_at("60m", alert)]))
 
 
-@pytest.mark.parametrize(
-    ("alert", "name", "quiet", "firing_values"),
-    [
-        ("LoggedEntropyCollapse", "entropy", "2x200", "2x40 0.01x160"),
-        ("LoggedAnswersTruncated", "completions_clipped_ratio", "0.1x200", "0.9x200"),
-        ("LoggedNoLearningSignal", "frac_reward_zero_std", "0.3x200", "1x200"),
-        ("LoggedLearningRateTooHigh", "learning_rate", "0.00001x200", "0.03x200"),
-        ("LoggedGradientBlowUp", "grad_norm", "0.5x200", "0.5x120 50x80"),
-        ("LoggedSlowSteps", "step_time", "20x200", "20x120 45x80"),
-    ],
-)
-def test_each_rule_for_runs_without_the_pack_fires_and_stays_quiet(
-    promtool: Promtool, alert: str, name: str, quiet: str, firing_values: str
-):
-    (rule,) = [one for one in LOGGED_ALERTS if one.name == alert]
-    passed(promtool.test(logged(name, quiet), alert_rule_test=[alert_at("49m", rule)]))
-    done = promtool.test(logged(name, firing_values), alert_rule_test=[alert_at("49m", rule)])
-    assert done.returncode == 1, "it fires"
-    assert f'alertname="{alert}"' in done.stdout + done.stderr
+#: By alert, what a trainer logs: its name, values that are in order, and values of which the alert tells.
+LOGGED_CASES = {
+    "LoggedEntropyCollapse": ("entropy", "2x200", "2x40 0.01x160"),
+    "LoggedAnswersTruncated": ("completions_clipped_ratio", "0.1x200", "0.9x200"),
+    "LoggedNoLearningSignal": ("frac_reward_zero_std", "0.3x200", "1x200"),
+    "LoggedLearningRateTooHigh": ("learning_rate", "0.00001x200", "0.03x200"),
+    "LoggedGradientBlowUp": ("grad_norm", "0.5x200", "0.5x120 50x80"),
+    "LoggedSlowSteps": ("step_time", "20x200", "20x120 45x80"),
+}
+
+
+def test_each_rule_for_runs_without_the_pack_fires_and_stays_quiet(of_logged: Promtool):
+    cases = {}
+    for alert, (name, quiet, bad) in LOGGED_CASES.items():
+        cases[f"{alert} stays quiet"] = rule_test(logged(name, quiet), promql_expr_test=fires(alert, (), ("49m",)))
+        cases[f"{alert} fires"] = rule_test(logged(name, bad), promql_expr_test=fires(alert, ("49m",), ()))
+    passed(of_logged.test_each(cases))

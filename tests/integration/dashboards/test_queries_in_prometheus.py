@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from otel_rl.semconv.definitions import MetricDefinition
 
-_RULE_SECONDS = 20
+#: One worker of xdist has the server of this module.
+pytestmark = pytest.mark.xdist_group("queries")
+_RULE_SECONDS = 300
 
 PANELS = [query for query in panel_queries(RUN) if query.datasource == "prometheus"]
 RULES = list(rule_queries(RUN))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import promtool_rules
 import pytest
-from promtool_rules import Promtool, alert_at, labels, links, passed
+from promtool_rules import Promtool, alert_at, labels, links, passed, rule_test
 
 from dashboards.lib.names import label_name, prometheus_name
 from dashboards.rules.runs import (
@@ -79,11 +80,12 @@ def firing(alert: AlertRule, value: str, **more: str) -> dict[str, Any]:
 
 
 def fires(promtool: Promtool, alert: AlertRule, told: dict[str, str], *, at: tuple[str, ...], not_at: tuple[str, ...]):
-    """Whether it fires for the run is asked of Prometheus' own series of alerts."""
-    query = f'count(ALERTS{{alertname="{alert.name}", alertstate="firing", {RUN}="r1"}})'
-    moments = [(time, [{"labels": "{}", "value": 1}]) for time in at] + [(time, []) for time in not_at]
-    questions = [{"expr": query, "eval_time": time, "exp_samples": samples} for time, samples in moments]
-    passed(promtool.test(told, promql_expr_test=questions))
+    """Whether it fires for the run."""
+    passed(promtool.test(told, promql_expr_test=asked(alert, at, not_at)))
+
+
+def asked(alert: AlertRule, at: tuple[str, ...], not_at: tuple[str, ...]) -> list[dict[str, Any]]:
+    return promtool_rules.fires(alert.name, at, not_at, **{RUN: "r1"})
 
 
 # -- hangs -------------------------------------------------------------------------------------------------------------
@@ -131,18 +133,26 @@ def test_a_rank_of_another_role_with_the_same_number_does_not_hide_a_death(promt
     fires(promtool, RANK_GONE, told, at=("28m", "100m"), not_at=("20m",))
 
 
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.STOPPED])
-def test_a_job_that_its_launcher_ends_because_a_rank_was_killed_does_not_hide_that(promtool: Promtool, status: str):
+ENDS = (Status.COMPLETED, Status.STOPPED)
+
+
+def test_a_job_that_its_launcher_ends_because_a_rank_was_killed_does_not_hide_that(promtool: Promtool):
     """An OOM kill on the only node: torchrun stops the others within seconds, and nothing reports any more."""
-    told = {**process("0", 20, status), **process("1", 20)}
-    fires(promtool, RANK_GONE, told, at=("28m", "100m"), not_at=("20m",))
-    fires(promtool, RUN_SILENT, told, at=(), not_at=ALWAYS)
+    questions = asked(RANK_GONE, ("28m", "100m"), ("20m",)) + asked(RUN_SILENT, (), ALWAYS)
+    cases = {
+        status: rule_test({**process("0", 20, status), **process("1", 20)}, promql_expr_test=questions)
+        for status in ENDS
+    }
+    passed(promtool.test_each(cases))
 
 
-@pytest.mark.parametrize("status", [Status.COMPLETED, Status.STOPPED])
-def test_the_end_of_the_run_resolves_the_alert_about_its_ranks(promtool: Promtool, status: str):
-    told = {**process("0", 60, status), **process("1", 20)}
-    fires(promtool, RANK_GONE, told, at=("28m", "58m"), not_at=("62m", "100m"))
+def test_the_end_of_the_run_resolves_the_alert_about_its_ranks(promtool: Promtool):
+    questions = asked(RANK_GONE, ("28m", "58m"), ("62m", "100m"))
+    cases = {
+        status: rule_test({**process("0", 60, status), **process("1", 20)}, promql_expr_test=questions)
+        for status in ENDS
+    }
+    passed(promtool.test_each(cases))
 
 
 def test_the_end_of_a_rollout_worker_does_not_resolve_it(promtool: Promtool):
@@ -157,8 +167,8 @@ def test_all_ranks_killed_at_once_are_a_silent_run_until_it_reports_again(promto
         **process("0", 300, begin=90, process="b"),
         **process("1", 300, begin=90, process="b"),
     }
-    fires(promtool, RUN_SILENT, told, at=("28m", "89m"), not_at=("20m", "24m", "95m", "110m"))
-    fires(promtool, RANK_GONE, told, at=(), not_at=ALWAYS)
+    silent = asked(RUN_SILENT, ("28m", "89m"), ("20m", "24m", "95m", "110m"))
+    passed(promtool.test(told, promql_expr_test=[*silent, *asked(RANK_GONE, (), ALWAYS)]))
 
 
 def test_a_program_without_ranks_that_is_killed_is_a_silent_run(promtool: Promtool):
@@ -169,46 +179,42 @@ def test_a_silent_run_is_forgotten_after_a_day(promtool: Promtool):
     fires(replace(promtool, every="2m"), RUN_SILENT, process("0", 20), at=("40m", "1430m"), not_at=("20m", "1480m"))
 
 
-@pytest.mark.parametrize(
-    ("case", "told"),
-    [
-        ("all ranks end", {**process("0", 20, Status.COMPLETED), **process("1", 20, Status.COMPLETED)}),
-        ("all ranks are stopped", {**process("0", 20, Status.STOPPED), **process("1", 20, Status.STOPPED)}),
-        (
-            "a driver ends and its workers are killed by that",
-            {**process("", 20, Status.COMPLETED, **{ROLE: ""}), **process("0", 20), **process("1", 20)},
-        ),
-        ("a program of no run ends", process("0", 20, **{RUN: ""})),
-        ("a rank ends before the others", {**process("0", 300), **process("1", 20, Status.COMPLETED)}),
-        ("a rank comes later", {**process("0", 300), **process("1", 300, begin=100)}),
-        ("another run is killed", {**process("0", 300), **process("0", 20, **{RUN: "r2"})}),
-        (
-            "exports are missing for some minutes",
-            {**process("0", 300), **series(metrics.RL_RUN_ENDED, "0x80 _x16 0x1200", **{RANK: "1"})},
-        ),
-        (
-            "a rank says its role only after its first export",
-            {**process("0", 20, **{ROLE: ""}), **process("0", 300, begin=20)},
-        ),
-        (
-            "a run ends and is resumed",
-            {**process("0", 20, Status.STOPPED), **process("0", 300, begin=60, process="b")},
-        ),
-        (
-            "an evaluation, a checkpoint or a wait for rollouts takes hours",
-            {
-                **process("0", 300),
-                **process("1", 300),
-                **hang("0", "0x1200"),
-                **hang("1", "0x1200"),
-                **series(metrics.RL_LOOP_CURRENT, "0+1x80 80x1120", **{RANK: "0"}),
-            },
-        ),
-    ],
-)
-def test_nobody_is_woken_when(promtool: Promtool, case: str, told: dict[str, str]):
+NOBODY_IS_WOKEN = {
+    "all ranks end": {**process("0", 20, Status.COMPLETED), **process("1", 20, Status.COMPLETED)},
+    "all ranks are stopped": {**process("0", 20, Status.STOPPED), **process("1", 20, Status.STOPPED)},
+    "a driver ends and its workers are killed by that": {
+        **process("", 20, Status.COMPLETED, **{ROLE: ""}),
+        **process("0", 20),
+        **process("1", 20),
+    },
+    "a program of no run ends": process("0", 20, **{RUN: ""}),
+    "a rank ends before the others": {**process("0", 300), **process("1", 20, Status.COMPLETED)},
+    "a rank comes later": {**process("0", 300), **process("1", 300, begin=100)},
+    "another run is killed": {**process("0", 300), **process("0", 20, **{RUN: "r2"})},
+    "exports are missing for some minutes": {
+        **process("0", 300),
+        **series(metrics.RL_RUN_ENDED, "0x80 _x16 0x1200", **{RANK: "1"}),
+    },
+    "a rank says its role only after its first export": {
+        **process("0", 20, **{ROLE: ""}),
+        **process("0", 300, begin=20),
+    },
+    "a run ends and is resumed": {**process("0", 20, Status.STOPPED), **process("0", 300, begin=60, process="b")},
+    "an evaluation, a checkpoint or a wait for rollouts takes hours": {
+        **process("0", 300),
+        **process("1", 300),
+        **hang("0", "0x1200"),
+        **hang("1", "0x1200"),
+        **series(metrics.RL_LOOP_CURRENT, "0+1x80 80x1120", **{RANK: "0"}),
+    },
+}
+
+
+def test_nobody_is_woken_without_reason(promtool: Promtool):
     query = f'count(ALERTS{{{RUN}!="r2"}})'
-    passed(promtool.test(told, promql_expr_test=[{"expr": query, "eval_time": at, "exp_samples": []} for at in ALWAYS]))
+    questions = [{"expr": query, "eval_time": at, "exp_samples": []} for at in ALWAYS]
+    cases = {when: rule_test(told, promql_expr_test=questions) for when, told in NOBODY_IS_WOKEN.items()}
+    passed(promtool.test_each(cases))
 
 
 # -- failures, losses, starts ------------------------------------------------------------------------------------------
@@ -217,9 +223,9 @@ def test_nobody_is_woken_when(promtool: Promtool, case: str, told: dict[str, str
 def test_an_exception_that_ends_all_ranks_is_a_failure_and_no_death(promtool: Promtool):
     told = {**process("0", 20, Status.FAILED), **process("1", 20, Status.FAILED)}
     moments = [("19m", ()), ("22m", (firing(RUN_FAILED, "2"),)), ("60m", (firing(RUN_FAILED, "2"),)), ("85m", ())]
-    passed(promtool.test(told, alert_rule_test=[alert_at(time, RUN_FAILED, *alerts) for time, alerts in moments]))
-    for alert in (RANK_GONE, RUN_SILENT):
-        fires(promtool, alert, told, at=(), not_at=ALWAYS)
+    failed = [alert_at(time, RUN_FAILED, *alerts) for time, alerts in moments]
+    others = asked(RANK_GONE, (), ALWAYS) + asked(RUN_SILENT, (), ALWAYS)
+    passed(promtool.test(told, alert_rule_test=failed, promql_expr_test=others))
 
 
 def test_a_failure_is_over_when_the_rank_reports_again(promtool: Promtool):
@@ -234,14 +240,14 @@ def dropped(reason: str, values: str) -> dict[str, str]:
     return series(metrics.RL_TELEMETRY_DROPPED, values, **{RANK: "0", SIGNAL: "traces", REASON: reason})
 
 
-@pytest.mark.parametrize("reason", UNDELIVERED)
-def test_what_did_not_arrive_is_told_with_signal_and_reason_and_for_a_while(promtool: Promtool, reason: str):
-    expected = firing(TELEMETRY_DROPPED, "12", **{SIGNAL: "traces", REASON: reason})
-    moments = [("9m", ()), ("12m", (expected,)), ("27m", ())]
-    told = dropped(reason, "_x40 12x400")
-    passed(
-        promtool.test(told, alert_rule_test=[alert_at(time, TELEMETRY_DROPPED, *alerts) for time, alerts in moments])
-    )
+def test_what_did_not_arrive_is_told_with_signal_and_reason_and_for_a_while(promtool: Promtool):
+    told: dict[str, str] = {}
+    alerts = []
+    for reason in UNDELIVERED:
+        told |= dropped(reason, "_x40 12x400")
+        alerts.append(firing(TELEMETRY_DROPPED, "12", **{SIGNAL: "traces", REASON: reason}))
+    moments = [("9m", ()), ("12m", alerts), ("27m", ())]
+    passed(promtool.test(told, alert_rule_test=[alert_at(time, TELEMETRY_DROPPED, *found) for time, found in moments]))
     assert EVENTS == "15m"
 
 
@@ -249,9 +255,11 @@ def test_further_drops_are_told_too(promtool: Promtool):
     fires(promtool, TELEMETRY_DROPPED, dropped("queue_full", "5x200 5+1x40"), at=("55m",), not_at=("45m",))
 
 
-@pytest.mark.parametrize("reason", ["rank_turn", "cardinality", "non_finite"])
-def test_turns_of_ranks_and_limits_of_values_are_no_loss(promtool: Promtool, reason: str):
-    fires(promtool, TELEMETRY_DROPPED, dropped(reason, "_x40 0+9x200"), at=(), not_at=("12m", "30m"))
+def test_turns_of_ranks_and_limits_of_values_are_no_loss(promtool: Promtool):
+    told: dict[str, str] = {}
+    for reason in ("rank_turn", "cardinality", "non_finite"):
+        told |= dropped(reason, "_x40 0+9x200")
+    fires(promtool, TELEMETRY_DROPPED, told, at=(), not_at=("12m", "30m"))
 
 
 def test_runs_are_sorted_by_their_start_and_not_by_their_id(promtool: Promtool):
