@@ -7,12 +7,16 @@ import stat
 import subprocess
 import urllib.request
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import shipped_settings
 from bad_input import COMMAND, by_command, export, post
 from collector_process import CollectorProcess, free_ports, wait_for
 from otlp import span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PREFIX = "OTEL_RL_COLLECTOR_"
 LISTENING = "0A"
@@ -41,24 +45,30 @@ def _listening(pid: int) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_everything_listens_on_loopback_only(otelcol_rl: Path, tmp_path: Path, role: str):
-    with by_command(otelcol_rl, tmp_path, ROLES[role], **_variables()) as collector:
-        assert collector.process is not None
-        addresses = _listening(collector.process.pid)
+@pytest.fixture(scope="module", params=ROLES)
+def started(
+    request: pytest.FixtureRequest, otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[CollectorProcess]:
+    """A collector of each role, started by the command."""
+    folder = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
+    variables = _variables()
+    if "gateway" in request.param:
+        variables[f"{PREFIX}DEAD_LETTER_DIR"] = str(folder / "dead-letters")
+    with by_command(otelcol_rl, folder, ROLES[request.param], **variables) as running:
+        yield running
+
+
+def test_everything_listens_on_loopback_only(started: CollectorProcess):
+    assert started.process is not None
+    addresses = _listening(started.process.pid)
     assert addresses == {"0100007F"}, addresses
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_what_the_command_starts_writes_for_its_user_only(otelcol_rl: Path, tmp_path: Path, role: str):
-    variables = {**_variables(), f"{PREFIX}DEAD_LETTER_DIR": str(tmp_path / "dead-letters")}
-    if role in ("local", "agent"):
-        variables.pop(f"{PREFIX}DEAD_LETTER_DIR")
-    with by_command(otelcol_rl, tmp_path, ROLES[role], **variables) as collector:
-        assert post(collector, export([span("private")]))[0] == 200
-        if role == "local":
-            wait_for(lambda: "private" in collector.text("traces"), "the span is written")
-        written = [path for path in tmp_path.rglob("*") if path.name != "collector.log"]
+def test_what_the_command_starts_writes_for_its_user_only(started: CollectorProcess):
+    assert post(started, export([span("private")]))[0] == 200
+    if ROLES["local"][-1] in started.command:
+        wait_for(lambda: "private" in started.text("traces"), "the span is written")
+    written = [path for path in started.folder.rglob("*") if path.name != "collector.log"]
     assert written
     for path in written:
         assert stat.S_IMODE(path.lstat().st_mode) == (0o700 if path.is_dir() else 0o600), path
@@ -101,7 +111,7 @@ def test_the_fingerprint_key_is_in_no_output(otelcol_rl: Path, tmp_path: Path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert composed.returncode == 0, composed.stderr
@@ -119,7 +129,7 @@ def test_the_fingerprint_key_is_in_no_output(otelcol_rl: Path, tmp_path: Path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert secret not in printed.stdout + printed.stderr
@@ -132,7 +142,7 @@ def test_a_configuration_is_never_fetched_from_the_network(otelcol_rl: Path, tmp
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert refused.returncode != 0
