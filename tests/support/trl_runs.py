@@ -36,7 +36,12 @@ TRAINERS = {
     "grpo": ("GRPOTrainer", "rare"),
     "transformers": ("Trainer",),
 }
-_MODULES = ("torch", "datasets", *(f"trl:{name}" for name, *_ in TRAINERS.values() if name != "Trainer"))
+_MODULES = (
+    "torch",
+    "torch._dynamo",
+    "datasets",
+    *(f"trl:{name}" for name, *_ in TRAINERS.values() if name != "Trainer"),
+)
 
 
 class SeededRun(NamedTuple):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from conformance.live_check import check
@@ -76,7 +76,16 @@ def plain(value: dict[str, Any]) -> Any:
     return int(found) if "intValue" in value else found
 
 
-def _run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+class Run(NamedTuple):
+    """Where a run was recorded and what, what it printed, and what it sent to the model."""
+
+    folder: Path
+    store: Store
+    done: subprocess.CompletedProcess[str]
+    headers: list[dict[str, str]]
+
+
+def _run(command: list[Any], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "OPENAI_"))}
     return subprocess.run(
         [*command, EXAMPLE, "--fail-tool-in", "1"],
@@ -89,10 +98,32 @@ def _run(command: list[str], folder: Path, **environment: str) -> subprocess.Com
     )
 
 
-def _instrumented(folder: Path, **environment: str) -> Store:
+def _instrumented(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     launcher = Path(sys.executable).with_name("opentelemetry-instrument")
-    _run([launcher, sys.executable], folder, OTEL_RL_DATA_DIR=str(folder / "store"), **environment)
-    return Store(folder / "store")
+    return _run([launcher, sys.executable], folder, OTEL_RL_DATA_DIR=str(folder / "store"), **environment)
+
+
+@pytest.fixture(scope="module", params=MODES)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Run]:
+    """The mode, and a run in it, which has said nothing of itself."""
+    folder = tmp_path_factory.mktemp(request.param)
+    with FakeOpenAI() as server:
+        done = _instrumented(
+            folder,
+            OPENAI_BASE_URL=server.base_url,
+            OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=MODES[request.param],
+            OTEL_RL_QUIET="1",
+            BAGGAGE="rl.group.id=group-7",
+        )
+        headers = [headers for _, headers, _ in server.requests]
+    return request.param, Run(folder, Store(folder / "store"), done, headers)
+
+
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """A run that nobody records."""
+    with FakeOpenAI() as server:
+        return _run([sys.executable], tmp_path_factory.mktemp("plain"), OPENAI_BASE_URL=server.base_url)
 
 
 def _expect_rollouts(store: Store) -> None:
@@ -145,37 +176,31 @@ def _expect_trajectories(store: Store, *, have_traces: bool) -> None:
         assert [span["attributes"]["rl.rollout.tool_errors"] for span in agents] == ["0", "1", "0"]
 
 
-def test_a_rollout_against_a_real_server_is_one_trace(tmp_path):
+@pytest.mark.slow
+def test_a_rollout_against_a_real_server_is_one_trace(tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
     pytest.importorskip("transformers")
-    store = _instrumented(tmp_path)
-    _expect_rollouts(store)
+    _instrumented(tmp_path)
+    _expect_rollouts(Store(tmp_path / "store"))
     assert check(tmp_path) == []
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_trace_goes_on_in_the_server_in_both_modes(mode, tmp_path):
-    with FakeOpenAI() as server:
-        store = _instrumented(
-            tmp_path,
-            OPENAI_BASE_URL=server.base_url,
-            OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=MODES[mode],
-            BAGGAGE="rl.group.id=group-7",
-        )
-        sent = [headers["traceparent"].split("-")[1:3] for _, headers, _ in server.requests]
-        assert {headers.get("baggage") for _, headers, _ in server.requests} == {"rl.group.id=group-7"}
+def test_the_trace_goes_on_in_the_server_in_both_modes(run: tuple[str, Run]) -> None:
+    mode, (folder, store, _, sent) = run
+    if mode == "official":
+        assert check(folder) == []
+    assert {headers.get("baggage") for headers in sent} == {"rl.group.id=group-7"}
     _expect_rollouts(store)
     _expect_trajectories(store, have_traces=mode == "ours")
     chats = [spans["chat tiny"] for spans in store.rollouts()]
-    assert sent == [[span["traceId"], span["spanId"]] for span in chats]
+    parents = [headers["traceparent"].split("-")[1:3] for headers in sent]
+    assert parents == [[span["traceId"], span["spanId"]] for span in chats]
     nodes = {name for spans in store.rollouts() for name in spans if name.startswith("node ")}
     assert nodes == ({"node think", "node act", "node judge"} if mode == "ours" else set())
 
 
-def test_the_program_prints_the_same_with_and_without_us(tmp_path):
-    with FakeOpenAI() as server:
-        plain = _run([sys.executable], tmp_path, OPENAI_BASE_URL=server.base_url)
-        launcher = Path(sys.executable).with_name("opentelemetry-instrument")
-        observed = _run([launcher, sys.executable], tmp_path, OPENAI_BASE_URL=server.base_url, OTEL_RL_QUIET="1")
-    assert observed.stdout == plain.stdout
-    assert observed.stderr == plain.stderr
+def test_the_program_prints_the_same_with_and_without_us(
+    run: tuple[str, Run], plain_run: subprocess.CompletedProcess[str]
+) -> None:
+    done = run[1].done
+    assert (done.stdout, done.stderr) == (plain_run.stdout, plain_run.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -64,44 +65,36 @@ train(lambda number: writer.add_scalar("loss", 1 / number, number))
 {end}
 """
 ENDS = {"left open": "", "closed": "writer.close()"}
+LIBRARIES = ("torch.utils.tensorboard", "tensorboardX")
 
 
 @pytest.fixture(scope="module")
-def boards_of_torch(tmp_path_factory):
-    """Folders of programs with torch's writer, which share the import of torch."""
-    pytest.importorskip("torch.utils.tensorboard")
-    folder = tmp_path_factory.mktemp("torch")
+def boards(tmp_path_factory):
+    """Programs with a writer by its library and how it ends; they share the import of torch, which both need."""
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("boards")
     own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     variables = {"OTEL_RL_WRITE_BACK": "tensorboard", "OTEL_RL_RAISE_INTERNAL_ERRORS": "1"}
     programs = {}
-    for name, end in ENDS.items():
-        text = TRAINING + BOARD.format(library="torch.utils.tensorboard", end=end)
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
-        programs[name] = Program([str(folder / f"{name}.py")], str(folder / name), variables)
+    for library, (name, end) in itertools.product(LIBRARIES, ENDS.items()):
+        file = folder / f"{library} {name}.py"
+        file.write_text(TRAINING + BOARD.format(library=library, end=end), encoding="utf-8")
+        programs[library, name] = Program([str(file)], str(file.with_suffix("")), variables)
     forked_programs.run(["torch"], list(programs.values()), own)
     return programs
 
 
-def check_board(folder):
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tensorboard_has_both_by_step(boards, library, end):
+    pytest.importorskip(library)
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    events = accumulator.EventAccumulator(str(folder / "events"))
+    boards[library, end].check()
+    events = accumulator.EventAccumulator(str(Path(boards[library, end].folder) / "events"))
     events.Reload()
     assert [point.step for point in events.Scalars("loss")] == STEPS
     assert [point.step for point in events.Scalars("otel_rl/phase/train")] == STEPS
     assert all(point.value > 0.005 for point in events.Scalars("otel_rl/seconds"))
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_tensorboard_of_torch_has_both_by_step(boards_of_torch, end):
-    boards_of_torch[end].check()
-    check_board(Path(boards_of_torch[end].folder))
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_tensorboard_x_has_both_by_step(trains, tmp_path, end):
-    pytest.importorskip("tensorboardX")
-    trains("tensorboard", BOARD.format(library="tensorboardX", end=ENDS[end]))
-    check_board(tmp_path)
 
 
 @pytest.mark.parametrize("store", ["sqlite:///m.db", "file:files"])

@@ -259,15 +259,15 @@ SHAPES += [
 
 # -- child processes
 FROM_CHILD = {"child": processes.SCORE}
-# A process that is spawned takes a second: `make test` has one child and one judge of them.
-for _method, _quick in (("fork", ("openai",)), ("spawn", ())):
+# A process that is spawned imports its client anew: `make test` has one child and one judge of them, of a small one.
+for _method, _common, _quick in (("fork", ("openai",), ("openai",)), ("spawn", ("requests",), ())):
     SHAPES += [
         Shape(
             f"a child by {_method}",
             processes.process(_method),
             Truth(2, 2, read=2, in_children=1, scores=FROM_CHILD),
             _in_processes,
-            ("openai",),
+            _common,
         ),
         Shape(
             f"a pool by {_method}",
@@ -281,7 +281,7 @@ for _method, _quick in (("fork", ("openai",)), ("spawn", ())):
             processes.judge_in_pool(_method),
             Truth(1, 1, read=1, judge=(3, 0, 3), in_children=3, scores=JUDGED),
             _in_processes,
-            ("openai",),
+            _common,
         ),
         Shape(
             f"a tool's model in a child by {_method}",
