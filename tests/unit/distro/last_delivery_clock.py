@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pytest
 
 
+#: Real seconds after which nothing more will happen: a clock that stood still then would hide what is missing.
+_PATIENCE = 50
+
+
 class _LooksOften(Event):
     """What the last delivery waits for, which looks again soon: its clock jumps meanwhile."""
 
@@ -29,6 +33,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began = time.monotonic() + 3600
+        self._gives_up = time.monotonic() + _PATIENCE
         self.seconds = 0.0
         #: The latest time that somebody has read.
         self.read = -1.0
@@ -44,6 +49,8 @@ class Clock:
     def now(self) -> float:
         while self._jumps and self._jumps[0][0]():
             _, self.seconds = self._jumps.pop(0)
+        if time.monotonic() > self._gives_up:
+            self.seconds = 3600.0
         self.read = self.seconds
         return self.began + self.seconds
 
