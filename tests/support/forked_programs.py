@@ -12,6 +12,7 @@ import json
 import os
 import pkgutil
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -48,9 +49,15 @@ class Program(NamedTuple):
         """What it has printed on ``stdout`` or ``stderr``."""
         return self._file(stream).read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def status(self) -> int | None:
+        """The exit status; None before its end."""
+        file = self._file("status")
+        return int(file.read_text()) if file.exists() else None
+
     def check(self) -> None:
         """Raise unless the program has ended in order."""
-        assert self._file("status").read_text() == "0", self.output("stderr")[-4000:]
+        assert self.status == 0, self.output("stderr")[-4000:]
 
     def _file(self, name: str) -> Path:
         return Path(f"{self.folder}.{name}")
@@ -79,18 +86,32 @@ def ranks(command: list[str], folder: Path, environ: Mapping[str, str], *, is_re
 
 
 def run(names: Sequence[str], programs: Sequence[Program], environ: Mapping[str, str]) -> None:
-    """Import ``names``, ``MODULE`` or ``MODULE:OBJECT`` each, and run all programs, which their readers check."""
+    """Run all programs one after the other, which their readers check."""
+    process = start(names, programs, environ)
+    try:
+        assert process.wait(_TIMEOUT) == 0
+    finally:
+        stop(process)
+
+
+def start(names: Sequence[str], programs: Sequence[Program], environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a process that imports ``names``, ``MODULE`` or ``MODULE:OBJECT`` each, and then runs the programs."""
     for program in programs:
         Path(program.folder).mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        [sys.executable, __file__, *names],
-        input=json.dumps(programs),
-        env=environ,
-        text=True,
-        capture_output=True,
-        timeout=_TIMEOUT,
-        check=True,
+    process = subprocess.Popen(
+        [sys.executable, __file__, *names], stdin=subprocess.PIPE, env=environ, text=True, start_new_session=True
     )
+    assert process.stdin is not None
+    with process.stdin:
+        json.dump(programs, process.stdin)
+    return process
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """End the programs that still run, and the process that has forked them."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _main() -> None:

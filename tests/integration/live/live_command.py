@@ -14,22 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.process import launch
+from support import forked_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from support.forked_programs import Program
+
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 90
 RANKS = """
-import ctypes, os, pathlib, signal, time, torch, otel_rl, torch.distributed as dist
+import os, pathlib, signal, sys, time, torch, otel_rl, torch.distributed as dist
+
+FOLDER = pathlib.Path(sys.argv[1])
 
 def awaited(name):
-    while not pathlib.Path(name).exists():
+    while not (FOLDER / name).exists():
         time.sleep(0.05)
 
-rank, message = int(os.environ["RANK"]), torch.ones(4)
-dist.init_process_group("gloo", init_method=pathlib.Path("meeting").absolute().as_uri(), rank=rank, world_size=2)
+dist.init_process_group("gloo")
+rank, message = dist.get_rank(), torch.ones(4)
 for number in range(1, {steps}):
     with otel_rl.step(number):
         with otel_rl.phase("train"):
@@ -46,48 +50,32 @@ def environment(folder: Path, **variables: str) -> dict[str, str]:
 
 
 class Ranks:
-    """The processes of a job."""
+    """The processes of a job, which share the import of torch."""
 
-    def __init__(self, processes: list[subprocess.Popen[bytes]]) -> None:
-        self._processes = processes
+    def __init__(self, programs: list[Program], process: subprocess.Popen[str]) -> None:
+        self._programs, self._process = programs, process
 
     def poll(self) -> int | None:
-        """Return the status of the first one that has ended; None while all run."""
-        return next((one.returncode for one in self._processes if one.poll() is not None), None)
+        """Return a status once all have ended; None before."""
+        return self._process.poll()
 
-    def wait(self) -> list[int]:
-        return [one.wait(TIMEOUT) for one in self._processes]
-
-    def stop(self) -> None:
-        for one in self._processes:
-            one.kill()
-            one.wait()
+    def wait(self) -> list[int | None]:
+        self._process.wait(TIMEOUT)
+        return [one.status for one in self._programs]
 
 
 @contextmanager
 def ranks(folder: Path, what: str, steps: int, **variables: str) -> Iterator[Ranks]:
     """Two ranks over gloo that write into ``folder/otel-rl/run``, started as a launcher would."""
-    (folder / "train.py").write_text(RANKS.format(what=what.replace("\n", "\n" + " " * 12), steps=steps))
-    environ = environment(folder, OTEL_RL_RUN_ID="run", OTEL_RL_RING="on", **variables)
-    environ["OTEL_RL_DATA_DIR"] = str(folder / "otel-rl")
-    launch.prepare(environ, (sys.executable, "torchrun"), begins=True)
-    started = Ranks([_started(folder, environ, rank) for rank in (0, 1)])
+    program = folder / "train.py"
+    program.write_text(RANKS.format(what=what.replace("\n", "\n" + " " * 12), steps=steps))
+    own = {"OTEL_RL_RUN_ID": "run", "OTEL_RL_RING": "on", "OTEL_RL_DATA_DIR": str(folder / "otel-rl"), **variables}
+    programs = forked_programs.ranks([str(program), str(folder)], folder, own)
+    process = forked_programs.start(["torch.distributed"], programs, environment(folder))
     try:
-        yield started
+        yield Ranks(programs, process)
     finally:
-        started.stop()
-
-
-def _started(folder: Path, environ: dict[str, str], rank: int) -> subprocess.Popen[bytes]:
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
-    with (folder / f"stderr-{rank}").open("wb") as stderr:
-        return subprocess.Popen(
-            [SCRIPTS / "opentelemetry-instrument", sys.executable, "train.py"],
-            cwd=folder,
-            env=environ | {key: str(value) for key, value in numbers.items()},
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-        )
+        forked_programs.stop(process)
 
 
 class Live:

@@ -37,8 +37,8 @@ if number == {CHECKPOINT} and rank == 0:
 if number == {TOOL} and rank == 0:
     with otel_rl.rollout('r-7'), otel_rl.tool('run_sandbox'): awaited('tool')
 if number == {BOTH}: awaited('both')"""
-DEATH = """if rank == 1 and pathlib.Path('die').exists():
-    pathlib.Path('died').write_text(str(number))
+DEATH = """if rank == 1 and (FOLDER / 'die').exists():
+    (FOLDER / 'died').write_text(str(number))
     os.kill(os.getpid(), signal.SIGKILL)"""
 
 

@@ -239,9 +239,9 @@ def test_it_has_another_token_each_time_and_ends_in_order_with_sigterm_while_a_b
         stream.close()
 
 
-def test_a_list_of_5000_runs_has_pages_and_can_be_searched(tmp_path: Path) -> None:
+def test_a_list_of_1000_runs_has_pages_and_can_be_searched(tmp_path: Path) -> None:
     manifest = '{"format": "otel-rl/1", "ended_unix_nano": 5, "clean_exit": true}'
-    for number in range(5000):
+    for number in range(1000):
         process = tmp_path / "otel-rl" / f"run-{number:04}" / "p"
         process.mkdir(parents=True)
         (process / "manifest.json").write_text(manifest)
@@ -251,11 +251,11 @@ def test_a_list_of_5000_runs_has_pages_and_can_be_searched(tmp_path: Path) -> No
         os.utime(file, (now + 1, now + 1))
     with started(tmp_path) as live:
         content = live.ask()[2].decode()
-        assert "5,001 runs" in content
+        assert "1,001 runs" in content
         assert content.count('<a href="run/') == 50
         assert content.index(f"run/{live_run.name}/") == content.index("run/")
-        assert live.ask("?page=101")[2].count(b'<a href="run/') == 1
+        assert live.ask("?page=21")[2].count(b'<a href="run/') == 1
         assert live.ask("?page=99999999999999999999")[0] == 200
-        found = live.ask("?q=4711")[2]
-        assert b"run/run-4711/" in found
+        found = live.ask("?q=0711")[2]
+        assert b"run/run-0711/" in found
         assert b">1 run<" in found
