@@ -45,7 +45,7 @@ def test_a_large_span_and_its_neighbours_go_from_the_agent_to_the_gateway(otelco
         with by_command(otelcol_rl, folders["agent"], ["--role", "agent"], **{f"{PREFIX}GATEWAY": address}) as agent:
             assert post(agent, export([_trace("before"), _trace("of-5-mb", 5_000), _trace("after")]))[0] == 200
             assert post(agent, export([_trace("of-12-mb", 12_000), _trace("last")]))[0] == 200
-            wait_for(lambda: sent <= _names(gateway), "all spans are at the gateway", 60)
+            wait_for(lambda: sent <= _names(gateway), "all spans are at the gateway")
             assert "dropping items" not in agent.log()
 
 
@@ -67,10 +67,9 @@ def test_a_span_that_the_backend_does_not_take_goes_to_the_dead_letters_alone(ot
             otelcol_rl, folders["gateway"], ["--role", "gateway", "--sink", "otlp"], **variables
         ) as gateway:
             assert post(gateway, export([_trace("before"), _trace("too-large", 6_000), _trace("after")]))[0] == 200
-            wait_for(lambda: {"before", "after"} <= _names(backend), "the neighbours are at the backend", 60)
+            wait_for(lambda: {"before", "after"} <= _names(backend), "the neighbours are at the backend")
             wait_for(
                 lambda: any("too-large" in file.read_text() for file in letters.rglob("*") if file.is_file()),
                 "the large span is in a dead letter",
-                60,
             )
         assert "too-large" not in _names(backend)

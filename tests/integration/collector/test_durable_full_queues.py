@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import urllib.error
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +53,7 @@ def test_traces_behind_tail_sampling_wait_for_room(otelcol_rl: Path, tmp_path: P
         send_steps(gateway)
         wait_for(lambda: "its sender waits" in gateway.log(), "a full queue")
         backend.answer = lambda _: 200
-        wait_for(lambda: set(backend.taken) >= set(NAMES), "every step", 60)
+        wait_for(lambda: set(backend.taken) >= set(NAMES), "every step")
         assert all(backend.taken.count(name) == 1 for name in NAMES)
 
 
@@ -100,9 +99,7 @@ def test_a_full_queue_beside_a_living_one_makes_few_duplicates(otelcol_rl: Path,
         variables = to(living, OTEL_RL_TEST_SECOND_URL=dead.url)
         with CollectorProcess(otelcol_rl, [*LGTM, SECOND_SINK], tmp_path, variables) as gateway:
             taken, repeated = [], 0
-            deadline = time.monotonic() + 60
             while repeated < 200:
-                assert time.monotonic() < deadline
                 body = f"record {len(taken)} " + LONG
                 if accepted(lambda body=body: gateway.send("logs", logs(body))):
                     taken.append(body)
@@ -156,11 +153,11 @@ def test_the_memory_limiter_pushes_back_and_nothing_that_was_taken_is_lost(otelc
                 return False
             return True
 
-        wait_for(refused, "a refusal", 60)
+        wait_for(refused, "a refusal")
         assert (
             "data refused due to high memory usage" in gateway.log()
             or "Memory usage is above soft limit" in gateway.log()
         )
         backend.answer = lambda _: 200
-        wait_for(lambda: set(backend.taken) >= set(taken), "everything that was taken", 60)
-        wait_for(lambda: not refused(), "taken again", 60)
+        wait_for(lambda: set(backend.taken) >= set(taken), "everything that was taken")
+        wait_for(lambda: not refused(), "taken again")
