@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import processes
 import pytest
 from stack import PORTS, Stack, StackError, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SCRIPT = Path(__file__).resolve().parents[3] / "compose" / "stack.py"
 
@@ -62,8 +69,13 @@ def test_down_leaves_a_process_alone_that_got_the_id_of_a_recorded_one(tmp_path:
         bystander.communicate(b"\n")
 
 
+def patience_ends_after(process: processes.Started) -> Callable[[], float]:
+    """A clock that stands still until the process has ended and has been missed twice, and is far ahead then."""
+    asked = itertools.count()
+    return lambda: 0.0 if process.running or next(asked) < 2 else 100.0
+
+
 def test_down_says_what_it_waits_for_and_what_it_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(processes, "STOP_SECONDS", 1.0)
     polite = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit()); open('polite', 'w'); signal.pause()"
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('stubborn', 'w'); signal.pause()"
     started = [
@@ -72,12 +84,15 @@ def test_down_says_what_it_waits_for_and_what_it_kills(tmp_path: Path, monkeypat
     ]
     while not all((tmp_path / process.name).exists() for process in started):
         assert all(process.running for process in started)
+        time.sleep(0.05)
+    clock = SimpleNamespace(monotonic=patience_ends_after(started[0]), sleep=time.sleep)
+    monkeypatch.setattr(processes, "time", clock)
     told: list[str] = []
     processes.stop(started, told.append)
     assert told == [
-        "stopping polite, stubborn (1 s at most)",
+        "stopping polite, stubborn (20 s at most)",
         "waiting for stubborn",
-        "stubborn did not end within 1 s; killing",
+        "stubborn did not end within 20 s; killing",
     ]
     assert not any(process.running for process in started)
 
