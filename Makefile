@@ -165,7 +165,7 @@ test-collector: $(VENV)/.test ## the collector's Go modules, configurations, red
 
 FUZZ_SECONDS := 300
 .PHONY: fuzz
-fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 20 seconds
+fuzz: ## every fuzz test of our Go modules for FUZZ_SECONDS each; CI gives those of what anybody may send 40 seconds together
 	$(PYTHON) otelcol-builder/check.py fuzz $(FUZZ_SECONDS)
 
 .PHONY: test-faults
@@ -185,7 +185,7 @@ test-health: $(VENV)/.test ## real jobs driven into failures are named with plac
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
 	$(BIN)/python otelcol-builder/build.py
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
-	$(PYTEST) tests/integration/dashboards tests/integration/stack tests/e2e
+	$(PYTEST) -q --numprocesses 2 --dist loadgroup tests/integration/dashboards tests/integration/stack tests/e2e
 
 .PHONY: test-engines
 test-engines: | $(UV) ## a real vLLM on the CPU in an environment of its own (minutes, 3 GB beside torch); SIZE=quick: 2 minutes

@@ -8,7 +8,7 @@ also in the sources of the installed packages.
 `cost` measures what a byte costs for every word of the redaction's rules, in texts of 1 MiB (half an hour).
 `generate` writes what the collector's own generator, mdatagen, makes of every component's metadata.yaml.
 `vulnerabilities` runs govulncheck; where its database cannot be reached it says that nothing was looked for.
-`fuzz` gives every fuzz test that many seconds, and without a number those of CI 20.
+`fuzz` gives every fuzz test that many seconds; without a number those of CI share 40.
 Go is the one that build.py takes; `lint` installs none and says so where there is none.
 """
 
@@ -28,7 +28,8 @@ import go_build
 import installed_look_alikes
 
 TEST_SECONDS = 600
-CI_FUZZ_SECONDS = 20
+CI_FUZZ_SECONDS = 40
+"""Shared by the fuzz tests of CI: `test` has run all their seeds, and new inputs are looked for by `make fuzz`."""
 CI_FUZZ = {"components/extension/requestguardextension", "components/processor/secretredactionprocessor/detect"}
 """What takes bytes that anybody may send: its fuzz tests run in CI, five of them, and all others by `make fuzz`."""
 REDACTION = build.HERE / "components" / "processor" / "secretredactionprocessor"
@@ -87,12 +88,13 @@ def fuzz_tests() -> list[tuple[Path, str]]:
 
 
 def fuzz(go: Path, seconds: int | None) -> None:
-    """Give each fuzz test so many seconds, or those of CI theirs; an input that fails is kept in its testdata/fuzz."""
-    for package, name in fuzz_tests():
-        if seconds is None and not any(package == build.HERE / folder for folder in CI_FUZZ):
-            continue
-        limit = f"{seconds or CI_FUZZ_SECONDS}s"
-        command = [str(go), "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={limit}", "."]
+    """Give each fuzz test so many seconds, or those of CI their share; testdata/fuzz keeps an input that fails."""
+    chosen = fuzz_tests()
+    if seconds is None:
+        chosen = [(package, name) for package, name in chosen if package in {build.HERE / folder for folder in CI_FUZZ}]
+        seconds = CI_FUZZ_SECONDS // len(chosen)
+    for package, name in chosen:
+        command = [str(go), "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={seconds}s", "."]
         done = subprocess.run(
             command,
             cwd=package,
