@@ -1,4 +1,7 @@
-"""One stack and real programs through it: GRPO, an agent, marked rollouts, and one that leaks what it must not."""
+"""One stack for all tests that only send and query, and real programs through it.
+
+The programs: GRPO, an agent, marked rollouts, and one that leaks what it must not.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ class Finished(NamedTuple):
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory):
-    """The real collector and backends; ordinary rollouts are all sampled away, decisions are quick."""
+    """The real collector and backends; ordinary rollouts are all sampled away, decisions are quick.
+
+    The first build on a machine takes many minutes.
+    """
     quick = {
         "OTEL_RL_COLLECTOR_DECISION_WAIT": "5s",
         "OTEL_RL_COLLECTOR_ROOT_WAIT": "2s",
@@ -49,7 +55,11 @@ def stack(tmp_path_factory):
         # The tiny model's answers are cut off, each an outlier; not 0, for which there would be no share to show.
         "OTEL_RL_COLLECTOR_OUTLIER_PERCENTAGE": "0.001",
     }
-    settings = {shipped_settings.SPAN_METRICS_INTERVAL: "1s", **shipped_settings.flush_timeout("200ms")}
+    settings = {
+        shipped_settings.SPAN_METRICS_INTERVAL: "1s",
+        shipped_settings.SCRAPE_INTERVAL: "2s",
+        **shipped_settings.flush_timeout("200ms"),
+    }
     with Stack(tmp_path_factory.mktemp("stack"), free_ports(), quick, settings) as running:
         yield running
 
@@ -75,7 +85,7 @@ def run_program(stack, tmp_path_factory):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=1800,
             check=False,
         )
         return Finished(done.returncode, done.stdout)

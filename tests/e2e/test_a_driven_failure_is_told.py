@@ -5,12 +5,16 @@ The first file by its name: the rules wait for a minute, and test_the_alert_fire
 
 from __future__ import annotations
 
+import pytest
 from programs import CUT_FROM, DRIVEN_RUN, HEALTHY_RUN
 from support.backends import wait_for
 
 from dashboards.lib.names import prometheus_name
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlHealthCodeValues as Rule
+
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
 
 CRITICAL, HEALTHY, UNOBSERVED = 2, 0, -1
 HEALTH = prometheus_name(metrics.RL_HEALTH)

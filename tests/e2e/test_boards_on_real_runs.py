@@ -12,6 +12,9 @@ from dashboards.lib.names import prometheus_name
 from dashboards.queries_of import panel_queries, rule_queries, variable_queries
 from otel_rl.semconv import metrics
 
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
+
 #: Panels that another run than the others fills: one that asks a served engine in steps and brings it new weights.
 OF_AGENTIC_RUN = {"Engines in each step", "Duration of a sync"}
 PANELS = [

@@ -10,6 +10,9 @@ import pytest
 from programs import AGENTIC_RUN
 from support.backends import attributes, wait_for
 
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
+
 
 def _records(backends, event):
     streams = backends.logql(f'{{service_name=~".+"}} | event_name="{event}" | rl_run_id="{AGENTIC_RUN}"')

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from programs import KEY, PROMPT, RUN, STEPS
 from support.backends import attributes, wait_for
 
 from dashboards.lib.names import prometheus_name
 from otel_rl.semconv import metrics
+
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
 
 AGENT = f'resource.rl.run.id = "{RUN}" && resource.service.name = "agent_rollout"'
 

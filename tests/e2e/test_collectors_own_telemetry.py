@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from dashboards.queries_of import BoardQuery, RuleQuery
 
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
+
 AGENT = "node-1"
 #: Counters of what did not happen here have no series; their names are looked for in the program.
 EVENTS_ONLY = {
@@ -89,7 +92,7 @@ def test_boards_can_tell_agent_and_gateway_apart(stack, agent: CollectorProcess)
         labels = [series["metric"] for series in in_prometheus(stack, query)]
         return {each["otel_rl_collector_role"]: each["instance"] for each in labels if each["job"] == "otelcol-rl"}
 
-    wait_for(lambda: {"agent", "gateway"} <= found().keys(), "both roles", seconds=60)
+    wait_for(lambda: {"agent", "gateway"} <= found().keys(), "both roles")
     assert found()["agent"] == AGENT
     assert found()["gateway"].endswith(stack.addresses["otlp_grpc"].rpartition(":")[2])
 
@@ -101,7 +104,7 @@ def test_every_metric_that_the_boards_name_is_one_of_the_real_program(stack, pro
         names = {prometheus_name(definition) for definition in there}
         return names - {series["metric"]["__name__"] for series in in_prometheus(stack, '{job="otelcol-rl"}')}
 
-    wait_for(lambda: not missing(), "every name", seconds=60)
+    wait_for(lambda: not missing(), "every name")
     content = program.read_bytes()
     for definition in EVENTS_ONLY:
         last = definition.name.removeprefix("otelcol_").removeprefix("exporter_").split("redaction_")[-1]
@@ -114,7 +117,7 @@ def test_labels_of_the_real_series_are_those_that_the_boards_group_by(stack, age
         return any(set(definition.attributes) <= series["metric"].keys() for series in found)
 
     for definition in (collector.QUEUE_SIZE, collector.UNHEALTHY, collector.FOLDER_FREE, collector.MASKED):
-        wait_for(lambda definition=definition: has_its_labels(definition), definition.name, seconds=60)
+        wait_for(lambda definition=definition: has_its_labels(definition), definition.name)
 
 
 def test_own_logs_of_both_are_in_loki(stack, agent: CollectorProcess):
@@ -124,7 +127,7 @@ def test_own_logs_of_both_are_in_loki(stack, agent: CollectorProcess):
             f'{{service_name="otelcol-rl"}} | otel_rl_collector_role="{role}" | service_instance_id=~"{instance}" '
             '|= "Everything is ready"'
         )
-        streams = wait_for(lambda query=query: get(url, query=query), f"the {role}'s own log", seconds=60)
+        streams = wait_for(lambda query=query: get(url, query=query), f"the {role}'s own log")
         assert "rl_run_id" not in streams[0]["stream"]
 
 
@@ -132,17 +135,15 @@ def test_own_logs_of_both_are_in_loki(stack, agent: CollectorProcess):
 def test_every_panel_of_the_board_has_data(stack, agent: CollectorProcess, query: BoardQuery):
     backend = {"prometheus": "/api/v1/query", "loki": "/loki/api/v1/query_range"}[query.datasource]
     url = stack.addresses[query.datasource] + backend
-    wait_for(lambda: get(url, query=query.text), query.text, seconds=60)
+    wait_for(lambda: get(url, query=query.text), query.text)
 
 
 @pytest.mark.parametrize("query", RULES, ids=lambda query: query.name)
 def test_every_rule_has_data(stack, agent: CollectorProcess, query: RuleQuery):
-    wait_for(lambda: in_prometheus(stack, query.text), query.text, seconds=60)
+    wait_for(lambda: in_prometheus(stack, query.text), query.text)
 
 
 @pytest.mark.parametrize("query", SELECTORS, ids=lambda query: query.panel)
 def test_every_selector_of_the_board_has_values(stack, agent: CollectorProcess, query: BoardQuery):
     selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", query.text).groups()
-    wait_for(
-        lambda: any(label in series["metric"] for series in in_prometheus(stack, selector)), query.text, seconds=60
-    )
+    wait_for(lambda: any(label in series["metric"] for series in in_prometheus(stack, selector)), query.text)

@@ -14,6 +14,9 @@ import pytest
 from integration.collector.collector_process import SIGNAL_PATHS, wait_for
 from integration.collector.otlp import log_resource, span, trace_resource, value
 
+#: One worker of xdist has the stack, and so all tests that ask it.
+pytestmark = pytest.mark.xdist_group("stack")
+
 IDENTITY = {"rl.run.id": "run-7", "rl.rank": 1, "rl.role": "trainer", "service.instance.id": "instance-1"}
 KEY = "sk-proj-Zq81mPlantedKeyThatMustNotLeave42"
 PROMPT = "violet elephants"
@@ -164,7 +167,7 @@ def test_planted_key_and_prompt_are_in_no_backend(stack):
 def test_collectors_own_metrics_are_in_prometheus(stack):
     url = f"{stack.addresses['prometheus']}/api/v1/query"
     query = '{__name__=~"otelcol_exporter_sent_spans.*", job="otelcol-rl"}'
-    wait_for(lambda: get(url, query=query)["data"]["result"], "the collector's metrics", seconds=60)
+    wait_for(lambda: get(url, query=query)["data"]["result"], "the collector's metrics")
 
 
 @pytest.mark.parametrize("name", ["prometheus", "tempo", "loki"])
