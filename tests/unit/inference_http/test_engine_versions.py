@@ -187,7 +187,8 @@ def test_a_late_answer_of_an_older_version_is_no_resume(engines, instrumented):
     assert [row[BEHIND] for row in rows(instrumented)] == [0, 1, 0, 1, 0]
 
 
-def test_engines_are_bounded(engines, instrumented):
+def test_engines_are_bounded(engines, instrumented, monkeypatch):
+    monkeypatch.setattr(engine_versions, "MAXIMUM_ENGINES", 8)
     for number in range(engine_versions.MAXIMUM_ENGINES + 5):
         rollout_of(engines, (0, 7, f"adapter-{number}"))
 
