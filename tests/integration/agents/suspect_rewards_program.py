@@ -18,7 +18,7 @@ from support.mcp_sessions import session, text_of
 
 import otel_rl
 
-STEPS, GROUPS, SAMPLES = 5, 5, 8
+STEPS, GROUPS, SAMPLES = 5, 3, 8
 KINDS = ("tool_error", "tool_timeout", "refused", "overloaded", "aborted", "sandbox_timeout", "rollout_timeout")
 #: What the model is called whose server answers so.
 MODELS = {"overloaded": "missing", "aborted": "aborting"}
