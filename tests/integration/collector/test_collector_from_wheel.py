@@ -48,4 +48,4 @@ def test_the_wheel_builds_the_program_of_the_checkout(otelcol_rl: Path, unpacked
 def test_the_wheel_prints_a_configuration_that_the_program_accepts(otelcol_rl: Path, unpacked: Path, tmp_path: Path):
     file = tmp_path / "collector.yaml"
     file.write_text(from_wheel(unpacked, tmp_path, "config", "--role", "gateway", "--sink", "lgtm"))
-    subprocess.run([otelcol_rl, "validate", "--config", file], check=True, timeout=60)
+    subprocess.run([otelcol_rl, "validate", "--config", file], check=True, timeout=300)

@@ -37,7 +37,7 @@ def record(folder: Path) -> Path:
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
     }
     command = [Path(sys.executable).with_name("opentelemetry-instrument"), sys.executable, "-c", PROGRAM]
-    subprocess.run(command, cwd=folder, env=environ, check=True, timeout=120, capture_output=True)
+    subprocess.run(command, cwd=folder, env=environ, check=True, timeout=300, capture_output=True)
     replayed = folder / "otel-rl" / "collector-replay"
     replayed.mkdir(parents=True)
     for file in (folder / "runs").rglob("*-*.jsonl"):
