@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from process_support import INSTRUMENT, SCRIPTS, plain
+import pytest
+from process_support import INSTRUMENT, SCRIPTS, Programs, plain
 
 if TYPE_CHECKING:
-    from process_support import Programs
+    from process_support import Finished
+    from warm_launcher import WarmLauncher
 
 STEPS = 5
 RANKS = """
@@ -67,13 +68,27 @@ def test_ranks_meet_in_the_trace_of_each_guessed_step(programs: Programs) -> Non
     ]
     # Of FSDP: forward passes gather before the step is opened, which is part of it all the same.
     assert calls == [{1}, {6}]
+    report = programs.otel_rl("report", programs.store.root, "-o", "page.html")
+    assert "No step was recorded" not in report.err
+    page = (programs.directory / "page.html").read_text()
+    assert page.count("steps are guessed from optimizer steps") == 1
 
 
+#: A model that only runs, one step that is compiled, and steps that the program marks later.
 COMPILED = """
-import torch, torch._dynamo.utils as counts
-torch.manual_seed(0)
+import sys, torch
 model = torch.nn.Linear(4, 4)
+with torch.no_grad(): model(torch.ones(2, 4))
+is_recorded = "otel_rl" in sys.modules
+if is_recorded:
+    print([name for name in sys.modules if name.startswith(("otel_rl.health", "otel_rl.runtime_metrics.step"))])
+    import otel_rl
+    from otel_rl.ending import summary
+    print(repr(summary._hint_of_steps()))
+import torch._dynamo.utils as counts
+torch.manual_seed(0)
 optimizer = torch.optim.AdamW(model.parameters())
+if is_recorded: print(summary._hint_of_steps())
 
 @torch.compile(backend="eager")
 def step():
@@ -84,64 +99,58 @@ def step():
 for _ in range(12):
     step()
 print(counts.counters["frames"]["total"], counts.counters["stats"]["unique_graphs"])
+if is_recorded:
+    model(torch.ones(2, 4)).sum().backward()
+    for number in range(1, 4):
+        with otel_rl.step(number):
+            step()
+            step()
 """
 
 
-def test_a_step_that_is_compiled_as_a_whole_is_counted_and_not_compiled_again(programs: Programs) -> None:
-    program = programs.write("program.py", COMPILED)
-    before = programs.run(sys.executable, program, timeout=500)
-    after = programs.run(INSTRUMENT, sys.executable, program, timeout=500)
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory, launcher: WarmLauncher | None) -> tuple[Programs, Finished]:
+    programs = Programs(tmp_path_factory.mktemp("compiled"), launcher)
+    return programs, programs.instrumented(COMPILED, timeout=500)
 
-    assert len(steps_by_trace(programs)) == 12
-    frames, graphs = map(int, after.out.split())
+
+def _sources_and_iterations(programs: Programs) -> list[tuple[str, int]]:
+    found = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
+    return [(values["rl.loop.source"], values["rl.loop.iteration"]) for values in found]
+
+
+def test_a_step_that_is_compiled_as_a_whole_is_counted_and_not_compiled_again(
+    programs: Programs, compiled: tuple[Programs, Finished]
+) -> None:
+    before = programs.plain(COMPILED)
+    recorded, after = compiled
+
+    assert _sources_and_iterations(recorded)[:12] == [("guessed", number) for number in range(1, 13)]
+    frames, graphs = map(int, after.out.splitlines()[-1].split())
     # Frames that are looked at once: a hook that dynamo followed would be looked at in each step.
     assert frames <= int(before.out.split()[0])
     assert graphs == int(before.out.split()[1])
-    # It is told nothing of steps, and its page says once that they are guessed.
-    assert "no step" not in after.err
-    report = programs.otel_rl("report", programs.store.root, "-o", "page.html")
-    assert "No step was recorded" not in report.err
-    page = (programs.directory / "page.html").read_text()
-    assert page.count("steps are guessed from optimizer steps") == 1
 
 
-MARKED_LATER = """
-import sys, torch
-model = torch.nn.Linear(2, 2)
-with torch.no_grad(): model(torch.ones(1, 2))
-print([name for name in sys.modules if name.startswith(("otel_rl.health", "otel_rl.runtime_metrics.step"))])
-import otel_rl
-from otel_rl.ending import summary
-print(repr(summary._hint_of_steps()))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-print(summary._hint_of_steps())
+def test_steps_that_the_program_marks_later_are_not_counted_twice(compiled: tuple[Programs, Finished]) -> None:
+    recorded, _ = compiled
 
-def update():
-    model(torch.ones(1, 2)).sum().backward()
-    optimizer.step()
-
-update()
-model(torch.ones(1, 2)).sum().backward()
-for number in range(1, 4):
-    with otel_rl.step(number):
-        update()
-        update()
-"""
+    assert _sources_and_iterations(recorded)[12:] == [("given", 1), ("given", 2), ("given", 3)]
 
 
-def test_steps_that_the_program_marks_later_are_not_counted_twice_and_nothing_of_steps_is_loaded_before_the_first(
-    programs: Programs,
+def test_nothing_of_a_step_is_loaded_before_the_first(compiled: tuple[Programs, Finished]) -> None:
+    modules, *_ = compiled[1].out.splitlines()
+
+    assert modules == "[]"
+
+
+def test_only_a_program_that_has_made_an_optimizer_is_told_of_steps_and_not_once_they_are_guessed(
+    compiled: tuple[Programs, Finished],
 ) -> None:
-    done = programs.instrumented(MARKED_LATER)
+    recorded, done = compiled
+    _, without, with_optimizer, *_ = done.out.splitlines()
 
-    # A process that only runs a model is told of no steps, and one that has made an optimizer is, until it uses it.
-    modules, told_before, told = done.out.splitlines()
-    assert (modules, told_before) == ("[]", "''")
-    assert told.startswith(" (an optimizer was made, and none made a step after a backward pass; ")
-    found = [plain(span["attributes"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"]
-    assert [(values["rl.loop.source"], values["rl.loop.iteration"]) for values in found] == [
-        ("guessed", 1),
-        ("given", 1),
-        ("given", 2),
-        ("given", 3),
-    ]
+    assert without == "''"
+    assert with_optimizer.startswith(" (an optimizer was made, and none made a step after a backward pass; ")
+    assert "no step" not in done.err
+    assert "No step was recorded" not in recorded.otel_rl("report", recorded.store.root).err

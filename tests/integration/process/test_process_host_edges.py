@@ -106,6 +106,8 @@ def run(programs: Programs, edge: Edge, *prefix: str | Path, **environ: str) -> 
     program = programs.write("program.py", edge.program)
     assert not {"PYTHONUNBUFFERED", "PYTHONPATH"} & programs.environ.keys()
     programs.environ.pop("OTEL_RL_RAISE_INTERNAL_ERRORS", None)
+    if edge.shell == "{command}":
+        return programs.run(*prefix, sys.executable, program, **environ)
     command = shlex.join(map(str, [*prefix, sys.executable, program]))
     return programs.run("bash", "-c", edge.shell.format(command=command), **environ)
 

@@ -91,8 +91,7 @@ def test_program_with_a_module_named_like_one_that_we_need_is_recorded(
     assert len(done.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["requests", "idna"])
-@pytest.mark.parametrize("is_up", [True, False], ids=["collector", "no collector"])
+@pytest.mark.parametrize(("name", "is_up"), [("requests", True), ("idna", True), ("requests", False)])
 def test_module_of_the_program_named_like_one_of_the_exporter_is_run_by_the_program_only(
     programs: Programs, collector: Collector, name: str, is_up: bool
 ) -> None:

@@ -7,11 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from process_support import INSTRUMENT, SCRIPTS, Programs
+from process_support import INSTRUMENT, SCRIPTS
 
 if TYPE_CHECKING:
-    from process_support import Finished
-    from warm_launcher import WarmLauncher
+    from process_support import Finished, Programs
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -41,6 +40,18 @@ def of_kernel(programs: Programs) -> tuple[dict[str, Any], list[dict[str, Any]]]
     return manifest, json.loads(done.out)["findings"]
 
 
+def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(programs: Programs) -> None:
+    done = execute(programs, "my rewards.ipynb", "x = 1", SCORE, FAILS, "print('never')")
+    assert done.code != 0
+
+    manifest, (finding,) = of_kernel(programs)
+    assert manifest["service_name"] == "my rewards"
+    assert finding["severity"] == "critical"
+    who = f"my rewards {manifest['pid']}"
+    assert finding["text"] == f"{who} failed in cell 3, its last: KeyError: 'reward' (Cell In[2], line 2, in score)."
+    assert finding["symptoms"] == []
+
+
 LOOP = """
 import time, torch
 model = torch.nn.Linear(2, 1)
@@ -51,31 +62,14 @@ def train():
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, launcher: WarmLauncher | None) -> Programs:
-    """A notebook that trains in two cells, and fails afterwards."""
-    programs = Programs(tmp_path_factory.mktemp("notebook"), launcher)
+def test_the_pause_between_two_cells_is_part_of_no_guessed_step(programs: Programs) -> None:
     last = "train()\nopen('moment', 'w').write(str(moment))"
-    cells = (LOOP, "train()\nmoment = time.time_ns()", last, SCORE, FAILS, "print('never')")
-    assert execute(programs, "my rewards.ipynb", *cells).code != 0
-    return programs
+    done = execute(programs, "loop.ipynb", LOOP, "train()\nmoment = time.time_ns()", last)
+    assert done.code == 0, done.err
 
-
-def test_the_cell_that_ended_a_notebook_is_critical_with_its_exception_and_line(trained: Programs) -> None:
-    manifest, found = of_kernel(trained)
-    (finding,) = [one for one in found if one["severity"] == "critical"]
-    assert manifest["service_name"] == "my rewards"
-    who = f"my rewards {manifest['pid']}"
-    assert finding["text"].startswith(
-        f"{who} failed in cell 5, its last: KeyError: 'reward' (Cell In[4], line 2, in score)"
-    )
-    assert finding["symptoms"] == []
-
-
-def test_the_pause_between_two_cells_is_part_of_no_guessed_step(trained: Programs) -> None:
-    moment = int((trained.directory / "moment").read_text())
+    moment = int((programs.directory / "moment").read_text())
     first, second = sorted(
-        int(span["startTimeUnixNano"]) for span in trained.store.spans() if span["name"] == "rl.rank.step"
+        int(span["startTimeUnixNano"]) for span in programs.store.spans() if span["name"] == "rl.rank.step"
     )
     assert first < moment < second
 

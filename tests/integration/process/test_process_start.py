@@ -107,6 +107,7 @@ def test_users_own_distro_is_kept(programs: Programs) -> None:
         "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)\n" + ONE_SPAN,
         OTEL_PYTHON_DISTRO="distro",
         OTEL_PYTHON_CONFIGURATOR="configurator",
+        OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*",
         OTEL_TRACES_EXPORTER="none",
         OTEL_METRICS_EXPORTER="none",
         OTEL_LOGS_EXPORTER="none",
@@ -167,6 +168,7 @@ def test_unparsable_setting_costs_one_line_and_the_default_is_used(programs: Pro
 
 def test_unparsable_setting_is_reported_under_a_foreign_distro_with_our_configurator_too(programs: Programs) -> None:
     environ = {"OTEL_PYTHON_DISTRO": "distro", "OTEL_PYTHON_CONFIGURATOR": "otel_rl", "OTEL_RL_QUIET": "1"}
+    environ["OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"] = "*"
     done = programs.instrumented(ONE_SPAN, OTEL_RL_EXIT_TIMEOUT="soon", **environ)
 
     assert [line for line in done.err.splitlines() if "OTEL_RL_EXIT_TIMEOUT" in line] == [

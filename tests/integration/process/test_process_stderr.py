@@ -1,6 +1,6 @@
 """Our line on standard error: it never changes the exit status, and it never lands in a file of the program.
 
-Each program runs under a shell with Python's usual buffering: PYTHONUNBUFFERED would hide a line left in a buffer.
+Each program runs with Python's usual buffering: PYTHONUNBUFFERED would hide a line left in a buffer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ READER_GONE = "import select; poll = select.poll(); poll.register(2, 0); poll.po
 
 
 def run(programs: Programs, text: str, form: str = "{command}", **environ: str) -> Finished:
-    """Run ``text`` instrumented, in a shell command of this form."""
+    """Run ``text`` instrumented, and in a shell command where the form is another one."""
     program = programs.write("program.py", text)
+    if form == "{command}":
+        return programs.run(INSTRUMENT, sys.executable, program, **environ)
     command = shlex.join([str(INSTRUMENT), sys.executable, str(program)])
     assert "PYTHONUNBUFFERED" not in programs.environ
     return programs.run("bash", "-c", form.format(command=command), **environ)
