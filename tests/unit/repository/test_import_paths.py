@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[2]
+#: These fork, and the fork becomes a program of its own, which has the search path of a program.
+LAUNCHERS = {"integration/process/warm_launcher.py", "support/forked_programs.py"}
 
 
 def changes_search_path(node: ast.AST) -> bool:
