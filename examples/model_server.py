@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START_TIMEOUT_S = 600.0
+START_TIMEOUT_S = 600
 
 
 def free_port() -> int:
