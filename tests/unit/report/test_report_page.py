@@ -284,11 +284,11 @@ def test_a_page_that_cannot_be_written_leaves_a_clear_word(tmp_path: Path, evil_
 
 
 def test_long_runs_are_binned_and_their_page_stays_small(tmp_path: Path) -> None:
-    run = GrpoRun(tmp_path / "data", ranks=1, world_size=1, steps=3000, step_seconds=0.5, error=False).write()
+    run = GrpoRun(tmp_path / "data", ranks=1, world_size=1, steps=1500, step_seconds=0.5, error=False).write()
     page = _page(tmp_path, run)
-    _has(page.texts["tiles"], "Steps 3,000")
-    _has(page.texts["steps"], "Step time by phase mean of 12 steps")
-    _has(page.texts["training"], "Reward mean of 10 steps, band min to max; should rise")
+    _has(page.texts["tiles"], "Steps 1,500")
+    _has(page.texts["steps"], "Step time by phase mean of 6 steps")
+    _has(page.texts["training"], "Reward mean of 5 steps, band min to max; should rise")
     assert len(page.source.encode()) < 2_500_000
 
 
