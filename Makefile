@@ -98,8 +98,9 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 
 # -- tests ----------------------------------------------------------------------------------------------------------
 
-#: Two processes; the tests of one file stay together and share what the file sets up.
-PARALLEL := -q --numprocesses 2 --dist loadfile
+#: Four processes on two cores, since tests wait for half of their time; those of one file stay together and share
+#: what the file sets up.
+PARALLEL := -q --numprocesses 4 --dist loadfile
 UNIT := tests/unit tests/conformance
 #: Real programs on this machine; what needs the collector or the backends is test-stack's.
 INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))

@@ -149,7 +149,7 @@ def io_thread(recorded) -> Iterator[IoThread]:
 
     class Thread(IoThread):
         def flush_now(self) -> None:
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             assert self.post(lambda: True, deadline).wait()
 
     thread = Thread("otel-rl-test")
@@ -158,7 +158,7 @@ def io_thread(recorded) -> Iterator[IoThread]:
     steps.finish()
     deferral.accept_posts(None)
     deferral.drain_all()
-    LastDelivery(thread, time.monotonic() + 10).wait()
+    LastDelivery(thread, time.monotonic() + 60).wait()
     assert not thread.started
 
 

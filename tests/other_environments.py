@@ -110,7 +110,7 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    command = [python, "-m", "pytest", "-q", "--numprocesses", "2", "--dist", "loadfile", *FIRST, *chosen_tests()]
+    command = [python, "-m", "pytest", "-q", "--numprocesses", "4", "--dist", "loadfile", *FIRST, *chosen_tests()]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
