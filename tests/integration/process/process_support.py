@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from loopback_ports import free_ports
-
-from otel_rl import cli
-from otel_rl.core import settings
+from support import own_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,19 +103,8 @@ class Programs:
         return self.run(INSTRUMENT, sys.executable, torchrun, *options, program, **environ)
 
     def otel_rl(self, *arguments: str | Path, **environ: str) -> Finished:
-        """Run the command ``otel-rl`` in this process: its imports take far longer than its work on a small run."""
-        out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
-        os.chdir(self.directory)
-        settings.reset()
-        try:
-            with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, {**self.environ, **environ}):
-                code = cli.main(list(map(str, arguments)))
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
-        finally:
-            os.chdir(before)
-            settings.reset()
-        return Finished(code, out.getvalue(), err.getvalue())
+        """Run the command ``otel-rl`` in this process."""
+        return Finished(*own_command.run(self.directory, *arguments, environ={**self.environ, **environ}))
 
     def plain(self, text: str, *arguments: str, **environ: str) -> Finished:
         """Run ``text`` as ``program.py`` without us."""

@@ -12,7 +12,7 @@ TESTS = Path(__file__).resolve().parents[2]
 DEAR = """
 import os, subprocess, sys
 
-BURN = "import time\\nwhile time.process_time() < 1.2: pass"
+BURN = "import time\\nwhile time.process_time() < 1.5: pass"
 
 
 def test_dear():
@@ -43,7 +43,7 @@ def test_the_cpu_time_of_a_program_counts_to_the_test_that_waited_for_it(tmp_pat
     assert "test_x.py::test_dear" in done.stdout
     assert "test_x.py::test_cheap" not in done.stdout
     seconds = {row["test"]: row["cpu"] for row in map(json.loads, costs.read_text().splitlines())}
-    assert seconds["test_x.py::test_dear"] >= 1.2
+    assert seconds["test_x.py::test_dear"] > 1.2  # the system counts ticks
     assert seconds["test_x.py::test_cheap"] < 1.2
 
     command = [sys.executable, TESTS / "support/dearest_tests.py", costs, "--folders"]
