@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 OLDEST_SUPPORTED = (3, 10)
 #: These test the repository itself, which no interpreter or package changes.
 OF_THE_REPOSITORY = ("benchmarks", "docs", "hosts", "repository", "structure")
-#: Every reader once on each end, and every module imported.
-FIRST = ("tests/unit/readers", "tests/unit/packaging/test_every_module.py")
+#: The folder of the tests that run each reader once.
+EACH_READER = "readers"
+FOLDERS = ("tests/unit", "tests/conformance")
 _OURS = ("--editable", ".[live,dashboards,collector]")
 
 
@@ -90,14 +91,14 @@ def environment(name: str, interpreter: Interpreter, requirements: list[str]) ->
     return python
 
 
-def chosen_tests() -> list[str]:
-    """Test files of an environment, without those that only read recorded runs or test the repository."""
-    files = [
-        *(ROOT / "tests" / "unit").rglob("test_*.py"),
-        *(ROOT / "tests" / "conformance").rglob("test_*.py"),
-    ]
-    chosen = [file for file in files if not only_reads(file) and file.parent.name not in OF_THE_REPOSITORY]
-    return sorted(str(file.relative_to(ROOT)) for file in chosen)
+def left_out() -> list[str]:
+    """Test files of readers, beyond one look at each, and of the repository: one environment is enough for them."""
+    return sorted(
+        str(file.relative_to(ROOT))
+        for folder in FOLDERS
+        for file in (ROOT / folder).rglob("test_*.py")
+        if file.parent.name in OF_THE_REPOSITORY or (file.parent.name != EACH_READER and only_reads(file))
+    )
 
 
 def main() -> int:
@@ -110,8 +111,8 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    command = [python, "-m", "pytest", "-q", "--numprocesses", "4", "--dist", "loadfile", *FIRST, *chosen_tests()]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    options = ["-q", "--numprocesses", "4", "--dist", "loadfile", *(f"--ignore={file}" for file in left_out())]
+    return subprocess.run([python, "-m", "pytest", *options, *FOLDERS], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
