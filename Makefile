@@ -161,7 +161,7 @@ test-collector: $(VENV)/.test ## the collector's Go modules, configurations, red
 	$(BIN)/python otelcol-builder/check.py test
 	$(BIN)/python otelcol-builder/check.py fuzz
 	$(BIN)/python otelcol-builder/build.py
-	$(PYTEST) $(PARALLEL) tests/integration/collector $(if $(QUICK),-m "not slow")
+	$(PYTEST) -q --numprocesses 2 --dist loadfile tests/integration/collector $(if $(QUICK),-m "not slow")
 	$(if $(QUICK),,$(BIN)/python otelcol-builder/check.py vulnerabilities)
 
 FUZZ_SECONDS := 300
