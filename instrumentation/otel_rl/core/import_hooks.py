@@ -73,11 +73,13 @@ class ImportHooks:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Create no module of our own, as the import protocol asks."""
-        if self._half_imported:
-            self._serve_completed()
+        """Create no module of our own, as the import protocol asks.
+
+        No callback runs here: ``_find_spec`` of importlib (CPython 3.10 to 3.13) holds the lock of all imports, and a
+        callback that waits for a module of another thread, which needs that lock, would wait for ever.
+        """
         is_measured = name.partition(".")[0] in _LARGE and not self._finding.is_importing
-        if not is_measured and name not in self._callbacks:
+        if not is_measured and name not in self._callbacks and not self._has_completed():
             return None
         names = self._finding.names
         if name in names:
@@ -99,6 +101,12 @@ class ImportHooks:
         """
         intervals, self._intervals = self._intervals, []
         return intervals
+
+    def _has_completed(self) -> bool:
+        """Return whether a module that was half imported is complete: the next loader runs its callbacks."""
+        return any(
+            name not in sys.modules or not _is_being_imported(sys.modules[name]) for name in list(self._half_imported)
+        )
 
     def _serve_completed(self) -> None:
         for name in list(self._half_imported):
@@ -128,6 +136,7 @@ class ImportHooks:
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
+            self._serve_completed()
             if is_measured:
                 self._measure(execute, module)
             else:

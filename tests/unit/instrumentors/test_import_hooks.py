@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _imp
 import importlib
 import os
 import subprocess
@@ -107,20 +108,26 @@ def test_module_imported_by_many_threads_is_served_once(hooks, module):
     assert len(seen) == 1
 
 
-def test_module_that_is_being_imported_is_served_when_it_is_complete(hooks, module, tmp_path):
+def test_module_that_is_being_imported_is_served_when_it_is_complete_without_the_lock_of_all_imports(
+    hooks, module, tmp_path
+):
     seen = []
-    hooks.watch_me = lambda: hooks.after_import(module, lambda loaded: seen.append(loaded.value))
+    hooks.watch_me = lambda: hooks.after_import(module, lambda loaded: seen.append((loaded.value, _imp.lock_held())))
     sys.modules["the_hooks"] = hooks
     (tmp_path / f"{module}.py").write_text("import the_hooks\nthe_hooks.watch_me()\nvalue = 1\n")
+    (tmp_path / "next_module.py").write_text("import the_hooks\nseen = list(the_hooks.seen)\n")
+    hooks.seen = seen
     try:
         importlib.import_module(module)
         assert seen == []
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("any_import_that_has_to_look")
+        assert importlib.import_module("next_module").seen == [(1, False)]
     finally:
         del sys.modules["the_hooks"]
+        sys.modules.pop("next_module", None)
 
-    assert seen == [1]
+    assert seen == [(1, False)]
 
 
 def test_module_blames_its_importer_for_what_it_warns_of(hooks, module, tmp_path):
