@@ -102,6 +102,8 @@ def test_every_policy_keeps_its_traces_whole(left: set[str]):
 
 def test_all_others_go(left: set[str]):
     assert {why for why, spans in LET_GO.items() if ids(spans) & left} == set()
+    kept = all_ids([*KEPT.values(), LATE_OF_KEPT, LIFECYCLE.values(), [STEP, *RANKS, *PHASES, *CALLS]])
+    assert left == kept
 
 
 @pytest.mark.parametrize("name", LIFECYCLE)
