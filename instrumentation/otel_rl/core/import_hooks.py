@@ -79,7 +79,7 @@ class ImportHooks:
         callback that waits for a module of another thread, which needs that lock, would wait for ever.
         """
         is_measured = name.partition(".")[0] in _LARGE and not self._finding.is_importing
-        if not is_measured and name not in self._callbacks and not self._has_completed():
+        if not is_measured and name not in self._callbacks and not self._completed():
             return None
         names = self._finding.names
         if name in names:
@@ -102,20 +102,19 @@ class ImportHooks:
         intervals, self._intervals = self._intervals, []
         return intervals
 
-    def _has_completed(self) -> bool:
-        """Return whether a module that was half imported is complete: the next loader runs its callbacks."""
-        return any(
-            name not in sys.modules or not _is_being_imported(sys.modules[name]) for name in list(self._half_imported)
-        )
+    def _completed(self) -> list[str]:
+        """Names that wait in ``_half_imported`` although their import has ended; the next loader serves them."""
+        modules = {name: sys.modules.get(name) for name in list(self._half_imported)}
+        return [name for name, module in modules.items() if module is None or not _is_being_imported(module)]
 
     def _serve_completed(self) -> None:
-        for name in list(self._half_imported):
-            module = sys.modules.get(name)
+        for name in self._completed():
+            callbacks, module = self._half_imported.pop(name, []), sys.modules.get(name)
             if module is None:
                 # Its import has failed; the next one counts.
-                self._callbacks.setdefault(name, []).extend(self._half_imported.pop(name, []))
-            elif not _is_being_imported(module):
-                self._run(self._half_imported.pop(name, []), module)
+                self._callbacks.setdefault(name, []).extend(callbacks)
+            else:
+                self._run(callbacks, module)
 
     def _found_by_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in list(sys.meta_path):
