@@ -245,13 +245,13 @@ def differences(written: Figures, counted: Figures) -> list[Difference]:
     """Return the figures that differ, in the file's order."""
     keys = dict.fromkeys([*counted, *written])
     every = [Difference(key, written.get(key), counted.get(key)) for key in keys]
-    return [one for one in every if one.written != one.counted]
+    return [each for each in every if each.written != each.counted]
 
 
 def complaint(different: list[Difference], names: Mapping[Key, list[str]]) -> str:
     """Return a line for each figure that differs, and what to do if one is worse."""
-    lines = [f"{HOUSE}: {one.text(names.get(one.key, []))}\n" for one in different]
-    if any(one.is_worse for one in different):
+    lines = [f"{HOUSE}: {difference.text(names.get(difference.key, []))}\n" for difference in different]
+    if any(difference.is_worse for difference in different):
         lines.append(f"Make what is worse better, or edit {HOUSE} and give the reason in the commit's body.\n")
     return "".join(lines)
 
@@ -259,13 +259,13 @@ def complaint(different: list[Difference], names: Mapping[Key, list[str]]) -> st
 def page(written: Figures, different: list[Difference]) -> str:
     """Return the file with what became better."""
     figures = dict(written)
-    for one in different:
-        if one.is_worse:
+    for difference in different:
+        if difference.is_worse:
             continue
-        if one.counted is None:
-            del figures[one.key]
+        if difference.counted is None:
+            del figures[difference.key]
         else:
-            figures[one.key] = one.counted
+            figures[difference.key] = difference.counted
     rows = [f"{name} = {_decimal(name, figures[name, ''])} # {meaning}" for name, meaning in NUMBERS.items()]
     for name, meaning in TABLES.items():
         items = sorted((item, value) for (table, item), value in figures.items() if table == name)
@@ -288,7 +288,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     different = differences(written, counted.figures)
     current = {root / HOUSE: page(written, different)}
     status = generated_files.main("instrumentation.house_figures", "the figures of the house", current, arguments)
-    worse = [one for one in different if one.is_worse]
+    worse = [difference for difference in different if difference.is_worse]
     sys.stderr.write(complaint(different if status else worse, counted.names))
     return 1 if worse else status
 

@@ -103,7 +103,9 @@ def left_out() -> list[str]:
 
 def main() -> int:
     """Run the tests; the exit status is pytest's."""
-    which = sys.argv[1]
+    which = sys.argv[1] if sys.argv[1:] else ""
+    if which not in PACKAGES:
+        sys.exit(f"other_environments: there is no environment {which!r}; name one of: {', '.join(PACKAGES)}")
     at_hand = interpreters()
     interpreter = at_hand[0] if which == "oldest" else at_hand[-1]
     constraints = f"tests/constraints/{'oldest' if which == 'oldest' else 'latest'}.txt"
