@@ -27,7 +27,7 @@ _drawn: set[str] = set()
 
 @pytest.fixture(autouse=True, scope="module")
 def charts_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Draw no chart that differs from one before in values only."""
+    """Skip a chart that differs from an earlier one only in its values."""
     with pytest.MonkeyPatch.context() as patches:
         if not getattr(request.module, "DRAWS_ALL_CHARTS", False):
             patches.setattr(figures.Figures, "model", _draw_new_ones)

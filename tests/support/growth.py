@@ -16,7 +16,7 @@ _NOISE = 0.05
 
 
 def is_in_proportion(work: Callable[[int], object], size: int) -> bool:
-    """Return whether ``work`` with an input of ``size`` takes about as many times as long as with an eighth of it."""
+    """Return whether the CPU time of ``work`` grows about linearly from an eighth of ``size`` to ``size``."""
     small, large = (min(_cpu_seconds(work, length) for _ in range(2)) for length in (size // LARGER, size))
     return large <= MOST * small + _NOISE
 

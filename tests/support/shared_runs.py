@@ -1,4 +1,4 @@
-"""What several test modules only read is made once in a test session, whichever process of it asks first.
+"""Folders that several test modules read, made once per test session by the first process that asks.
 
 A recorded run of TRL, of an agent or of two ranks costs seconds of CPU, and a fixture of pytest lives in one process
 of pytest-xdist. :func:`once` makes a folder that all processes of the session read. A test that changes it copies it.
@@ -23,7 +23,7 @@ _OUTCOME = ".outcome"
 
 
 class MakerError(AssertionError):
-    """What the maker of a folder raised, in each test that wants to read it."""
+    """The maker of a folder failed; raised in each test that reads the folder."""
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -40,7 +40,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 
 
 def _shared(factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that all processes of the session know; each of pytest-xdist has its own one below that."""
+    """Return the folder that all processes of the session share; pytest-xdist gives each a subfolder of it."""
     own = factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared-runs"
     shared.mkdir(exist_ok=True)

@@ -20,7 +20,7 @@ _PATIENCE = 50
 
 
 class _LooksOften(Event):
-    """What the last delivery waits for, which looks again soon: its clock jumps meanwhile."""
+    """A wake-up that waits 5 ms at most, so that the last delivery reads the clock often."""
 
     def wait(self, timeout: float | None = None) -> bool:
         was_set = super().wait(min(timeout or 0.0, 0.005))
@@ -29,7 +29,7 @@ class _LooksOften(Event):
 
 
 class Clock:
-    """Its seconds since the test began; for all others the deadline is an hour away."""
+    """The clock that `last_delivery` and `exporters` read, an hour ahead of the clock of other modules."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began = time.monotonic() + 3600
@@ -43,7 +43,7 @@ class Clock:
         monkeypatch.setattr(last_delivery, "Wakeup", _LooksOften)
 
     def jump(self, happened: Callable[[], object], seconds: float) -> None:
-        """Jump to ``seconds`` once this has ``happened``, and what jumps before this wait for."""
+        """Jump to ``seconds`` once ``happened`` returns true; jumps are taken in the order in which they were added."""
         self._jumps.append((happened, seconds))
 
     def now(self) -> float:
