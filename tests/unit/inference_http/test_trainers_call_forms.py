@@ -6,10 +6,9 @@ slime (``slime/utils/http_utils.py``, ``_post``), verl (``sglang_rollout/http_se
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
-from support.engine_server import CHAT_EVENTS, SGLANG
+from support.engine_server import CHAT_EVENTS, SGLANG, EngineServer
 from support.http_gateway import http_gateway
 from unit.inference_http.http_posts import post
 from unit.inference_http.http_streams import COMMON, read_stream
@@ -290,21 +289,23 @@ def test_a_weight_update_of_the_client_of_trl_is_made_of_its_requests(trl_client
 # -- a gateway -----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[(), ("--instrumented",)], ids=["plain", "instrumented"])
-def gateway(request, server):
+@pytest.fixture(scope="module", params=[(), ("--instrumented",)], ids=["plain", "instrumented"])
+def gateway(request):
+    """The URL of a gateway, and the server behind it."""
     pytest.importorskip("uvicorn")
     pytest.importorskip("httpx")
-    with http_gateway(server.url, *request.param) as url:
-        yield url
+    with EngineServer() as behind, http_gateway(behind.url, *request.param) as url:
+        yield url, behind
 
 
-def test_a_gateway_hands_the_trace_context_and_the_baggage_of_each_client_on_once(gateway, server, instrumented):
+def test_a_gateway_hands_the_trace_context_and_the_baggage_of_each_client_on_once(gateway, instrumented):
     from unit.inference_http.http_posts import INSTALLED
 
+    url, server = gateway
     for client in INSTALLED:
         instrumented.clear()
         with rollout(rollout_id="r1"):
-            assert post(client, f"{gateway}/generate", json={"text": "hi"}) == SGLANG
+            assert post(client, f"{url}/generate", json={"text": "hi"}) == SGLANG
         [call] = _named(instrumented, "text_completion")
         [traceparent] = server.headers("traceparent")
         assert traceparent.split("-")[1:3] == [f"{call.context.trace_id:032x}", f"{call.context.span_id:016x}"], client
@@ -312,23 +313,25 @@ def test_a_gateway_hands_the_trace_context_and_the_baggage_of_each_client_on_onc
         assert call.attributes["gen_ai.usage.output_tokens"] == 3, client
 
 
-def test_a_stream_through_a_gateway_has_what_its_events_say(gateway, server, instrumented):
+def test_a_stream_through_a_gateway_has_what_its_events_say(gateway, instrumented):
+    url, server = gateway
+    server.chunks = CHAT_EVENTS
     for client, way in COMMON:
         instrumented.clear()
-        server.chunks = CHAT_EVENTS
         body = {"model": "tiny", "messages": [], "stream": True}
-        read_stream(client, way, f"{gateway}/v1/chat/completions", body, lambda piece: True)
+        read_stream(client, way, f"{url}/v1/chat/completions", body, lambda piece: True)
         [call] = _named(instrumented, "chat tiny")
         assert call.attributes["gen_ai.usage.output_tokens"] == 5, client
         assert call.attributes["rl.inference.stream.ended"] == "completed", client
         assert len(server.headers("traceparent")) == 1, client
 
 
-def test_a_refusal_and_an_error_in_the_body_reach_the_program_through_a_gateway(gateway, server, instrumented):
+def test_a_refusal_and_an_error_in_the_body_reach_the_program_through_a_gateway(gateway, instrumented, monkeypatch):
+    url, server = gateway
     server.failures = 1
-    assert post("httpx.sync", f"{gateway}/generate", read="status", json={"text": "hi"}) == 503
-    server.raw = json.dumps({"object": "error", "type": "InternalServerError", "code": 500}).encode()
-    assert post("httpx.sync", f"{gateway}/generate", json={"text": "hi"})["code"] == 500
+    assert post("httpx.sync", f"{url}/generate", read="status", json={"text": "hi"}) == 503
+    monkeypatch.setattr(server, "raw", b'{"object": "error", "type": "InternalServerError", "code": 500}')
+    assert post("httpx.sync", f"{url}/generate", json={"text": "hi"})["code"] == 500
     refused, failed = _named(instrumented, "text_completion")
     assert refused.attributes["error.type"] == "503"
     assert failed.attributes["error.type"] == "InternalServerError"

@@ -144,8 +144,10 @@ def test_a_url_that_is_none_raises_what_it_raises_without_us(manager, instrument
 
 
 @pytest.fixture
-def opened(monkeypatch):
+def opened(followed, monkeypatch):
     """Arguments of ``urlopen`` of a pool, as another tool below ours sees them."""
+    [ours] = [one for one in followed if one.library == "urllib3"]
+    ours.uninstrument()
     seen = []
     original = urllib3.HTTPConnectionPool.urlopen
 
@@ -153,8 +155,12 @@ def opened(monkeypatch):
         seen.append((args, kwargs))
         return original(self, *args, **kwargs)
 
-    monkeypatch.setattr(urllib3.HTTPConnectionPool, "urlopen", urlopen)
-    return seen
+    with monkeypatch.context() as patched:
+        patched.setattr(urllib3.HTTPConnectionPool, "urlopen", urlopen)
+        ours.instrument(skip_dep_check=True)
+        yield seen
+        ours.uninstrument()
+    ours.instrument(skip_dep_check=True)
 
 
 @pytest.mark.parametrize("path", ["/other", "/generate"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
+from support.certificates import no_certificates
 
 # The library is not in every environment that the unit tests run in.
 collect_ignore_glob = [] if importlib.util.find_spec("langchain_core") else ["test_*.py"]
@@ -12,9 +13,25 @@ collect_ignore_glob = [] if importlib.util.find_spec("langchain_core") else ["te
 MODES = ("ours", "official")
 
 
-@pytest.fixture(params=MODES)
-def mode(request, recorded):
-    """Both instrumentors of ours active, and in mode "official" the official one for LangChain as well."""
+@pytest.fixture(autouse=True, scope="module")
+def _no_certificates(tmp_path_factory):
+    with no_certificates(tmp_path_factory.mktemp("certificates")):
+        yield
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test in both modes, and with ours alone if it asks for that."""
+    if "mode" in metafunc.fixturenames:
+        modes = MODES[:1] if "ours" in metafunc.fixturenames else MODES
+        metafunc.parametrize("mode", modes, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def mode(request, pipeline):
+    """Both instrumentors of ours active, and in mode "official" the official one for LangChain as well.
+
+    For all tests of a file: to instrument, all modules of the process are searched for copies of what is replaced.
+    """
     from otel_rl.instrumentors.langchain import LangChainInstrumentor
 
     official = None
@@ -30,9 +47,17 @@ def mode(request, recorded):
 
 
 @pytest.fixture
-def ours(recorded):
+def ours(mode, recorded):
     from otel_rl.instrumentors.langchain import LangChainInstrumentor
 
-    LangChainInstrumentor().instrument(skip_dep_check=True)
-    yield LangChainInstrumentor()
-    LangChainInstrumentor().uninstrument()
+    return LangChainInstrumentor()
+
+
+@pytest.fixture(scope="module")
+def follows_openai(pipeline):
+    """Model calls are recorded, as they are the ``openai`` instrumentor's."""
+    from otel_rl.instrumentors.openai import OpenAIInstrumentor
+
+    OpenAIInstrumentor().instrument(skip_dep_check=True)
+    yield
+    OpenAIInstrumentor().uninstrument()

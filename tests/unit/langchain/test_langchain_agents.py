@@ -32,13 +32,9 @@ def server():
 
 
 @pytest.fixture
-def chat_model(server, mode):
+def chat_model(server, mode, follows_openai):
     ChatOpenAI = pytest.importorskip("langchain_openai").ChatOpenAI  # noqa: N806 - a class
-    from otel_rl.instrumentors.openai import OpenAIInstrumentor
-
-    OpenAIInstrumentor().instrument(skip_dep_check=True)
-    yield ChatOpenAI(model="tiny", base_url=server.base_url, api_key="none", max_retries=0)
-    OpenAIInstrumentor().uninstrument()
+    return ChatOpenAI(model="tiny", base_url=server.base_url, api_key="none", max_retries=0)
 
 
 @tool

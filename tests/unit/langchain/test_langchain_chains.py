@@ -26,12 +26,8 @@ def server():
 
 
 @pytest.fixture
-def model(server, mode):
-    from otel_rl.instrumentors.openai import OpenAIInstrumentor
-
-    OpenAIInstrumentor().instrument(skip_dep_check=True)
-    yield openai.ChatOpenAI(model="tiny", base_url=server.base_url, api_key="none", max_retries=0)
-    OpenAIInstrumentor().uninstrument()
+def model(server, mode, follows_openai):
+    return openai.ChatOpenAI(model="tiny", base_url=server.base_url, api_key="none", max_retries=0)
 
 
 @pytest.fixture

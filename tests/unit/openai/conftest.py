@@ -4,6 +4,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 import pytest
+from support.certificates import no_certificates
 from support.fake_openai import FakeOpenAI
 
 if TYPE_CHECKING:
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
 
 # The library is not in every environment that the unit tests run in.
 collect_ignore_glob = [] if importlib.util.find_spec("openai") else ["test_*.py"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with no_certificates(tmp_path_factory.mktemp("certificates")):
+        yield
 
 
 @pytest.fixture
