@@ -28,12 +28,6 @@ def url():
         yield found
 
 
-@pytest.fixture(params=["stdio", "http"])
-def server(request, url):
-    """Both transports: what `session` takes."""
-    return "stdio" if request.param == "stdio" else url
-
-
 @pytest.fixture
 def instrumented(recorded):
     """The library with our instrumentor, and what is recorded."""

@@ -50,8 +50,8 @@ async def _opened(url, kind, tool, arguments, added):
 
 
 @pytest.mark.parametrize("kind", [Session, OfTheClass])
-async def test_a_tool_call_of_a_subclass_is_one_span_and_runs_what_the_class_adds(kind, instrumented, server):
-    text, seen = await _opened(server, kind, "add", {"a": 1}, {"b": 2})
+async def test_a_tool_call_of_a_subclass_is_one_span_and_runs_what_the_class_adds(kind, instrumented, url):
+    text, seen = await _opened(url, kind, "add", {"a": 1}, {"b": 2})
     assert text == "3"
     # mcp 2.x may list the tools before the result of the first is checked.
     assert [method for method, _ in seen][:2] == ["call_tool", "send_request"]
@@ -60,8 +60,8 @@ async def test_a_tool_call_of_a_subclass_is_one_span_and_runs_what_the_class_add
     assert spans[0].attributes["gen_ai.tool.name"] == "add"
 
 
-async def test_the_request_of_a_subclass_carries_the_trace_context_of_its_span(instrumented, server):
-    text, _ = await _opened(server, Session, "meta", {}, {})
+async def test_the_request_of_a_subclass_carries_the_trace_context_of_its_span(instrumented, url):
+    text, _ = await _opened(url, Session, "meta", {}, {})
     [span] = [span for span in instrumented.spans if span.name == "tools/call meta"]
     traceparent = json.loads(text)["traceparent"]
     assert traceparent.split("-")[1:3] == [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"]
