@@ -102,14 +102,14 @@ class ImportHooks:
         intervals, self._intervals = self._intervals, []
         return intervals
 
-    def _completed(self) -> list[str]:
-        """Names that wait in ``_half_imported`` although their import has ended; the next loader serves them."""
+    def _completed(self) -> dict[str, ModuleType | None]:
+        """Modules that wait in ``_half_imported`` although their import has ended; None: it has failed."""
         modules = {name: sys.modules.get(name) for name in list(self._half_imported)}
-        return [name for name, module in modules.items() if module is None or not _is_being_imported(module)]
+        return {name: module for name, module in modules.items() if module is None or not _is_being_imported(module)}
 
     def _serve_completed(self) -> None:
-        for name in self._completed():
-            callbacks, module = self._half_imported.pop(name, []), sys.modules.get(name)
+        for name, module in self._completed().items():
+            callbacks = self._half_imported.pop(name, [])
             if module is None:
                 # Its import has failed; the next one counts.
                 self._callbacks.setdefault(name, []).extend(callbacks)
@@ -135,16 +135,17 @@ class ImportHooks:
 
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module
-            self._serve_completed()
             if is_measured:
                 self._measure(execute, module)
             else:
                 execute(module)
             self._just_imported.add(name)
             try:
-                self._run(self._callbacks.pop(name, []), module)
+                self._run([*self._callbacks.pop(name, []), *self._half_imported.pop(name, [])], module)
             finally:
                 self._just_imported.discard(name)
+            # Not before this module's code has run: whoever waits for it meanwhile would be given an empty module.
+            self._serve_completed()
 
         # A frame of the import system, which tracebacks leave out and warnings look through: ours would show in the
         # program's tracebacks, and take the blame for (so hide) a deprecation that a library tells its importer.

@@ -108,26 +108,43 @@ def test_module_imported_by_many_threads_is_served_once(hooks, module):
     assert len(seen) == 1
 
 
-def test_module_that_is_being_imported_is_served_when_it_is_complete_without_the_lock_of_all_imports(
-    hooks, module, tmp_path
-):
+@pytest.fixture
+def half_imported(hooks, module, tmp_path, monkeypatch):
+    """A module whose own code begins to wait for it; what its callback has seen."""
     seen = []
     hooks.watch_me = lambda: hooks.after_import(module, lambda loaded: seen.append((loaded.value, _imp.lock_held())))
-    sys.modules["the_hooks"] = hooks
+    monkeypatch.setitem(sys.modules, "the_hooks", hooks)
     (tmp_path / f"{module}.py").write_text("import the_hooks\nthe_hooks.watch_me()\nvalue = 1\n")
-    (tmp_path / "next_module.py").write_text("import the_hooks\nseen = list(the_hooks.seen)\n")
-    hooks.seen = seen
-    try:
-        importlib.import_module(module)
-        assert seen == []
-        with pytest.raises(ModuleNotFoundError):
-            importlib.import_module("any_import_that_has_to_look")
-        assert importlib.import_module("next_module").seen == [(1, False)]
-    finally:
-        del sys.modules["the_hooks"]
-        sys.modules.pop("next_module", None)
+    yield seen
+    sys.modules.pop("next_module", None)
 
-    assert seen == [(1, False)]
+
+def test_module_that_is_being_imported_is_served_after_the_next_one_without_the_lock_of_all_imports(
+    hooks, module, half_imported, tmp_path
+):
+    hooks.seen = half_imported
+    (tmp_path / "next_module.py").write_text("import the_hooks\nseen = list(the_hooks.seen)\n")
+    importlib.import_module(module)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("any_import_that_has_to_look")
+    assert half_imported == []
+    # Not before the next module's code has run: a thread that waits for it meanwhile would be given an empty module.
+    assert importlib.import_module("next_module").seen == []
+    assert half_imported == [(1, False)]
+
+
+def test_module_whose_import_failed_while_somebody_waited_is_served_when_it_is_imported_again(
+    module, half_imported, tmp_path
+):
+    file = tmp_path / f"{module}.py"
+    whole = file.read_text()
+    file.write_text(whole.replace("value = 1", "raise ImportError"))
+    with pytest.raises(ImportError):
+        importlib.import_module(module)
+    file.write_text("value = 'imported again'\n")
+    importlib.import_module(module)
+
+    assert half_imported == [("imported again", False)]
 
 
 def test_module_blames_its_importer_for_what_it_warns_of(hooks, module, tmp_path):
