@@ -1,6 +1,6 @@
 """Run the unit tests that depend on packages or on the interpreter, on the oldest or the newest of these.
 
-    python tests/other_environments.py oldest | newest
+    python tests/other_environments.py oldest | newest [FOLDER or FILE ...]
 
 Environments are `.venv-oldest` and `.venv-newest`; they hold no torch, so tests that need it are skipped there (the
 main environment runs them). Interpreters are looked for on PATH and among pyenv's versions; none is downloaded.
@@ -113,8 +113,10 @@ def main() -> int:
     if which == "oldest" and interpreter.version != OLDEST_SUPPORTED:
         print("Python 3.10 is not at hand: the oldest supported interpreter stays untested here", file=sys.stderr)
     python = environment(which, interpreter, ["--constraint", constraints, *PACKAGES[which]])
-    options = ["-q", "--numprocesses", "4", "--dist", "loadfile", *(f"--ignore={file}" for file in left_out())]
-    return subprocess.run([python, "-m", "pytest", *options, *FOLDERS], cwd=ROOT, check=False).returncode
+    asked = sys.argv[2:]
+    chosen = asked or [*(f"--ignore={file}" for file in left_out()), *FOLDERS]
+    options = ["-q", "--numprocesses", "4", "--dist", "loadfile"]
+    return subprocess.run([python, "-m", "pytest", *options, *chosen], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

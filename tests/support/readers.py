@@ -17,15 +17,18 @@ _PACK = "otel_rl"
 #: What reads, as modules of the pack.
 READERS = tuple(
     f"{_PACK}.{name}"
-    for name in ("cli", "collector", "export", "health", "live", "ranks", "replay", "report", "semconv", "store.reader")
+    for name in ("cli", "collector", "export", "health", "live", "ranks", "report", "semconv", "store.reader")
 )
-#: These run in the training process, or ask which packages are installed.
+#: These run in the training process, or ask which packages are installed. A test of the command ``otel-rl doctor``
+#: imports ``otel_rl.cli`` alone: its name counts too.
 _NO_READERS = tuple(f"{_PACK}.{name}" for name in ("cli.doctor", "health.live", "ranks.watchdog"))
 #: Formats of files, shared by those who write and those who read; standard library only.
 _LEAVES = tuple(
     f"{_PACK}.{name}"
     for name in ("core", "flight_recorder", "process.exit_records", "process.exit_status", "process.lifetime")
 )
+#: A file with this word starts a program that records, whatever it imports itself.
+_RECORDS = "opentelemetry-instrument"
 #: Fixtures of tests/conftest.py, which run the SDK.
 _SDK_FIXTURES = {"io_thread", "pipeline", "recorded"}
 
@@ -33,10 +36,9 @@ _SDK_FIXTURES = {"io_thread", "pipeline", "recorded"}
 def only_reads(file: Path) -> bool:
     """Return whether a test file, judged by its imports, tests readers or the repository's tools and nothing else."""
     modules = _imports(file)
-    ours = {name for name in modules if _below(name, (_PACK,))}
-    for helper in filter(None, map(_helper, modules)):
-        ours |= {name for name in _imports(helper) if _below(name, (_PACK,))}
-    if _SDK_FIXTURES & _fixtures(file):
+    files = {file, *filter(None, map(_helper, modules))}
+    ours = {name for one in files for name in _imports(one) if _below(name, (_PACK,))}
+    if _SDK_FIXTURES & _fixtures(file) or "doctor" in file.name or any(map(_records, files)):
         return False
     if not ours:
         return any(name.partition(".")[0] in _repository_modules() for name in modules)
@@ -51,6 +53,10 @@ def _below(name: str, modules: tuple[str, ...]) -> bool:
 @cache
 def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _records(file: Path) -> bool:
+    return _RECORDS in file.read_text(encoding="utf-8")
 
 
 def _imports(file: Path) -> set[str]:
