@@ -39,8 +39,8 @@ HEAD = """\
 NUMBERS = {
     "code_lines": "lines of code of the pack: no comments, docstrings and blank lines",
     "classes": "classes of the pack at the top level of a module",
-    "public_functions_documented": "share of the pack's public functions and methods with a docstring; more is better",
-    "uncounted_modules": "modules of the pack that are not counted: they say `generated` in their first 12 lines",
+    "undocumented_functions": "public functions and methods of the pack without a docstring",
+    "generated_modules": "modules of the pack that nothing else here counts; their docstring names `make generate`",
     "own_variables": "names OTEL_RL_* in docs, collector-config and the pack",
     "readme_words": "words of README.md",
     "docs_words": "words of docs/**/*.md without docs/reference",
@@ -49,11 +49,9 @@ TABLES = {
     "long_modules": f"lines of each module of the pack that has more than {LONG_MODULE}",
     "shared_class_names": "files of the pack for each class name that more than one has",
 }
-SHARE = "public_functions_documented"
-
 #: A figure and, in a table, what it is of: a module, a class.
 Key = tuple[str, str]
-Figures = dict[Key, float]
+Figures = dict[Key, int]
 
 
 class HouseError(Exception):
@@ -75,17 +73,16 @@ class Module:
         self.lines = text.count("\n")
         tree = ast.parse(text)
         self.classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-        self.public_functions: dict[str, bool] = {}
-        """Place of each function and method without a leading underscore -> whether it has a docstring."""
+        #: Places and names of functions and methods without a docstring and without a leading underscore.
+        self.undocumented: list[str] = []
         docstrings: set[int] = set()
         for node in ast.walk(tree):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            documented = ast.get_docstring(node, clean=False) is not None
-            if documented:
+            if ast.get_docstring(node, clean=False) is not None:
                 docstrings |= _lines_of(node.body[0])
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
-                self.public_functions[f"{name}:{node.lineno} {node.name}"] = documented
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+                self.undocumented.append(f"{name}:{node.lineno} {node.name}")
         self.code_lines = len(_lines_with_code(text) - docstrings)
 
 
@@ -115,36 +112,34 @@ def _lines_with_code(text: str) -> set[int]:
 
 def count(root: Path = ROOT) -> Counted:
     """Count the figures of the checkout in ``root``."""
-    modules, uncounted = _modules(root / PACK)
-    functions = {place: documented for module in modules for place, documented in module.public_functions.items()}
+    modules, generated = _modules(root / PACK)
+    undocumented = [place for module in modules for place in module.undocumented]
     users = _users_of_shared_names(modules)
     figures = {
         ("code_lines", ""): sum(module.code_lines for module in modules),
         ("classes", ""): sum(len(module.classes) for module in modules),
-        (SHARE, ""): round(sum(functions.values()) / max(len(functions), 1), 3),
-        ("uncounted_modules", ""): len(uncounted),
+        ("undocumented_functions", ""): len(undocumented),
+        ("generated_modules", ""): len(generated),
         ("own_variables", ""): len(_own_variables(root)),
         ("readme_words", ""): _words(root / "README.md"),
         ("docs_words", ""): sum(map(_words, _pages(root / "docs"))),
         **{("long_modules", module.name): module.lines for module in modules if module.lines > LONG_MODULE},
         **{key: len(files) for key, files in users.items()},
     }
-    undocumented = [place for place, documented in functions.items() if not documented]
-    return Counted(figures, {(SHARE, ""): undocumented, ("uncounted_modules", ""): uncounted, **users})
+    names = {("undocumented_functions", ""): undocumented, ("generated_modules", ""): generated, **users}
+    return Counted(figures, names)
 
 
 def _modules(pack: Path) -> tuple[list[Module], list[str]]:
-    """Return the modules that are written by hand, and the names of those that say that they are generated."""
-    modules, uncounted = [], []
+    """Return the modules that are written by hand, and the names of those that are generated."""
+    modules, generated = [], []
     for path in sorted(pack.rglob("*.py")):
-        if path.parent.name == "semconv":  # generated from the registry
-            continue
         name, text = path.relative_to(pack).as_posix(), path.read_text(encoding="utf-8")
-        if re.search("generated", "\n".join(text.splitlines()[:12]), re.IGNORECASE):
-            uncounted.append(name)
+        if "`make generate`" in (ast.get_docstring(ast.parse(text)) or ""):
+            generated.append(name)
         else:
             modules.append(Module(name, text))
-    return modules, uncounted
+    return modules, generated
 
 
 def _users_of_shared_names(modules: list[Module]) -> dict[Key, list[str]]:
@@ -166,7 +161,7 @@ def _own_variables(root: Path) -> set[str]:
 
 
 def _pages(docs: Path) -> Iterator[Path]:
-    return (path for path in docs.rglob("*.md") if "reference" not in path.relative_to(docs).parts)
+    return (path for path in docs.rglob("*.md") if path.relative_to(docs).parts[0] != "reference")
 
 
 def _words(page: Path) -> int:
@@ -185,8 +180,8 @@ def read(path: Path) -> Figures:
         raise HouseError(f"{HOUSE} is missing; put it back: git checkout HEAD -- {HOUSE}") from None
     except ValueError as error:  # no TOML, or no UTF-8
         raise HouseError(
-            f"{HOUSE} is damaged: {error}. Put it back (git checkout HEAD -- {HOUSE}), or solve its merge conflict by "
-            "taking one side, and run `make generate`"
+            f"{HOUSE} is damaged: {error}. Put it back (git checkout HEAD -- {HOUSE}), or solve its merge conflict: "
+            "take one side, run `make generate`, and write what it counts now into the lines that it calls worse"
         ) from None
     known = {**NUMBERS, **TABLES}
     if lacking := sorted(known.keys() - written.keys()):
@@ -201,11 +196,7 @@ def read(path: Path) -> Figures:
     return figures
 
 
-def _number(name: str, value: object) -> float:
-    if name == SHARE:
-        if isinstance(value, float | int) and 0 <= value <= 1:
-            return round(float(value), 3)
-        raise HouseError(f"{HOUSE}: {name} is {value!r}, no number from 0 to 1")
+def _number(name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise HouseError(f"{HOUSE}: {name} is {value!r}, no whole number")
@@ -215,14 +206,13 @@ class Difference(NamedTuple):
     """A figure that is not what is written down; None is an item that its table does not list."""
 
     key: Key
-    written: float | None
-    counted: float | None
+    written: int | None
+    counted: int | None
 
     @property
     def is_worse(self) -> bool:
         """Whether it is worse than what is written down."""
-        is_more = (self.counted or 0) > (self.written or 0)
-        return is_more != (self.key[0] == SHARE)
+        return (self.counted or 0) > (self.written or 0)
 
     def text(self, names: list[str]) -> str:
         """Return a line with the figure, both values and, if it is worse, ``names``; of many only their number."""
@@ -234,11 +224,7 @@ class Difference(NamedTuple):
         if not self.is_worse or not names:
             return line
         few = ": " + ", ".join(names) if len(names) <= _FEW else ""
-        return f"{line}; {len(names)} {_OF_NAMES.get(name, 'of them')}{few}"
-
-
-#: What the names are whose number stands before this.
-_OF_NAMES = {SHARE: "have none", "shared_class_names": "files"}
+        return f"{line}; {len(names)} of them{few}"
 
 
 def differences(written: Figures, counted: Figures) -> list[Difference]:
@@ -266,15 +252,11 @@ def page(written: Figures, different: list[Difference]) -> str:
             del figures[difference.key]
         else:
             figures[difference.key] = difference.counted
-    rows = [f"{name} = {_decimal(name, figures[name, ''])} # {meaning}" for name, meaning in NUMBERS.items()]
+    rows = [f"{name} = {figures[name, '']} # {meaning}" for name, meaning in NUMBERS.items()]
     for name, meaning in TABLES.items():
         items = sorted((item, value) for (table, item), value in figures.items() if table == name)
         rows += ["", f"# {meaning}", f"[{name}]", *(f'"{item}" = {value}' for item, value in items)]
     return HEAD + "\n".join(rows) + "\n"
-
-
-def _decimal(name: str, value: float) -> str:
-    return f"{value:.3f}" if name == SHARE else f"{value}"
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

@@ -43,4 +43,5 @@ def _listed() -> list[Path]:
 def test_the_docstring_of_a_package_names_its_modules(package):
     text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
-    assert {module for module in modules if re.search(rf"\b{module}\b", text) is None} == set()
+    lost = {module for module in modules if re.search(rf"\b{module}\b", text) is None}
+    assert lost == set(), "name it in the docstring of its package"
