@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from process_support import INSTRUMENT, TORCHRUN, Programs, closed_port
+from process_support import INSTRUMENT, SCRIPTS, TORCHRUN, Programs, closed_port
 
 STEP = "import otel_rl\nwith otel_rl.step(7): pass\n"
 #: What `srun` does for one task: the process has the step's variables and is the task.
@@ -269,11 +269,9 @@ def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group
 
 
 def test_a_single_process_of_accelerate_launch_drives_its_run(programs: Programs) -> None:
-    # A stand-in: accelerate itself imports PyTorch and all of its plugins.
-    launch = "import os, subprocess, sys\nenviron = {**os.environ, 'ACCELERATE_MIXED_PRECISION': 'no'}\n"
-    launch += "sys.exit(subprocess.run([sys.executable, *sys.argv[2:]], env=environ).returncode)\n"
-    accelerate, program = programs.write("bin/accelerate", launch), programs.write("program.py", STEP)
-    done = programs.run(INSTRUMENT, sys.executable, accelerate, "launch", program)
+    pytest.importorskip("accelerate")
+    options = ("--cpu", "--num_processes=1", "--num_machines=1", "--mixed_precision=no", "--dynamo_backend=no")
+    done = programs.run(INSTRUMENT, SCRIPTS / "accelerate", "launch", *options, programs.write("program.py", STEP))
 
     assert done.code == 0, done.err
     assert programs.store.resources()[0]["rl.launcher"] == "accelerate"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -57,6 +58,16 @@ def test_the_ranks_record_one_run_and_their_agent_and_their_children_do_not(job:
     ours = [line for line in job.done.err.splitlines() if "otel-rl" in line or "onfigurat" in line]
     assert len(ours) == 1, job.done.err
     assert "otel-rl report" in ours[0]
+
+
+def test_ranks_that_are_instrumented_inside_of_torchrun_record_one_run(programs: Programs) -> None:
+    command = (SCRIPTS / "torchrun", "--standalone", "--nproc-per-node=2", "--no-python")
+    program = programs.write("program.py", PROGRAM)
+    done = programs.run(*command, INSTRUMENT, sys.executable, program, timeout=500, OTEL_RL_EXIT_TIMEOUT="30")
+
+    assert done.code == 0, done.err
+    assert sorted(manifest["rank"] for manifest in programs.store.manifests()) == [0, 1]
+    assert len({resource["rl.run.id"] for resource in programs.store.resources()}) == 1
 
 
 def test_every_rank_begins_and_ends_and_the_launcher_does_not(job: Job) -> None:
