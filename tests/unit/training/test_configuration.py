@@ -11,7 +11,7 @@ import pytest
 from support import growth
 
 from otel_rl.core import settings
-from otel_rl.process import process_identity
+from otel_rl.process import process_identity, program_facts
 from otel_rl.telemetry import deferral, drops, run_span
 from otel_rl.training import configuration
 from otel_rl.training.configuration import (
@@ -168,9 +168,18 @@ def test_lists_without_secrets_stay(recorded, value):
 
 
 @pytest.mark.parametrize("piece", ["a:", "--x ", "//", "[", "a", "a1B", '{"a":'])
-def test_long_lists_do_not_hold_an_io_thread_up(piece):
-    assert growth.is_in_proportion(lambda length: configuration._shown("setting", [piece * 1_000] * length), 1_000)
+def test_long_texts_do_not_hold_an_io_thread_up(piece):
     assert growth.is_in_proportion(lambda length: configuration._shown("setting", [piece * length] * 10), 5_000)
+
+
+def test_of_a_long_list_no_more_is_searched_for_secrets_than_of_a_short_one(monkeypatch):
+    searched = []
+    monkeypatch.setattr(program_facts, "_without_keys", lambda text: searched.append(text) or text)
+    configuration._shown("setting", ["a" * 1_000] * 1_000)
+    of_the_short = len(searched)
+    configuration._shown("setting", ["a" * 1_000] * 2_000)
+
+    assert len(searched) == 2 * of_the_short
 
 
 def test_only_what_has_changed_is_recorded_again(recorded):
