@@ -60,10 +60,11 @@ demo: $(VENV)/.demo ## train an unmodified TRL GRPO program on two ranks and wri
 # -- checks ---------------------------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: $(VENV)/.test check-generated ## format, lint and type checks; generated files are current
+lint: $(VENV)/.test ## format, lint and type checks; generated files are current; with Go also its modules, minutes the first time
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory check-generated
 	$(BIN)/python otelcol-builder/check.py lint
 
 .PHONY: format
@@ -116,10 +117,10 @@ HOSTS :=
 COSTS := .test-costs.jsonl
 
 .PHONY: test
-test: ## unit and integration tests, on the latest and the oldest supported packages
+test: ## unit and integration tests on the latest packages; units also on the oldest and on the newest interpreter
 	@rm -f $(COSTS)
 	@OTEL_RL_TEST_COSTS="$(CURDIR)/$(COSTS)" $(MAKE) --no-print-directory test-latest test-oldest test-newest
-	@$(BIN)/python tests/support/dearest_tests.py $(COSTS)
+	@$(BIN)/python tests/support/expensive_tests.py $(COSTS)
 
 .PHONY: test-latest
 test-latest: $(VENV)/.test ## unit and integration tests in .venv, the largest part of `make test`

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.io_thread import IoThread
 
 
-pytest_plugins = ["support.dearest_tests"]
+pytest_plugins = ["support.expensive_tests"]
 
 
 @pytest.fixture(autouse=True, scope="module")

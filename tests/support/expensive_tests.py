@@ -1,6 +1,6 @@
 """What each test costs: a plugin of pytest that measures it, and a command that sums it up.
 
-    python tests/support/dearest_tests.py [.test-costs.jsonl] [--folders]
+    python tests/support/expensive_tests.py [.test-costs.jsonl] [--folders]
 
 The cost of a test is the CPU time of its process and of the programs it waited for. Wall time would say more about the
 machine: it triples beside other work.
@@ -58,10 +58,10 @@ def pytest_collection_finish() -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the dearest tests of the session, and append all of them to the file."""
+    """Print the most expensive tests of the session, and append all of them to the file."""
     costs = _costs(terminalreporter)
-    if lines := list(_dearest(costs)):
-        terminalreporter.section("dearest tests")
+    if lines := list(_most_expensive(costs)):
+        terminalreporter.section("most expensive tests")
         for line in lines:
             terminalreporter.line(line)
     if _FILE:
@@ -84,7 +84,7 @@ def _costs(terminalreporter: pytest.TerminalReporter) -> list[dict[str, Any]]:
     ]
 
 
-def _dearest(costs: list[dict[str, Any]]) -> Iterator[str]:
+def _most_expensive(costs: list[dict[str, Any]]) -> Iterator[str]:
     dear = [cost for cost in costs if cost["cpu"] >= SHOWN_SECONDS]
     for cost in sorted(dear, key=lambda cost: -cost["cpu"])[:SHOWN]:
         yield f"{cost['cpu']:7.1f} s of CPU, {cost['wall']:6.1f} s: {cost['test']} ({cost['environment']})"
@@ -103,7 +103,7 @@ def _sums(costs: Iterable[dict[str, Any]], *, by_folder: bool) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print sums and the dearest tests of a file that the plugin has written."""
+    """Print sums and the most expensive tests of a file that the plugin has written."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", default=".test-costs.jsonl", type=Path)
     parser.add_argument("--folders", action="store_true", help="sums by environment and folder")
@@ -111,7 +111,7 @@ def main() -> None:
     if not options.file.exists():
         parser.error(f"there is no {options.file}: `make test` writes it")
     costs = [json.loads(line) for line in options.file.read_text(encoding="utf-8").splitlines()]
-    print(*_sums(costs, by_folder=options.folders), "", *_dearest(costs), sep="\n")
+    print(*_sums(costs, by_folder=options.folders), "", *_most_expensive(costs), sep="\n")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: So many times the input may take so many times as long: in proportion, and twice that for what else happens. What
-#: grows with the square takes 64 times as long.
+#: 8 times the input may take 16 times as long: linear growth, with a factor of 2 for noise. Quadratic growth takes 64.
 LARGER, MOST = 8, 16
 #: CPU seconds below which a difference says nothing.
 _NOISE = 0.05

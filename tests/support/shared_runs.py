@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import traceback
 from typing import TYPE_CHECKING
@@ -48,8 +49,9 @@ def _shared(factory: pytest.TempPathFactory) -> Path:
 
 
 def _outcome_of(make: Callable[[Path], object], folder: Path) -> str:
-    # Of a maker that was interrupted.
-    folder.mkdir(exist_ok=True)
+    # A maker that was interrupted may have left half of it.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     try:
         make(folder)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:

@@ -230,10 +230,7 @@ def test_what_is_written_is_followed_until_the_run_is_gone(
 def test_ctrl_c_ends_following_without_a_traceback(live: subprocess.Popen[str], tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("otel-rl")
     command = [program, "logs", tmp_path / "data", "--last", "1", "--follow"]
-    # A shell starts its background jobs with SIGINT ignored, and so this test maybe, and what it starts.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
-        signal.signal(signal.SIGINT, before)
         assert follower.stdout is not None
         assert "step 5" in follower.stdout.readline()
         follower.send_signal(signal.SIGINT)

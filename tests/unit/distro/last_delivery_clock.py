@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-#: Real seconds after which nothing more will happen: a clock that stood still then would hide what is missing.
+#: Real seconds that a jump is waited for. Then the clock jumps past every deadline, so that the test fails.
 _PATIENCE = 50
 
 

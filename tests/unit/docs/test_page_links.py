@@ -33,4 +33,5 @@ def test_the_index_leads_to_every_page():
     folder = ROOT / "docs"
     index = folder / "README.md"
     linked = {(folder / link).resolve() for link in _LINK.findall(index.read_text())}
-    assert {page.name for page in folder.glob("*.md") if page != index and page.resolve() not in linked} == set()
+    lost = {page.name for page in folder.glob("*.md") if page != index and page.resolve() not in linked}
+    assert lost == set(), "link it in docs/README.md"

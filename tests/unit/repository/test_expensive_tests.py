@@ -33,7 +33,7 @@ def test_the_cpu_time_of_a_program_counts_to_the_test_that_waited_for_it(tmp_pat
         "-m",
         "pytest",
         "-p",
-        "support.dearest_tests",
+        "support.expensive_tests",
         "-p",
         "no:cacheprovider",
         "-q",
@@ -46,7 +46,7 @@ def test_the_cpu_time_of_a_program_counts_to_the_test_that_waited_for_it(tmp_pat
     assert seconds["test_x.py::test_dear"] > 1.2  # the system counts ticks
     assert seconds["test_x.py::test_cheap"] < 1.2
 
-    command = [sys.executable, TESTS / "support/dearest_tests.py", costs, "--folders"]
+    command = [sys.executable, TESTS / "support/expensive_tests.py", costs, "--folders"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert printed[0].split("s of CPU, ")[1].split() == ["2", "tests:", Path(sys.prefix).name, "test_x.py"]
     assert "test_dear" in printed[-1]

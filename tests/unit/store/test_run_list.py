@@ -37,15 +37,12 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "otel-rl"
     recorded_runs.record(folder, "good", "good")
     recorded_runs.record(folder, "failing", "failing")
-    # A shell starts its background jobs with SIGINT ignored, and so these tests maybe, and what they start.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     for run, how in (("killed", signal.SIGKILL), ("terminated", signal.SIGTERM), ("interrupted", signal.SIGINT)):
         running = recorded_runs.begin(folder, run, "waiting")
         recorded_runs.wait_until_stepped(running)
         running.send_signal(how)
         running.wait()  # before its input is closed, at which it would end
         running.communicate()
-    signal.signal(signal.SIGINT, before)
     return folder
 
 
