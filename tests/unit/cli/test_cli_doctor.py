@@ -220,11 +220,16 @@ def test_a_configuration_file_that_a_run_cannot_use_is_a_problem_and_the_real_de
     assert found["data_directory"]["used"]
 
 
-def test_a_program_that_fails_is_a_problem(tmp_path: Path, capfd: Any) -> None:
+@pytest.mark.parametrize(
+    ("end", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137)], ids=["exit", "SIGKILL"]
+)
+def test_a_program_that_fails_is_a_problem_with_the_exit_code_of_a_shell(
+    tmp_path: Path, capfd: Any, end: str, code: int
+) -> None:
     program = tmp_path / "program.py"
-    program.write_text("raise SystemExit(3)")
+    program.write_text(end)
     assert main(["doctor", "--", sys.executable, str(program)]) == 1
-    assert "ended with exit code 3" in capfd.readouterr().out
+    assert f"ended with exit code {code}" in capfd.readouterr().out
 
 
 def test_a_program_that_does_not_exist_is_named(capsys: Any) -> None:

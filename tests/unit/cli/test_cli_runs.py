@@ -40,6 +40,16 @@ def test_each_run_has_a_line_the_newest_first_and_below_it_what_it_died_of(data:
     assert captured.err == ""
 
 
+def test_the_last_sign_is_the_time_since_the_newest_record(
+    data: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["runs", str(data), "--json"]) == 0
+    good, _ = map(json.loads, capsys.readouterr().out.splitlines())
+    monkeypatch.setattr(time, "time_ns", lambda: good["last_sign"] + 90 * SECOND)
+    assert main(["runs", str(data)]) == 0
+    assert f" {human.duration(90)} ago " in capsys.readouterr().out.splitlines()[1]
+
+
 def test_after_a_report_the_worst_finding_stands_below_a_run(data: Path, capsys: Any) -> None:
     path = data / "good" / "summary.json"
     assert main(["report", str(data), "--run", "good"]) == 0
