@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.records import Record
 
-#: Numbers its records, and goes on until a file of each signal is compressed; says each flush.
+#: Numbers its records, and goes on until a file of its own of each signal is compressed; says each flush.
 PROGRAM = """
 import glob, itertools, os, sys, otel_rl
 from opentelemetry import trace
@@ -35,7 +35,7 @@ for number in itertools.count():
         # In the step: copies are made of its rows.
         otel_rl.flush(30)
     print(number, flush=True)
-    found = [os.path.basename(name) for name in glob.glob("otel-rl/*/*/*.jsonl.gz")]
+    found = [os.path.basename(name) for name in glob.glob(f"otel-rl/*/*-pid{os.getpid()}-*/*.jsonl.gz")]
     streams = {name.split("-0")[0] for name in found}
     if ends and streams >= {"traces", "logs", "logs-pending"} and len(found) > 9:
         break
