@@ -126,6 +126,16 @@ def test_after_an_outage_all_that_has_waited_is_sent_at_once(thread):
     assert exporter.items == list(range(10))
 
 
+def test_after_a_long_outage_the_next_attempt_is_due_within_a_minute(thread):
+    line = queue(thread, Answering(OUTAGE))
+    line.emit(1)
+    for _ in range(20):
+        line._next = time.monotonic()
+        line.run()
+
+    assert line.next_run() < time.monotonic() + 60
+
+
 def test_a_destination_that_asks_to_wait_is_not_asked_sooner(thread):
     line = queue(thread, Answering(OtlpAnswer(Outcome.RETRY, reason="code: 429", retry_after=20)))
     line.emit(1)

@@ -48,6 +48,11 @@ def test_the_states_of_memory_add_up_to_what_the_node_has():
     assert sum(states.values()) == pytest.approx(total, rel=0.02)
 
 
+def test_the_memory_of_the_node_is_in_bytes():
+    total, _ = host.node_memory()
+    assert total == pytest.approx(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), rel=0.02)
+
+
 def test_without_proc_nothing_is_told_and_nothing_raised(tmp_path):
     assert host.process_memory(tmp_path) is None
     assert host.process_threads(tmp_path) is None
