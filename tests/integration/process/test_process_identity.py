@@ -247,12 +247,14 @@ def test_a_rank_whose_rank_zero_is_silent_ends_as_without_us(programs: Programs)
     program = programs.write("program.py", SILENT)
     world, ports = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}, [str(closed_port()) for _ in range(2)]
     silent = subprocess.Popen([sys.executable, program, "0", *ports], env={**programs.environ, **world, "RANK": "0"})
-    # It ends at once, and later.
-    for linger, port in zip(("0", "0.5"), ports, strict=True):
-        done = programs.run(INSTRUMENT, sys.executable, program, linger, port, timeout=300, **world, RANK="1")
-        assert done.code == 0, done.err
-
-    assert silent.wait(timeout=300) == 0
+    try:
+        # It ends at once, and later.
+        for linger, port in zip(("0", "0.5"), ports, strict=True):
+            done = programs.run(INSTRUMENT, sys.executable, program, linger, port, timeout=300, **world, RANK="1")
+            assert done.code == 0, done.err
+        assert silent.wait(timeout=300) == 0
+    finally:
+        silent.kill()
 
 
 def test_ranks_that_a_program_spawns_for_itself_meet_in_the_steps_of_their_group(programs: Programs) -> None:
