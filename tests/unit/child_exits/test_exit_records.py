@@ -172,6 +172,27 @@ def test_a_program_gets_the_status_where_ours_fails(environ, monkeypatch):
     assert child.exitcode == 3
 
 
+class _Child:
+    """Stands for a Popen of multiprocessing."""
+
+    pid = os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("status", "of_an_executor", "is_recorded"),
+    [(1, False, True), (1, True, False), (3, True, True), (-9, True, True), (0, False, False), (-15, False, False)],
+)
+def test_an_end_of_a_child_is_recorded_unless_pools_end_so(environ, status, of_an_executor, is_recorded):
+    exits, seen = child_exits.ChildExits(), []
+    exits.report = seen.append
+    child = _Child()
+    exits._note(child)
+    if of_an_executor:
+        exits._of_threads.add(child)
+    exits._ended(child, status)
+    assert [one.status for one in seen] == ([status] if is_recorded else [])
+
+
 class _Agent:
     """Stands for ``PContext`` of torchrun's agent, with a child that exits with 3."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import SimpleNamespace
 
@@ -195,6 +196,17 @@ def test_a_frozen_rank_keeps_its_run_id_and_joins_the_step_traces(stores, become
 
     who = process_identity.current()
     assert (who.id, who.attempt, who.steps_key) == ("other", "0.0.0", LEADER.steps_key)
+
+
+def test_a_child_of_a_fork_may_join_a_run_although_its_parents_identity_is_frozen(become):
+    become(id="run-1", leads=True)
+    process_identity.freeze()
+    assert process_identity.frozen()
+    child = os.fork()
+    if child == 0:
+        process_identity.after_fork_in_child()
+        os._exit(process_identity.frozen())
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_stores_that_connect_no_machines_are_left_alone(tmp_path):

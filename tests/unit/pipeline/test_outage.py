@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 from opentelemetry.sdk.metrics import Counter, MeterProvider
@@ -183,6 +184,20 @@ def test_a_short_outage_is_worth_no_line_and_a_long_one_is(thread, capsys, monke
     line.flush(time.monotonic() + 60)
 
     assert "refuses what is sent (code: 503): what is recorded waits and is sent again" in capsys.readouterr().err
+
+
+def test_a_flush_of_metrics_waits_as_many_milliseconds_as_it_is_given(thread):
+    asked = []
+    thread.post = lambda work, deadline: (
+        asked.append(deadline - time.monotonic()) or SimpleNamespace(wait=lambda: False)
+    )
+    sink = Sink("metrics", Destination("otlp_proto_http", "there"), lambda: Answering(ACCEPTED), count_points)
+    reader = LazyMetricReader(sink, thread, Gate(), 60.0)
+    MeterProvider([reader], shutdown_on_exit=False).get_meter("t").create_counter("made").add(1)
+    reader.wake()
+
+    assert reader.force_flush(2_000) is False
+    assert 0 < asked[0] <= 2
 
 
 def test_the_end_during_an_outage_leaves_everything_to_the_files():
