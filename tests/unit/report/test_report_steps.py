@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
 from unit.report.synthetic_run import ProcessWriter, process
 
@@ -115,6 +116,15 @@ def test_a_phase_inside_one_of_its_own_name_counts_once_and_never_below_its_own_
     own = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
     assert own == {"reward": 3.0, "forward": 3.0, "train": 1.0, UNCOVERED: 1.0}
     assert steps.whole == {"reward": 3.0, "forward": 3.0, "train": 4.0}
+
+
+def test_data_that_was_waited_for_before_a_step_is_no_time_between_steps() -> None:
+    steps = Steps()
+    steps.add(_timed("rl.rank.step", "first", "root 1", 1.0))
+    steps.add(_timed("rl.data_wait", "wait", "root 2", 0.4, 1.2, rl_phase="data_wait", rl_loop_iteration=2))
+    steps.add(_timed("rl.rank.step", "second", "root 2", 1.0, 2.0, rl_loop_iteration=2))
+    [[(_, between)]] = steps.between.lines().values()
+    assert between.total == pytest.approx(0.6)
 
 
 def test_the_late_steps_of_the_ranks_can_be_counted_twice() -> None:

@@ -43,12 +43,9 @@ BETWEEN = "between"
 
 @dataclass(frozen=True, slots=True)
 class SlowStep:
-    """One iteration on one rank; times in s."""
+    """One iteration on one rank."""
 
     iteration: int
-    rank: int | None
-    seconds: float
-    collectives: float
     trace_id: str
 
 
@@ -219,7 +216,7 @@ class Steps:
         totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell()))
         totals.steps.add(span.seconds)
         totals.collectives.add(collectives)
-        self.slowest.add(span.seconds, SlowStep(iteration, rank, span.seconds, collectives, span.trace_id))
+        self.slowest.add(span.seconds, SlowStep(iteration, span.trace_id))
         self.last_iteration = max(iteration, self.last_iteration or 0)
         collecting = span.attributes.get(names.RL_LOOP_GC_TIME)
         if isinstance(collecting, float):
