@@ -65,6 +65,12 @@ def test_the_gauges_have_the_late_ranks_and_how_far_apart_ranks_arrive(two_place
     last = {int(point["rl.straggler.rank"]): value for point, value in shares}
     assert last.keys() == {0, 1}
     assert all(LEAST_SHARE < value < 1 for value in last.values())
+    times = late_rank_jobs.gauge(two_places.folder, "rl.straggler.lost_time")
+    for point, seconds in times:
+        rank = int(point["rl.straggler.rank"])
+        of_event = two_places.first[rank]["rl.straggler.lost_time"] / two_places.first[rank]["rl.straggler.lost_share"]
+        # The length of a step, about the same over the job; with the gauges for each other it would be its inverse.
+        assert of_event / 2.5 < seconds / last[rank] < of_event * 2.5
     spreads = late_rank_jobs.gauge(two_places.folder, "torch.distributed.arrival.spread")
     assert max(value for _, value in spreads) > LEAST
     assert late_rank_jobs.gauge(two_places.folder, "torch.distributed.arrival.wait_share")
