@@ -205,6 +205,20 @@ def test_many_short_steps_in_one_turn_of_the_loop_are_no_block(program, recorded
     assert lags.max > 2 * LIMIT
 
 
+def test_what_waited_for_one_turn_of_the_loop_does_not_wait_for_the_next_too(program, recorded):
+    program.notice()
+    for _ in range(8):
+        gate = Gate()
+        program.loop.call_soon_threadsafe(gate.search)
+        gate.is_entered()
+        program.look(times=3)
+        gate.leave()
+        program.settle()
+        program.look()
+    assert _lag_is_due(program)
+    assert recorded.metrics()["rl.event_loop.lag"][0].max < 8 * LOOK
+
+
 def _lag_is_due(program: Program) -> bool:
     program.look(seconds=2.0)
     return True
