@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(sys.executable).parent
 TIMEOUT = 300
+# On one line, so that each look at the stack finds the same.
 WAITS = """
 import pathlib, time
 
 def wait_for_go():
-    while not pathlib.Path("go").exists():
-        time.sleep(0.02)
+    while not pathlib.Path("go").exists(): time.sleep(0.02)
 """
 #: The first tool of the program hangs in one of several rollouts, while the step is open.
 ASYNC = """
@@ -42,8 +42,7 @@ import pathlib
 @tool
 async def run_sandbox(code: str) -> str:
     "Run code."
-    while not pathlib.Path("go").exists():
-        await asyncio.sleep(0.02)
+    while not pathlib.Path("go").exists(): await asyncio.sleep(0.02)
     return "done"
 
 async def rollout(number):
@@ -216,7 +215,7 @@ def test_the_first_tool_that_hangs_in_a_rollout_of_asyncio_is_told_while_the_ste
         err = _end(tmp_path, program)
     assert _without_times(sentence) == (
         f"process {_pid(sentence)} waits in `sample` of step 1 for rollout r-1, which waits in tool `run_sandbox`,"
-        " in run_sandbox (train.py:10), since TIME"
+        " in run_sandbox (train.py:9), since TIME"
     )
     assert (finding.title, finding.place, finding.step) == ("Tool run_sandbox hangs", "step 1 (sample)", 1)
     assert "for rollout r-1, which waits in tool `run_sandbox`" in finding.text
@@ -239,7 +238,7 @@ def test_a_rank_that_trains_does_not_wait_for_a_rollout_that_is_made_ahead(tmp_p
         _end(tmp_path, program)
     assert _without_times(sentence) == (
         f"process {_pid(sentence)} is in `train` of step 1; meanwhile rollout r-40 waits in tool `run_sandbox`,"
-        " in waits.wait_for_go (waits.py:6), since TIME"
+        " in waits.wait_for_go (waits.py:5), since TIME"
     )
     assert (finding.title, finding.severity.value) == ("Tool run_sandbox hangs", "warning")
 
@@ -250,7 +249,7 @@ def test_of_an_agent_without_steps_its_process_and_its_tool_are_named(tmp_path: 
         shown = text.as_text(_postmortem(tmp_path))
         _end(tmp_path, program)
     assert _without_times(sentence) == (
-        f"process {_pid(sentence)}, in rollout r-1, waits in tool `run_sandbox`, in waits.wait_for_go (waits.py:6),"
+        f"process {_pid(sentence)}, in rollout r-1, waits in tool `run_sandbox`, in waits.wait_for_go (waits.py:5),"
         " since TIME"
     )
     assert (finding.title, finding.severity.value) == ("Tool run_sandbox hangs", "warning")
@@ -271,7 +270,7 @@ def test_a_tool_that_hangs_in_a_worker_of_a_pool_is_what_the_trainer_waits_for(t
     assert worker[1] != _pid(sentence)
     assert _without_times(sentence) == (
         f"process {_pid(sentence)} waits in `sample` of step 1 for rollout r-1, which in process {worker[1]} waits in"
-        " tool `run_sandbox`, in waits.wait_for_go (waits.py:6), since TIME"
+        " tool `run_sandbox`, in waits.wait_for_go (waits.py:5), since TIME"
     )
     assert (finding.title, finding.place) == ("Tool run_sandbox hangs", "step 1 (sample)")
     assert [name for name, _ in _events(tmp_path)] == ["rl.call.hang", "rl.call.hang.end"]
@@ -287,7 +286,7 @@ def test_the_request_that_an_engine_hangs_in_is_the_end_of_the_chain(tmp_path: P
     assert _without_times(sentence) == (
         f"process {_pid(sentence)} waits in `sample` of step 1 for rollout r-1, which waits for model call `chat m` at"
         f" 127.0.0.1:{port}, where process {pid} answers `POST /v1/chat/completions`,"
-        " in waits.wait_for_go (waits.py:6), since TIME"
+        " in waits.wait_for_go (waits.py:5), since TIME"
     )
 
 
