@@ -68,10 +68,9 @@ class Counted(NamedTuple):
 class Module:
     """A module of the pack that is written by hand."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, tree: ast.Module) -> None:
         self.name = name
         self.lines = text.count("\n")
-        tree = ast.parse(text)
         self.classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         #: Places and names of functions and methods without a docstring and without a leading underscore.
         self.undocumented: list[str] = []
@@ -135,10 +134,11 @@ def _modules(pack: Path) -> tuple[list[Module], list[str]]:
     modules, generated = [], []
     for path in sorted(pack.rglob("*.py")):
         name, text = path.relative_to(pack).as_posix(), path.read_text(encoding="utf-8")
-        if "`make generate`" in (ast.get_docstring(ast.parse(text)) or ""):
+        tree = ast.parse(text)
+        if "`make generate`" in (ast.get_docstring(tree) or ""):
             generated.append(name)
         else:
-            modules.append(Module(name, text))
+            modules.append(Module(name, text, tree))
     return modules, generated
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
-@contextmanager
-def no_certificates(folder: Path) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let clients, and programs started meanwhile, look for certificates in an empty folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SSL_CERT_FILE", raising=False)
-        patch.setenv("SSL_CERT_DIR", str(folder))
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         yield

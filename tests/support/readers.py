@@ -34,7 +34,10 @@ _SDK_FIXTURES = {"io_thread", "pipeline", "recorded"}
 
 
 def only_reads(file: Path) -> bool:
-    """Return whether a test file, judged by its imports, tests readers or the repository's tools and nothing else."""
+    """Return whether a test file tests readers or the repository's tools and nothing else.
+
+    Its name, its imports and the programs that it starts decide.
+    """
     modules = _imports(file)
     files = {file, *filter(None, map(_helper, modules))}
     ours = {name for one in files for name in _imports(one) if _below(name, (_PACK,))}
@@ -55,6 +58,7 @@ def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
 def _records(file: Path) -> bool:
     return _RECORDS in file.read_text(encoding="utf-8")
 

@@ -60,7 +60,7 @@ def test_each_rule_of_the_pack_has_one_alert():
 
 
 def test_an_alert_fires_with_its_rule_stays_quiet_without_and_resolves(of_pack: Promtool):
-    """All in one timeline, in which promtool evaluates each alert once."""
+    """All alerts share one timeline, so that promtool starts once."""
     reported: dict[str, str] = {}
     moments: list[dict[str, Any]] = []
     for alert in HEALTH_ALERTS:

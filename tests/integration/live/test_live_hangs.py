@@ -37,11 +37,9 @@ if number == {CHECKPOINT} and rank == 0:
 if number == {TOOL} and rank == 0:
     with otel_rl.rollout('r-7'), otel_rl.tool('run_sandbox'): awaited('tool')
 if number == {BOTH}: awaited('both')"""
-#: From one step on rank 0 has no part in the collective, so that it goes on when rank 1 is killed in that step.
-DEATH = """if rank == 1: (FOLDER / 'killed').write_text(f'{number} {os.getpid()}')
-if rank == 0 and (FOLDER / 'die').exists() and not (FOLDER / 'told').exists():
-    if not (FOLDER / 'alone').exists(): (FOLDER / 'alone').write_text(str(number))
-    continue"""
+DEATH = """if rank == 1 and (FOLDER / 'die').exists():
+    (FOLDER / 'died').write_text(str(number))
+    os.kill(os.getpid(), signal.SIGKILL)"""
 
 
 class Watched(NamedTuple):
@@ -266,22 +264,12 @@ def dead(tmp_path_factory: pytest.TempPathFactory) -> Dead:
         page = stack.enter_context(started(folder))
         changes, missed = _come_again(page)
         (folder / "die").touch()
-        awaited(lambda: _is_in_its_last_step(folder), job)
-        step, pid = map(int, (folder / "killed").read_text().split())
-        os.kill(pid, signal.SIGKILL)
         codes = _until_death(page)
-        awaited(lambda: len(taking.taken) == len(failing.taken) == 2 and (folder / "noted").is_file(), job)
-        (folder / "told").touch()
         for one in notifying.values():
             assert one.process.wait(TIMEOUT) == 0
     said = {name: (folder / name).read_text() for name in notifying}
+    step = int((folder / "died").read_text())
     return Dead(folder, step, taking.taken, failing.taken, said, changes, missed, codes)
-
-
-def _is_in_its_last_step(folder: Path) -> bool:
-    """Return whether rank 1 is in the first step of rank 0 without it."""
-    alone = folder / "alone"
-    return alone.exists() and (folder / "killed").read_text().split()[:1] == [alone.read_text()]
 
 
 def _come_again(live: Live) -> tuple[list[Any], Any]:

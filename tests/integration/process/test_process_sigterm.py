@@ -118,7 +118,7 @@ def test_a_program_that_pauses_does_not_go_on_while_it_is_delivered(programs: Pr
 )
 def test_another_signal_ends_a_pause_as_without_us(programs: Programs, pause: str) -> None:
     text = (
-        LAST_WORK + "import copy, inspect, os\nsignal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
+        LAST_WORK + "import copy, inspect\nsignal.signal(signal.SIGALRM, lambda *_: print('woken'))\n"
         "assert hasattr(signal.pause, '__wrapped__')\n"
         "assert (signal.pause.__name__, str(inspect.signature(signal.pause))) == ('pause', '()')\n"
         # A child of a fork ends by SIGTERM at once: its pause is its own again.

@@ -6,17 +6,11 @@ import gc
 from importlib.metadata import entry_points
 
 import pytest
-from support.certificates import no_certificates
+from support.certificates import no_certificates  # noqa: F401 - of all tests here
 from support.engine_server import EngineServer
 from unit.inference_http.http_posts import INSTALLED
 
 LIBRARIES = {name.partition(".")[0] for name in INSTALLED}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_certificates(tmp_path_factory):
-    with no_certificates(tmp_path_factory.mktemp("certificates")):
-        yield
 
 
 @pytest.fixture

@@ -5,18 +5,12 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from support.certificates import no_certificates
+from support.certificates import no_certificates  # noqa: F401 - of all tests here
 
 # The library is not in every environment that the unit tests run in.
 collect_ignore_glob = [] if importlib.util.find_spec("langchain_core") else ["test_*.py"]
 
 MODES = ("ours", "official")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_certificates(tmp_path_factory):
-    with no_certificates(tmp_path_factory.mktemp("certificates")):
-        yield
 
 
 def pytest_generate_tests(metafunc):

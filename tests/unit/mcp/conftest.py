@@ -5,18 +5,12 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from support.certificates import no_certificates
+from support.certificates import no_certificates  # noqa: F401 - of all tests here
 
 from otel_rl.instrumentors.mcp import McpInstrumentor
 
 # The library is not in every environment that the unit tests run in.
 collect_ignore_glob = [] if importlib.util.find_spec("mcp") else ["test_*.py"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_certificates(tmp_path_factory):
-    with no_certificates(tmp_path_factory.mktemp("certificates")):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import importlib.util
 from typing import TYPE_CHECKING
 
 import pytest
-from support.certificates import no_certificates
+from support.certificates import no_certificates  # noqa: F401 - of all tests here
 from support.fake_openai import FakeOpenAI
 
 if TYPE_CHECKING:
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 # The library is not in every environment that the unit tests run in.
 collect_ignore_glob = [] if importlib.util.find_spec("openai") else ["test_*.py"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with no_certificates(tmp_path_factory.mktemp("certificates")):
-        yield
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_a_file_only_reads_if_all_it_imports_of_the_pack_does(tmp_path, source, 
     assert readers.only_reads(tmp_path / "test_x.py") is only_reads
 
 
-def test_a_file_that_tests_the_command_doctor_is_none_of_a_reader(tmp_path):
+def test_a_file_that_tests_the_command_doctor_does_not_only_read(tmp_path):
     (tmp_path / "test_cli_doctor_x.py").write_text("from otel_rl.cli import main\n")
     assert not readers.only_reads(tmp_path / "test_cli_doctor_x.py")
 
