@@ -110,7 +110,7 @@ class StepConsole:
 
     def write(self) -> None:
         """Write a line about what waits, if anything does."""
-        leads = process_identity.current().leads
+        leads = process_identity.current().leads_training
         # Of a program with PyTorch alone it is known only at the first export whether it leads.
         if not (leads or process_identity.settled()) or not self._enter():
             return

@@ -78,6 +78,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai.lib.streaming.responses._responses",
         "openai",
     ),
+    "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
     "otel_rl_stable_baselines3": (
@@ -138,5 +139,12 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_wandb": ("wandb.sdk.wandb_run", "wandb"),
 }
 """Entry point -> the modules that it patches, and last the library itself."""
-GENERAL_PURPOSE: Final = ("otel_rl_aiohttp", "otel_rl_httpx", "otel_rl_httpx2", "otel_rl_requests", "otel_rl_urllib3")
+GENERAL_PURPOSE: Final = (
+    "otel_rl_aiohttp",
+    "otel_rl_httpx",
+    "otel_rl_httpx2",
+    "otel_rl_ray",
+    "otel_rl_requests",
+    "otel_rl_urllib3",
+)
 """Entry points whose library does not suggest an AI workload."""

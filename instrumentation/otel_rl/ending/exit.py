@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from otel_rl.ending.termination import TerminationWatch
     from otel_rl.pipeline.io_thread import IoRequest
+    from otel_rl.pipeline.prompt_delivery import PromptDelivery
     from otel_rl.pipeline.providers import Telemetry
 
 #: Times the timeout that the import of exporters may add to the end.
@@ -45,6 +46,8 @@ _SLOW_FILES = 10
 _NOWHERE = 2**31 - 1
 
 _telemetry: Telemetry | None = None
+#: Of a worker that may be killed after any call.
+_prompt_delivery: PromptDelivery | None = None
 _summarized = False
 #: True from the beginning of the last delivery of the main thread.
 _exiting = False
@@ -87,6 +90,7 @@ def register(telemetry: Telemetry) -> None:
     """Deliver at exit."""
     global _telemetry
     _telemetry = telemetry
+    lifecycle.deliver_news = deliver_news
     _stand_for_default_action()
     exceptions.watch()
     hooks.after_import("IPython.core.interactiveshell", _follow_notebook)
@@ -165,7 +169,8 @@ def _deliver_before_termination(timeout: float) -> bool:
 
 def after_fork_in_child() -> None:
     """Let the child end on its own, and by SIGTERM at once: pools end their workers so."""
-    global _summarized, _exiting, _watch
+    global _summarized, _exiting, _watch, _prompt_delivery
+    _prompt_delivery = None
     _summarized = _exiting = False
     if _watch is not None:
         _watch.close_in_child()
@@ -218,6 +223,19 @@ def flush_soon() -> None:
     with guard("exit.flush"):
         if _telemetry is not None:
             _request_flush(_telemetry, time.monotonic() + settings.current().exit_timeout)
+
+
+def deliver_news() -> list[IoRequest]:
+    """Have what is new delivered, see :mod:`otel_rl.pipeline.prompt_delivery`; return what the caller may wait for."""
+    global _prompt_delivery
+    with guard("exit.news"):
+        if _telemetry is not None:
+            if _prompt_delivery is None:
+                from otel_rl.pipeline.prompt_delivery import PromptDelivery  # noqa: PLC0415 - for Ray's workers only
+
+                _prompt_delivery = PromptDelivery(_telemetry)
+            return _prompt_delivery.request()
+    return []
 
 
 def deliver(longest: float | None = None) -> None:

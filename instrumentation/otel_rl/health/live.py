@@ -73,7 +73,7 @@ class LiveHealth:
         self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context, _: int
     ) -> None:
         """Take in a log call that has been recorded."""
-        if iteration is None or not process_identity.current().leads:
+        if iteration is None or not process_identity.current().leads_training:
             return
         with guard("health.logged"):
             self._feed(steps.loop_in(context), iteration, first, values, context)
@@ -92,7 +92,7 @@ class LiveHealth:
 
     def rows_recorded(self, step: steps.Step, body: Mapping[str, Any], iteration: int | None) -> None:
         """Take in the rows of rollouts that ended in ``step``."""
-        if not process_identity.current().leads or not self._lock.acquire(timeout=LOCK_TIMEOUT):
+        if not process_identity.current().leads_training or not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             self._followed(step.loop).rewards.add(body, iteration, step.iteration)
@@ -101,7 +101,7 @@ class LiveHealth:
 
     def step_recorded(self, step: steps.Step, seconds: float, end_time: int) -> None:
         """Take in a step that has been recorded with all its phases."""
-        if not process_identity.current().leads or not self._lock.acquire(timeout=LOCK_TIMEOUT):
+        if not process_identity.current().leads_training or not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
             followed = self._followed(step.loop)

@@ -144,6 +144,11 @@ class BatchQueue(Generic[Item]):
         """Items that wait."""
         return len(self._queue)
 
+    def hasten(self, at: float) -> None:
+        """Export at ``at`` (``time.monotonic()``) at the latest, unless an outage makes it wait."""
+        if self._queue and not self._outages and at < self._next:
+            self._next = at
+
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full, or during an outage the queue."""
         if self._outages:

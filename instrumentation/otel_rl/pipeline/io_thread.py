@@ -91,6 +91,11 @@ class IoRequest:
         self.finished = False
         self.refused = False
 
+    @property
+    def is_over(self) -> bool:
+        """True when the work is done, will not be, or comes too late."""
+        return self.finished or self.refused or time.monotonic() >= self._deadline
+
     def serve(self) -> None:
         """Do the work; called by the I/O thread."""
         try:

@@ -90,9 +90,14 @@ class LazyMetricReader(MetricReader):
         self._thread.start()
 
     @property
+    def awake(self) -> bool:
+        """True from the first measurement on."""
+        return self._next != math.inf
+
+    @property
     def pending(self) -> bool:
         """True when anything has been measured, or is left to the thread to measure."""
-        return self._next != math.inf or deferral.has_posts()
+        return self.awake or deferral.has_posts()
 
     @property
     def failing(self) -> bool:
@@ -113,6 +118,11 @@ class LazyMetricReader(MetricReader):
     def left(self) -> int:
         """Collections that wait."""
         return len(self._backlog)
+
+    def hasten(self, at: float) -> None:
+        """Collect at ``at`` (``time.monotonic()``) at the latest, once anything has been measured."""
+        if at < self._next != math.inf:
+            self._next = at
 
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""

@@ -30,6 +30,8 @@ _RUN_ATTRIBUTES = {
     attributes.RL_ROLE: "role",
     attributes.RL_LAUNCHER: "launcher",
     attributes.RL_JOB_ID: "job_id",
+    attributes.RL_WORKER_NAME: "worker_name",
+    attributes.RL_WORKER_ID: "worker_id",
 }
 
 # One identity per process: all resources of its three providers read it, so completing it once is enough.

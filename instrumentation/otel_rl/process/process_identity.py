@@ -45,6 +45,16 @@ class ProcessIdentity:
     leads: bool = True
     #: Ids of shared step traces are derived from it; ``None`` in a worker that shares no step with anyone.
     steps_key: str | None = None
+    #: Class and id of the Ray actor that this process runs.
+    worker_name: str | None = None
+    worker_id: str | None = None
+    #: A Ray worker in which a trainer, or the program, marks steps: its driver, which leads, has none.
+    has_steps: bool = False
+
+    @property
+    def leads_training(self) -> bool:
+        """True in the process that speaks for the steps: of its values, settings, health and trackers."""
+        return self.leads or (self.has_steps and self.rank in (0, None))
 
     @property
     def emits_step_roots(self) -> bool:
@@ -56,6 +66,7 @@ class ProcessIdentity:
 _NAMING = frozenset({"id", "attempt", "rank", "local_rank", "node_rank", "world_size"})
 #: What a launcher that numbers its processes knows better than any process group.
 _NUMBERS = frozenset({"rank", "local_rank", "node_rank", "world_size"})
+_RAY = "ray"
 _FIELDS = frozenset(field.name for field in fields(ProcessIdentity))
 
 #: Without our distro there is no run id: the steps of this process have their own traces.
@@ -119,6 +130,14 @@ def add_listener(listener: Callable[[ProcessIdentity], None]) -> None:
     _listeners.append(listener)
 
 
+def begin_steps() -> None:
+    """Note that a trainer, or the program, marks the steps of this process."""
+    who = _current
+    if who.has_steps or who.launcher != _RAY or who.rank not in (0, None):
+        return
+    update(has_steps=True, steps_key=who.steps_key or f"{who.id}/{who.attempt}/{os.urandom(8).hex()}")
+
+
 def share_no_steps() -> None:
     """Keep the steps of this process in traces of its own, until :func:`update` sets another ``steps_key``."""
     global _current
@@ -146,10 +165,13 @@ def settled() -> bool:
     """Return whether run id and rank can no longer change, as far as is known.
 
     Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
-    known otherwise, or nothing distributed has been imported.
+    known otherwise, or nothing distributed has been imported. A Ray worker may be gone before it has a rank, and has
+    the run id of its driver: its rank is completed later.
     """
     if _frozen or _meeting:
         return _frozen
+    if _current.launcher == _RAY:
+        return True
     if _current.numbered:
         return _current.agreed
     return _current.rank is not None or "torch.distributed" not in sys.modules

@@ -918,6 +918,21 @@ RL_TRAJECTORIES_STEP: Final = "rl.trajectories.step"
 RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
 """Reason to record this sample on its own, of those of its batch."""
 
+RL_WORKER_END_EXPECTED: Final = "rl.worker.end.expected"
+"""True where the program itself has ended the worker."""
+
+RL_WORKER_END_REASON: Final = "rl.worker.end.reason"
+"""Reason of the end in the words of the cluster."""
+
+RL_WORKER_ID: Final = "rl.worker.id"
+"""Id of the actor that the process runs."""
+
+RL_WORKER_NAME: Final = "rl.worker.name"
+"""Class of the actor that the process runs, as its program names it."""
+
+RL_WORKER_RESTARTS: Final = "rl.worker.restarts"
+"""Number of times that the cluster has started the worker again."""
+
 RL_WORLD_SIZE: Final = "rl.world_size"
 """Number of ranks of the run."""
 
@@ -1465,6 +1480,14 @@ class RlRoleValues:
     """A process that runs agents or generates samples."""
     ENGINE: Final = "engine"
     """An inference engine."""
+    CRITIC: Final = "critic"
+    """A rank that trains the value model."""
+    REFERENCE: Final = "reference"
+    """A rank of the reference model."""
+    REWARD: Final = "reward"
+    """A process that scores samples."""
+    DATA: Final = "data"
+    """A process that keeps or hands on samples."""
     LAUNCHER: Final = "launcher"
     """A process that only starts and watches ranks."""
     TOOL: Final = "tool"
@@ -1563,6 +1586,10 @@ class RlSystemNameValues:
     """AReaL."""
     ROLL: Final = "roll"
     """ROLL."""
+    SKYRL: Final = "skyrl"
+    """SkyRL."""
+    TINKER: Final = "tinker"
+    """Tinker and its cookbook."""
     TRANSFORMERS: Final = "transformers"
     """Hugging Face Transformers without a system on top."""
     LIGHTNING: Final = "lightning"
@@ -1779,6 +1806,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_STEP_LAST,
     RL_TRAJECTORIES_CALLER_PID,
     RL_TRAJECTORIES_STEP,
+    RL_WORKER_ID,
     SERVICE_INSTANCE_ID,
     URL_FULL,
     URL_PATH,
@@ -1788,6 +1816,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
 
 CARDINALITY: Final = MappingProxyType(
     {
+        CODE_FUNCTION_NAME: 200,
         CPU_MODE: 8,
         CPYTHON_GC_GENERATION: 4,
         ERROR_TYPE: 100,

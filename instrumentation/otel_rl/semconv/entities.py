@@ -19,6 +19,8 @@ RL_PROCESS: Final = definitions.EntityDefinition(
         attributes.RL_LOCAL_RANK,
         attributes.RL_NODE_RANK,
         attributes.RL_ROLE,
+        attributes.RL_WORKER_NAME,
+        attributes.RL_WORKER_ID,
         attributes.TELEMETRY_SDK_NAME,
         attributes.TELEMETRY_SDK_LANGUAGE,
         attributes.TELEMETRY_SDK_VERSION,

@@ -470,6 +470,18 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.GEN_AI_OUTPUT_MESSAGES,
     ),
 )
+RL_WORKER_END: Final = definitions.EventDefinition(
+    name="rl.worker.end",
+    description="A worker has ended, as the process knows from the cluster; ERROR where the program has not ended it",
+    attributes=(
+        attributes.RL_WORKER_ID,
+        attributes.RL_WORKER_NAME,
+        attributes.RL_WORKER_END_REASON,
+        attributes.RL_WORKER_END_EXPECTED,
+        attributes.RL_WORKER_RESTARTS,
+        attributes.RL_CHILD_PID,
+    ),
+)
 TORCH_DISTRIBUTED_COLLECTIVE: Final = definitions.EventDefinition(
     name="torch.distributed.collective",
     description="One of the slowest collectives of an iteration, as a span event on rl.rank.step",

@@ -1401,6 +1401,17 @@ RL_TRAJECTORY_TURNS: Final = definitions.MetricDefinition(
     boundaries=(0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0),
     attributes=(attributes.RL_TRAJECTORIES_SOURCE,),
 )
+RL_WORKER_CALL_DURATION: Final = definitions.MetricDefinition(
+    name="rl.worker.call.duration",
+    instrument="histogram",
+    unit="s",
+    description="Duration of a call in the worker that runs it",
+    boundaries=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0),
+    attributes=(
+        attributes.CODE_FUNCTION_NAME,
+        attributes.ERROR_TYPE,
+    ),
+)
 SYSTEM_CPU_TIME: Final = definitions.MetricDefinition(
     name="system.cpu.time",
     instrument="counter",

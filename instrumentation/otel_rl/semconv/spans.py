@@ -602,3 +602,14 @@ RL_WEIGHT_SYNC: Final = definitions.SpanDefinition(
         attributes.ERROR_TYPE,
     ),
 )
+RL_WORKER_CALL: Final = definitions.SpanDefinition(
+    type="rl.worker.call",
+    kind="server",
+    description="A call in the worker that runs it",
+    attributes=(
+        attributes.CODE_FUNCTION_NAME,
+        attributes.RL_LOOP_ITERATION,
+        attributes.RL_SAMPLING_REASON,
+        attributes.ERROR_TYPE,
+    ),
+)

@@ -7,13 +7,25 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core.guard import guard
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+
+class Delivery(Protocol):
+    """A delivery that an I/O thread makes."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when it has been made, or its time has passed."""
+
+    def wait(self) -> bool:
+        """Wait until it is over; False if it has failed or its time has passed."""
+
 
 #: How many forks lie between this process and the first one: what a process above has begun is not ours to end.
 forks = 0
@@ -21,6 +33,9 @@ forks = 0
 is_ending = False
 #: A scope of this process has recorded something.
 has_recorded = False
+
+#: Has what is new delivered, and returns what to wait for; for a worker that may be killed after any call.
+deliver_news: Callable[[], Sequence[Delivery]] = tuple
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []

@@ -192,6 +192,21 @@ def link(carrier: Mapping[str, str]) -> Link | None:
     return Link(parent) if parent.is_valid else None
 
 
+def to_cluster(context: Context) -> dict[str, str]:
+    """Return ``traceparent``, ``tracestate`` and our ``baggage`` for a call to a worker of the same program.
+
+    Empty with ``OTEL_RL_PROPAGATE=off``, or where ``context`` holds none of them.
+    """
+    carrier: dict[str, str] = {}
+    with guard("propagation.cluster"):
+        if settings.current().propagate != "off":
+            TraceContextTextMapPropagator().inject(carrier, context)
+            everything = baggage.get_all(context)
+            ours = within_limits({key: value for key, value in everything.items() if is_ours(key)})
+            W3CBaggagePropagator().inject(carrier, _with_baggage(ours, everything, context))
+    return carrier
+
+
 def to_environment(context: Context) -> dict[str, str]:
     """``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` for a child process on this machine; all baggage goes along."""
     carrier: dict[str, str] = {}

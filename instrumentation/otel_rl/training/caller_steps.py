@@ -1,7 +1,7 @@
-"""The step in which a call was submitted to a pool of processes: its worker has no step of its own.
+"""The step in which a call of another process was made: its worker has no step of its own.
 
-The call carries it as a short text. What begins in the call belongs to that step until the next call begins, whichever
-process the worker was forked from and when.
+The call carries it as a short text. Workers of a pool run one call at a time: what begins in it belongs to that step
+until the next call begins, whichever process the worker was forked from and when. A Ray actor runs several at once.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from otel_rl.telemetry.context import attach
 from otel_rl.training import phases, steps
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
     from opentelemetry.trace import SpanContext
 
 #: What the text is named among the variables that a call carries.
@@ -75,27 +77,30 @@ class CallerStep(NamedTuple):
 
 #: Of the call that this process runs, as the worker of a pool.
 _of_call: CallerStep | None = None
+#: Of the call that this thread or task runs, as a Ray actor.
+_of_remote_call: ContextVar[CallerStep | None] = ContextVar("otel_rl_caller_step", default=None)
 #: Whether calls that another thread submits were made in an evaluation.
 made_in_evaluation: ContextVar[bool] = ContextVar("otel_rl_made_in_evaluation", default=False)
 
 
 def current() -> CallerStep | None:
     """Return the step in which the call of this process was submitted; None outside of steps, and without a call."""
-    return _of_call
+    return _of_remote_call.get() or _of_call
 
 
 def is_evaluation() -> bool:
     """Return whether the caller of this function is in an evaluation: its own, or that of the call that it runs in."""
-    phase = phases.innermost()
-    return (phase is not None and phase.name == _EVALUATE) or (_of_call is not None and _of_call.is_evaluation)
+    phase, caller = phases.innermost(), current()
+    return (phase is not None and phase.name == _EVALUATE) or (caller is not None and caller.is_evaluation)
 
 
 def message() -> str | None:
     """Return the step that the caller is in, for a call that it submits; None outside of all steps."""
     step = steps.where().step
     if step is None:
-        # A call for a pool of the worker.
-        return None if _of_call is None else _of_call.text()
+        # A call that the worker makes itself.
+        caller = current()
+        return None if caller is None else caller.text()
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
     evaluates = is_evaluation() or made_in_evaluation.get()
@@ -126,6 +131,16 @@ def begin_call(text: str | None) -> None:
             context = baggage.set_baggage(attributes.RL_LOOP_ITERATION, str(_of_call.iteration), context)
         if context is not get_current():
             attach(context)
+
+
+def begin_remote_call(text: str) -> Token[CallerStep | None]:
+    """Enter the step of ``text`` in this thread or task; :func:`end_remote_call` leaves it."""
+    return _of_remote_call.set(_read(text))
+
+
+def end_remote_call(token: Token[CallerStep | None]) -> None:
+    """Leave the step that :func:`begin_remote_call` has entered, in the same thread or task."""
+    _of_remote_call.reset(token)
 
 
 def _without(loop: steps.Loop, context: Context) -> Context:

@@ -97,7 +97,7 @@ def _merge(source: str, flat: Iterable[tuple[str, Any]]) -> bool:
 
 
 def _is_known_not_to_lead() -> bool:
-    return process_identity.settled() and not process_identity.current().leads
+    return process_identity.settled() and not process_identity.current().leads_training
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -132,7 +132,7 @@ def _record() -> None:
 def _record_all() -> None:
     with _all.lock:
         waiting, _all.waiting = _all.waiting, {}
-    if not process_identity.current().leads:
+    if not process_identity.current().leads_training:
         return
     for source, changed in waiting.items():
         if not changed:

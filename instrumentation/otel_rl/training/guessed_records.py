@@ -65,7 +65,7 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
-    leads = process_identity.current().leads
+    leads = process_identity.current().leads_training
     if leads:
         scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
     if step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0):

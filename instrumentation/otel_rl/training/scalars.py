@@ -350,12 +350,12 @@ class ScalarSink:
 
 def _is_of_last_step(loop: steps.Loop) -> bool:
     """Return whether a value that comes while no step of ``loop`` is open is recorded with its last one."""
-    return loop.gives_way and loop.last >= 0 and process_identity.current().leads and not is_calling()
+    return loop.gives_way and loop.last >= 0 and process_identity.current().leads_training and not is_calling()
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:
     """Keep the last value of ``key`` for the end of the step; False where that has no record, or no room."""
-    if step is None or not step.is_open or not process_identity.current().leads:
+    if step is None or not step.is_open or not process_identity.current().leads_training:
         return False
     values = step.values.get(scope)
     if values is None:

@@ -366,6 +366,7 @@ class Loop:
         global _last_begun, _last_iteration
         if not self.gives_way:
             stop_guessing()
+            process_identity.begin_steps()
         if self.step is not None:
             self.finish(at=waiting_since or at)
         if iteration <= self.last:

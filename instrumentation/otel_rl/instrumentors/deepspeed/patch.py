@@ -97,7 +97,7 @@ def _log_begins(_: Any, events: Iterable[tuple[Any, ...]], *__: Any, **___: Any)
         return None
     token = sink.begin_call(Source.DEEPSPEED)
     with guard("deepspeed.write_events"):
-        if process_identity.current().leads and isinstance(events, list | tuple):
+        if process_identity.current().leads_training and isinstance(events, list | tuple):
             # Each has a name, a value and the samples so far, which is the axis of its monitors.
             sink.log(scope, Source.DEEPSPEED, steps.where().iteration, {event[0]: event[1] for event in events})
     return token

@@ -48,7 +48,7 @@ class MlflowFollower:
         self, iteration: int | None, _: int | None, values: Mapping[str, Any], context: Context, timestamp: int
     ) -> None:
         """Take in a log call that has been recorded."""
-        if not process_identity.current().leads:
+        if not process_identity.current().leads_training:
             return
         loop = steps.loop_in(context)
         for item in points.of_log_call(iteration, values, timestamp, loop.name if loop is not None else None):
@@ -62,7 +62,7 @@ class MlflowFollower:
 
     def step_recorded(self, step: steps.Step, *_: Any) -> None:
         """Note the latest step that has a trace."""
-        if process_identity.current().leads and step.trace_id:
+        if process_identity.current().leads_training and step.trace_id:
             self._run.tags = {
                 parameters.STEP_TAG: str(step.iteration),
                 parameters.TRACE_TAG: f"{step.trace_id:032x}",

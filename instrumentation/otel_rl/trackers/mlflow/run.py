@@ -103,7 +103,7 @@ class MlflowRun:
 
     def finish(self, api: MlflowApi) -> None:
         """Write at the end of the process how a run of ours has ended; one of somebody else's ends without us."""
-        if not self.id or self._is_finished or not (lifecycle.is_ending and process_identity.current().leads):
+        if not self.id or self._is_finished or not (lifecycle.is_ending and process_identity.current().leads_training):
             return
         self._is_finished = True
         if not self._is_described:
@@ -124,7 +124,7 @@ class MlflowRun:
     def _join(self, api: MlflowApi) -> OtlpAnswer:
         if self._named:
             return self._open(api, self._named)
-        if not process_identity.current().leads:
+        if not process_identity.current().leads_training:
             return self._find_experiment(api) or refusal("the leading rank writes the run")
         opened = program_run.active_run_id()
         if opened and self._open(api, opened).is_acceptance:
@@ -153,7 +153,7 @@ class MlflowRun:
         return None if self.experiment_id else found.answer
 
     def _create_experiment(self, api: MlflowApi, name: str) -> OtlpAnswer | None:
-        if not process_identity.current().leads:
+        if not process_identity.current().leads_training:
             return outage(f"experiment {name} waits for the leading rank")
         reply = api.post("experiments/create", {"name": name})
         if reply.error == EXISTS:
@@ -197,7 +197,7 @@ class MlflowRun:
         """Write parameters that the run has not yet, and tags; whatever the server makes of them, values follow."""
         # First: settings may come meanwhile.
         self._is_described = True
-        if not process_identity.current().leads:
+        if not process_identity.current().leads_training:
             return
         # The program may have begun to log to it since we have joined it.
         self.is_shared = self.is_shared or (not self.is_ours and program_run.is_tracking())

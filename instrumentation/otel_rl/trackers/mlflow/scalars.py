@@ -54,7 +54,7 @@ class ScalarWriter:
 
     def _write(self, batch: Sequence[LoggedPoints]) -> OtlpAnswer:
         # Recorded before it was known who leads: the leading rank writes the same.
-        if not process_identity.current().leads:
+        if not process_identity.current().leads_training:
             return ACCEPTED
         joined = self._run.join(self._api)
         if not joined.is_acceptance:

@@ -91,13 +91,13 @@ class StepWatch:
 
     def rows_recorded(self, step: steps.Step, body: Mapping[str, Any], _: int | None) -> None:
         """Take in columns of rollouts that ended in ``step``."""
-        if process_identity.current().leads:
+        if process_identity.current().leads_training:
             self._rows.setdefault(step, []).append(body)
 
     def step_recorded(self, step: steps.Step, seconds: float, _: int) -> None:
         """Take in a step that has been recorded with all its phases."""
         rows = self._rows.pop(step, [])
-        if process_identity.current().leads and step.is_own:
+        if process_identity.current().leads_training and step.is_own:
             known = StepFigures(step.iteration, figures.of_step(step, seconds, rows))
             for target in self._targets:
                 target.add(known)

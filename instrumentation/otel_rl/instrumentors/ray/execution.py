@@ -1,0 +1,197 @@
+"""The calls that a worker executes: in their caller's context, as spans, delivered before their result is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, get_current_span, set_span_in_context
+
+from otel_rl.core import own_cpu
+from otel_rl.core.guard import guard
+from otel_rl.instrumentors.ray import workers
+from otel_rl.instrumentors.ray.calls import CARRIER, STEP
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import Scope, attribute_values, deferral, lifecycle, propagation, run_span
+from otel_rl.telemetry.context import attach, detach
+from otel_rl.training import caller_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from contextvars import Token
+
+    from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.deferral import Moment
+    from otel_rl.telemetry.lifecycle import Delivery
+
+    Function = Callable[..., Any]
+
+scope = Scope("ray")
+_SITE = guard("ray.execution")
+#: Seconds that a call takes at least that has a span: one with a caller, and one without.
+_SHORTEST, _SHORTEST_ALONE = 0.001, 1.0
+#: Seconds between two looks at a delivery that a coroutine waits for.
+_LOOK = 0.002
+
+
+class _Switch:
+    """Workers keep the functions that they execute: what is wrapped stays so."""
+
+    on = False
+
+    def off(self) -> None:
+        self.on = False
+
+
+switch = _Switch()
+
+
+def following(original: Function) -> Function:
+    """Return ``FunctionActorManager.get_execution_info`` with functions that are followed."""
+
+    @functools.wraps(original)
+    def get_execution_info(self: Any, job_id: Any, function_descriptor: Any) -> Any:
+        info = original(self, job_id, function_descriptor)
+        try:
+            return _followed(info, function_descriptor)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+        return info
+
+    return get_execution_info
+
+
+def _followed(info: Any, descriptor: Any) -> Any:
+    function = info.function
+    # Of a task that is the function itself, of a method what calls it.
+    target = getattr(function, "method", function)
+    name = descriptor.function_name
+    is_generator = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
+    if is_generator or name.startswith("__ray") or inspect.iscoroutinefunction(function):
+        return info
+    what = f"{descriptor.class_name}.{name}" if descriptor.class_name else name
+    executor = _asynchronous if inspect.iscoroutinefunction(target) else _synchronous
+    return info._replace(function=functools.wraps(function)(executor(function, what, descriptor.class_name)))
+
+
+def _synchronous(function: Function, what: str, worker: str) -> Function:
+    def executor(*args: Any, **kwargs: Any) -> Any:
+        call = _begin(what, worker, kwargs)
+        if call is None:
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            call.error = error
+            raise
+        finally:
+            for delivery in _end(call):
+                delivery.wait()
+
+    return executor
+
+
+def _asynchronous(function: Function, what: str, worker: str) -> Function:
+    def executor(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return _awaiting(result, what, worker, kwargs) if switch.on and inspect.iscoroutine(result) else result
+
+    return executor
+
+
+async def _awaiting(coroutine: Coroutine[Any, Any, Any], what: str, worker: str, kwargs: Mapping[str, Any]) -> Any:
+    call = _begin(what, worker, kwargs)
+    if call is None:
+        return await coroutine
+    try:
+        result = await coroutine
+    except BaseException as error:
+        call.error = error
+        _end(call)
+        raise
+    deliveries = _end(call)
+    # The result is there: who cancels the call now comes too late.
+    with suppress(asyncio.CancelledError):
+        while not all(delivery.is_over for delivery in deliveries):  # noqa: ASYNC110 - a thread ends them
+            await asyncio.sleep(_LOOK)
+    return result
+
+
+class _Call:
+    """One call that runs in this worker."""
+
+    def __init__(self, what: str, carrier: Mapping[str, str]) -> None:
+        self.what = what
+        self.error: BaseException | None = None
+        self.began = deferral.now()
+        self._step: Token[Any] | None = None
+        self._token: Token[Context] | None = None
+        self.span: Span = INVALID_SPAN
+        context = propagation.extract(carrier) if carrier else Context()
+        if STEP in carrier:
+            self._step = caller_steps.begin_remote_call(carrier[STEP])
+        if get_current_span(context).get_span_context().is_valid:
+            values = {attributes.CODE_FUNCTION_NAME: what}
+            self.span = scope.start_posted_span(spans.RL_WORKER_CALL, values, context, start_time=self.began.wall)
+            self.span.update_name(what)
+            self._token = attach(set_span_in_context(self.span, context))
+
+    def end(self) -> None:
+        now = deferral.now()
+        if self._token is not None:
+            detach(self._token)
+        if self._step is not None:
+            caller_steps.end_remote_call(self._step)
+        kind = None if self.error is None else attribute_values.error_type(self.error)
+        self.error = None
+        what, began, span = self.what, self.began, self.span
+        deferral.post(Signal.TRACES, lambda: _record(what, began, now, span, kind))
+
+
+def _record(what: str, began: Moment, ended: Moment, span: Span, error: str | None) -> None:
+    seconds = ended.counter - began.counter
+    labels = {attributes.CODE_FUNCTION_NAME: what, attributes.ERROR_TYPE: error}
+    scope.record(metrics.RL_WORKER_CALL_DURATION, seconds, labels)
+    if span is INVALID_SPAN and seconds >= _SHORTEST_ALONE:
+        values = {attributes.CODE_FUNCTION_NAME: what}
+        span = scope.start_span(
+            spans.RL_WORKER_CALL, what, attributes=values, context=Context(), links=[run_span.link()],
+            start_time=began.wall,
+        )  # fmt: skip
+    elif seconds < _SHORTEST and error is None:
+        return
+    scope.end_span(span, error, ended.wall)
+
+
+def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _Call | None:
+    if not scope.enabled:
+        return None
+    workers.identify(worker)
+    return _Call(what, kwargs.get(CARRIER) or {})
+
+
+def _end_call(call: _Call) -> Sequence[Delivery]:
+    call.end()
+    return lifecycle.deliver_news()
+
+
+_begin_timed, _end_timed = own_cpu.timed("ray.begin", _begin_call), own_cpu.timed("ray.end", _end_call)
+
+
+def _begin(what: str, worker: str, kwargs: Mapping[str, Any]) -> _Call | None:
+    if switch.on:
+        with _SITE:
+            return _begin_timed(what, worker, kwargs)
+    return None
+
+
+def _end(call: _Call) -> Sequence[Delivery]:
+    with _SITE:
+        return _end_timed(call)
+    return ()

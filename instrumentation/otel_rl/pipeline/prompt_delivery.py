@@ -1,0 +1,95 @@
+"""Delivers what is new at the end of a call of a worker that may be killed at any moment after it.
+
+Ray ends its workers in C++ within 20 to 60 ms, without atexit (``core_worker_shutdown_executor.cc`` of 2.60). So what
+a call has recorded leaves before its result does. That costs nothing while nothing is new, and a fixed share of the
+time at most: calls that follow each other quickly leave it to an I/O thread.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from otel_rl.pipeline.metric_reader import wake_at_first_measurement
+from otel_rl.telemetry import deferral
+
+if TYPE_CHECKING:
+    from otel_rl.pipeline.io_thread import IoRequest, IoThread
+    from otel_rl.pipeline.providers import Telemetry
+
+#: Longest wait for a delivery in seconds.
+LONGEST_WAIT = 0.05
+#: Least seconds between two deliveries of spans and log records, and of metrics, all of which a collection repeats.
+_INTERVAL, _METRICS_INTERVAL = 0.25, 2.0
+
+
+class PromptDelivery:
+    """Delivers to all destinations of one process; any thread may ask for it."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        #: True from a delivery with metrics to the next measurement.
+        self._awaits_measurement = False
+        #: When the latest delivery began, and the latest with metrics; in seconds of ``time.monotonic``.
+        self._delivered = self._collected = 0.0
+
+    def request(self) -> list[IoRequest]:
+        """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon."""
+        now = time.monotonic()
+        if not self._has_news():
+            return []
+        if now - self._delivered < _INTERVAL:
+            self._hasten(self._delivered + _INTERVAL)
+            return []
+        self._delivered = now
+        with_metrics = now - self._collected >= _METRICS_INTERVAL
+        if with_metrics:
+            self._collected = now
+        else:
+            self._hasten_metrics()
+        self._telemetry.gate.force_open()
+        deadline = now + LONGEST_WAIT
+        return [
+            thread.post(partial(self._deliver, thread, deadline, with_metrics), deadline)
+            for thread in self._telemetry.threads
+            if thread.needed
+        ]
+
+    @property
+    def _has_measured(self) -> bool:
+        return not self._awaits_measurement and any(reader.awake for reader in self._telemetry.readers)
+
+    def _has_news(self) -> bool:
+        return self._has_measured or deferral.has_posts() or any(queue.size for queue in self._telemetry.queues)
+
+    def _deliver(self, thread: IoThread, deadline: float, with_metrics: bool) -> bool:
+        """Deliver, on ``thread``; what no destination takes at once waits in its queue as ever."""
+        if with_metrics:
+            self._await_measurement()
+        is_complete = True
+        for task in thread.working_first():
+            if task.in_outage or (task.signal == "metrics" and not with_metrics):
+                continue
+            is_complete = task.flush(deadline) and is_complete
+        return is_complete
+
+    def _await_measurement(self) -> None:
+        """Know of the next measurement: there is no other sign of one."""
+        provider = self._telemetry.meter_provider
+        if provider is not None and self._has_measured:
+            # First: what is measured during the delivery may come too late for it.
+            self._awaits_measurement = True
+            wake_at_first_measurement(provider, self._measured)
+
+    def _measured(self) -> None:
+        self._awaits_measurement = False
+
+    def _hasten(self, at: float) -> None:
+        for queue in self._telemetry.queues:
+            queue.hasten(at)
+        self._hasten_metrics()
+
+    def _hasten_metrics(self) -> None:
+        for reader in self._telemetry.readers:
+            reader.hasten(self._collected + _METRICS_INTERVAL)
