@@ -129,6 +129,17 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "trl",
     ),
     "otel_rl_urllib3": ("urllib3.connectionpool", "urllib3.poolmanager", "urllib3.response", "urllib3"),
+    "otel_rl_verl": (
+        "verl.utils.profiler.performance",
+        "verl.utils.tracking",
+        "verl.trainer.ppo.ray_trainer",
+        "verl.trainer.ppo.v1.trainer_base",
+        "verl.trainer.ppo.v1.utils",
+        "verl.experimental.agent_loop.agent_loop",
+        "verl.experimental.agent_loop.tool_agent_loop",
+        "verl.workers.rollout.llm_server",
+        "verl",
+    ),
     "otel_rl_vllm": (
         "vllm.entrypoints.llm",
         "vllm.v1.engine.llm_engine",

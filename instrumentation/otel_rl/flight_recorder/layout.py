@@ -112,12 +112,13 @@ WAITED_AT = 256
 #: Since when (monotonic, ns) the watchdog of the process sees a hang; 0: it sees none.
 HANG = Struct("<q")
 HANG_AT = 272
-#: Texts of the header: run id, attempt, host, why the process ended.
+#: Texts of the header: run id, attempt, host, why the process ended, its launcher.
 HEADER_TEXT = Struct("<H254s")
 RUN_ID_AT = 1024
 ATTEMPT_AT = 1280
 HOST_AT = 1536
 REASON_AT = 1792
+LAUNCHER_AT = 2048
 
 #: Of a name that had no room: the tables are bounded. Number 0 is the empty name.
 OTHER = 1

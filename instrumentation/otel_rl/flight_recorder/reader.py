@@ -102,6 +102,7 @@ class RingSnapshot:
     hangs_since: int = 0
     #: Places that were being written, or make no sense.
     torn: int = 0
+    launcher: str = ""
 
     @property
     def last_sign(self) -> int:
@@ -366,6 +367,7 @@ def _parse_header(path: Path, data: bytes) -> RingSnapshot:
         last_step=layout.LAST_STEP.unpack_from(data, layout.LAST_STEP_AT),
         unlisted=layout.UNLISTED.unpack_from(data, layout.UNLISTED_AT),
         hangs_since=layout.HANG.unpack_from(data, layout.HANG_AT)[0],
+        launcher=_text(data, layout.HEADER_TEXT, layout.LAUNCHER_AT),
     )
 
 

@@ -202,7 +202,7 @@ def _end_nothing(*_: Any) -> None:
 def _identify(ring: Ring, who: process_identity.ProcessIdentity) -> None:
     known = (-1 if number is None else number for number in (who.rank, who.world_size, who.local_rank))
     rank, world_size, local_rank = known
-    ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank))
+    ring.identify(who.id or "", who.attempt, socket.gethostname(), (rank, world_size, local_rank), who.launcher or "")
 
 
 def _loaded() -> bool:

@@ -161,10 +161,11 @@ class Ring:
 
     # -- header ----------------------------------------------------------------------------------------------------
 
-    def identify(self, run_id: str, attempt: str, host: str, ranks: tuple[int, int, int]) -> None:
+    def identify(self, run_id: str, attempt: str, host: str, ranks: tuple[int, int, int], launcher: str = "") -> None:
         """Write who this process is; ``ranks``: rank, world size and rank on this node, -1 where not known."""
         layout.RANK.pack_into(self.buffer, layout.RANK_AT, *ranks)
-        for place, text in ((layout.RUN_ID_AT, run_id), (layout.ATTEMPT_AT, attempt), (layout.HOST_AT, host)):
+        places = (layout.RUN_ID_AT, layout.ATTEMPT_AT, layout.HOST_AT, layout.LAUNCHER_AT)
+        for place, text in zip(places, (run_id, attempt, host, launcher), strict=True):
             self._write_header_text(place, text)
 
     def beat(self) -> None:

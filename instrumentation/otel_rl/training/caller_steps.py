@@ -79,7 +79,7 @@ class CallerStep(NamedTuple):
 _of_call: CallerStep | None = None
 #: Of the call that this thread or task runs, as a Ray actor.
 _of_remote_call: ContextVar[CallerStep | None] = ContextVar("otel_rl_caller_step", default=None)
-#: Whether calls that another thread submits were made in an evaluation.
+#: Whether what runs here, or is submitted by another thread, belongs to an evaluation without a phase of this process.
 made_in_evaluation: ContextVar[bool] = ContextVar("otel_rl_made_in_evaluation", default=False)
 
 
@@ -91,7 +91,8 @@ def current() -> CallerStep | None:
 def is_evaluation() -> bool:
     """Return whether the caller of this function is in an evaluation: its own, or that of the call that it runs in."""
     phase, caller = phases.innermost(), current()
-    return (phase is not None and phase.name == _EVALUATE) or (caller is not None and caller.is_evaluation)
+    is_in_phase = phase is not None and phase.name == _EVALUATE
+    return is_in_phase or made_in_evaluation.get() or (caller is not None and caller.is_evaluation)
 
 
 def message() -> str | None:
@@ -103,10 +104,9 @@ def message() -> str | None:
         return None if caller is None else caller.text()
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
-    evaluates = is_evaluation() or made_in_evaluation.get()
     loop, parent = step.loop, carrier.get(_TRACE, "")
     return CallerStep(
-        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, evaluates, parent
+        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, is_evaluation(), parent
     ).text()
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import INVALID_SPAN
+from opentelemetry.context import get_current, set_value
+from opentelemetry.trace import INVALID_SPAN, get_current_span
 
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import allocate_lock
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.training import guessed_records, step_sampling, steps
+from otel_rl.training import caller_steps, guessed_records, step_sampling, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,6 +116,52 @@ class UnmarkedLoop(steps.Loop):
     def chooses(self, iteration: int, seconds: float) -> bool:
         """Return whether the step ``iteration``, which took ``seconds``, has spans and values."""
         return True
+
+
+class CalledStep(GuessedStep):
+    """An update of parameters in a call of another process: a part of that process' step, and no step of its own."""
+
+    def __init__(self, iteration: int, scope: Scope, loop: steps.Loop, begins: Moment) -> None:
+        super().__init__(iteration, scope, loop, begins)
+        self._caller = get_current()
+
+    def of_spans(self, name: str) -> Any:
+        """Take the context of the call, which is what all of it belongs to."""
+        span = get_current_span(self._caller)
+        vars(self).setdefault("root", INVALID_SPAN)
+        vars(self).setdefault("rank_span", INVALID_SPAN)
+        vars(self).setdefault("context", set_value(steps.LOOP, self.loop, self._caller))
+        vars(self).setdefault("trace_id", span.get_span_context().trace_id)
+        return vars(self)[name]
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether its span is recorded: it has none."""
+        return False
+
+    def _record(self, seconds: float, error: str | None, end_time: int) -> None:
+        self._record_posts()
+        if self.seen is not None:
+            with _RECORD:
+                guessed_records.record_parts(self.scope, self, self.seen)
+        self.record_durations()
+
+
+class CalledLoop(UnmarkedLoop):
+    """The updates of parameters in calls of another process, numbered by its steps."""
+
+    source = LoopSource.KNOWN
+    step_class = CalledStep
+
+    def begin(
+        self, iteration: int, scope: Scope, at: Moment | None = None, waiting_since: Moment | None = None
+    ) -> steps.Step | None:
+        """Open an update in the step of the caller, however many there were before."""
+        caller = caller_steps.current()
+        number = iteration if caller is None else caller.iteration
+        # Several updates in one step are no restart.
+        self.last = min(self.last, number - 1)
+        return super().begin(number, scope, at, waiting_since)
 
 
 class GuessedLoop(UnmarkedLoop):

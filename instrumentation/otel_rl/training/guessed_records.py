@@ -60,8 +60,7 @@ class Seen(NamedTuple):
 
 def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) -> None:
     """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch."""
-    for part in seen.parts:
-        _record_part(scope, step, *part)
+    record_parts(scope, step, seen)
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
         scope.record(metrics.RL_TRAIN_TOKENS, tokens, context=step.context)
@@ -79,6 +78,12 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     # The exact values of the leading rank are the run's; throughput is each rank's own.
     for key, value in _throughput(seen, seconds):
         scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: f"{prefix}{key}"}, step.context)
+
+
+def record_parts(scope: Scope, step: Step, seen: Seen) -> None:
+    """Record the parts of a step alone."""
+    for part in seen.parts:
+        _record_part(scope, step, *part)
 
 
 def _record_part(scope: Scope, step: Step, definition: SpanDefinition, began: Moment, ended: Moment) -> None:

@@ -26,9 +26,9 @@ from weakref import ref
 
 from otel_rl.semconv import spans
 from otel_rl.telemetry import deferral, lifecycle
-from otel_rl.training import steps
+from otel_rl.training import caller_steps, steps
 from otel_rl.training.guessed_batches import MAXIMUM_PARTS, Held
-from otel_rl.training.guessed_loop import GuessedLoop, GuessedStep
+from otel_rl.training.guessed_loop import CalledLoop, GuessedLoop, GuessedStep
 from otel_rl.training.guessed_records import LoaderSums, Seen
 from otel_rl.training.phases import Phase
 from otel_rl.training.told_steps import Told, ToldLoop
@@ -317,7 +317,16 @@ class GuessedSteps:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def _open(self, begins: Moment) -> None:
+        if self._told is None:
+            self._follow_caller()
         self._loop.begin(self._next_number, self._scope, begins)
+
+    def _follow_caller(self) -> None:
+        """In a call that a step of another process has made: the steps are its own, and none is guessed."""
+        is_called = caller_steps.current() is not None
+        if is_called is not isinstance(self._loop, CalledLoop):
+            self._loop.retire()
+            self._loop = CalledLoop() if is_called else GuessedLoop()
 
     def _add(self, definition: SpanDefinition, began: Moment, ended: Moment) -> None:
         """Keep a part that is over; an I/O thread records it."""

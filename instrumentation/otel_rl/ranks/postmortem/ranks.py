@@ -13,6 +13,7 @@ from otel_rl.flight_recorder.copies import COPY
 from otel_rl.process.lifetime import is_stopped
 from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES, collective_of, entered_by
 from otel_rl.ranks.model.groups import group_of
+from otel_rl.semconv.attributes import RlLauncherValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,6 +162,8 @@ def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
     if seen is not None:
         return GONE, seen.words
     alive = ring.is_alive()
+    if not alive and ring.launcher == RlLauncherValues.RAY:
+        return ENDED, "ended; Ray lets its workers leave no record of it"
     if alive is None:
         return UNKNOWN, "no end recorded; whether it runs cannot be seen from here"
     return (

@@ -102,25 +102,34 @@ def _in_order(process: Process, status: int | None) -> str:
     return "ended in order; its exit status is not known"
 
 
-def unrecorded(seen: Exit | None, is_alive: bool | None, step: str = "") -> tuple[EndState, str]:
+def unrecorded(
+    seen: Exit | None, is_alive: bool | None, step: str = "", *, is_of_ray: bool = False
+) -> tuple[EndState, str]:
     """Return how a process ended that has recorded no end, or that it runs.
 
     Args:
         seen: How its parent saw it end.
         is_alive: Whether it runs; ``None`` where that cannot be seen from here.
         step: Where it was, for the sentence: ``, during step 4``.
+        is_of_ray: A worker of Ray, which ends it without letting it record that, whatever the reason.
     """
-    if seen is not None and seen.status == 0:
-        return EndState.IN_ORDER, f"{seen.words}, left no record of its end{step}"
-    if seen is not None and seen.status > 0:
-        return EndState.FAILED, f"{seen.words}, without a record of its end, as os._exit does{step}"
     if seen is not None:
-        return EndState.KILLED, f"was {seen.words}{step}{_why_killed(seen)}"
+        return _as_seen(seen, step)
     if is_alive:
         return EndState.RUNNING, f"is running{step}"
+    if is_of_ray:
+        return EndState.NOT_RECORDED, "ended, cause not recorded"
     if is_alive is None:
         return EndState.NOT_KNOWN, "has no end recorded"
     return EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}"
+
+
+def _as_seen(seen: Exit, step: str) -> tuple[EndState, str]:
+    if seen.status == 0:
+        return EndState.IN_ORDER, f"{seen.words}, left no record of its end{step}"
+    if seen.status > 0:
+        return EndState.FAILED, f"{seen.words}, without a record of its end, as os._exit does{step}"
+    return EndState.KILLED, f"was {seen.words}{step}{_why_killed(seen)}"
 
 
 def survived(seen: Exit | None, state: EndState, going_on: Collection[tuple[str, int]]) -> bool:

@@ -131,7 +131,8 @@ class ProcessFolder:
         """
         own = self.process.lifetime
         if not self._has_end:
-            state, said = end_states.unrecorded(seen, lifetime.is_alive(own) if own is not None else None)
+            is_alive = lifetime.is_alive(own) if own is not None else None
+            state, said = end_states.unrecorded(seen, is_alive, is_of_ray=self.process.is_of_ray)
         elif not asks or (self.process.clean_exit and self.process.exit_status == 0 and seen is None):
             state, said = end_states.recorded(self.process, "", None, seen)
         else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.process import exit_status
 from otel_rl.process.lifetime import Lifetime
 from otel_rl.semconv import attributes as names
+from otel_rl.semconv.attributes import RlLauncherValues
 from otel_rl.store.reader.otlp_values import int_or_none, integer
 from otel_rl.store.reader.unreadable import Unreadable
 
@@ -83,11 +84,17 @@ class Process:
         return _attempt(str(self.identity(names.RL_RUN_ATTEMPT) or ""))
 
     @property
+    def is_of_ray(self) -> bool:
+        """True of a worker of Ray."""
+        return bool(self.identity(names.RL_LAUNCHER) == RlLauncherValues.RAY)
+
+    @property
     def label(self) -> str:
-        """Name of this process on the page: its rank, else role or service with the process id."""
+        """Name of this process on the page: its rank, else class, role or service with the process id."""
+        worker = self.identity(names.RL_WORKER_NAME)
         if self.rank is not None:
-            return f"rank {self.rank}"
-        what = self.identity(names.RL_ROLE) or self.identity(names.SERVICE_NAME) or "process"
+            return f"{worker} rank {self.rank}" if worker else f"rank {self.rank}"
+        what = worker or self.identity(names.RL_ROLE) or self.identity(names.SERVICE_NAME) or "process"
         pid = self.identity(names.PROCESS_PID)
         return f"{what} {pid}" if pid is not None else str(what)
 

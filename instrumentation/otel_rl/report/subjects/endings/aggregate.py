@@ -27,6 +27,17 @@ class RunEnd:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerEnd:
+    """An ``rl.worker.end``, as the cluster has told the driver; ``time`` in ns since the epoch."""
+
+    time: int
+    reason: str
+    is_expected: bool
+    #: The driver that has recorded it.
+    by: str
+
+
 class RunEnds:
     """The end that each process has recorded; a process without one was killed, or runs."""
 
@@ -34,11 +45,21 @@ class RunEnds:
         self.by_process: dict[str, RunEnd] = {}
         #: Processes that have recorded their begin.
         self.begun: set[str] = set()
+        #: By the id of the worker.
+        self.workers: dict[str, WorkerEnd] = {}
 
     def add_log(self, log: Log) -> None:
         """Take in the begin or the end of a process; other records are ignored."""
         if log.event == events.RL_RUN_START.name and len(self.begun) < _PROCESSES:
             self.begun.add(log.process.key)
+        elif log.event == events.RL_WORKER_END.name and len(self.workers) < _PROCESSES:
+            get = log.attributes.get
+            self.workers[str(get(names.RL_WORKER_ID))] = WorkerEnd(
+                log.time,
+                str(get(names.RL_WORKER_END_REASON) or ""),
+                bool(get(names.RL_WORKER_END_EXPECTED)),
+                log.process.key,
+            )
         elif log.event == events.RL_RUN_END.name and len(self.by_process) < _PROCESSES:
             get = log.attributes.get
             signal, status = get(names.RL_RUN_END_SIGNAL), int_or_none(get(names.PROCESS_EXIT_CODE))

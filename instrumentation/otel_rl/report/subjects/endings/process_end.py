@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.endings.aggregate import RunEnd
+    from otel_rl.report.subjects.endings.aggregate import RunEnd, WorkerEnd
     from otel_rl.store.reader import Process
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
@@ -111,6 +111,7 @@ class _Ends:
 
     def __init__(self, collected: Collected) -> None:
         self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
+        self._workers = collected[RunEnds].workers
         self._exceptions: dict[str, UncaughtException] = {}
         for exception in collected[Problems].exceptions:
             if exception.cell is not None:
@@ -136,7 +137,7 @@ class _Ends:
             self._exceptions[exception.process.key] = exception
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
-        ends = [self._of(process) for process in processes]
+        ends = _with_driver([self._of(process) for process in processes])
         well = {_place(end.process): end for end in ends if end.state.is_well}
         return [
             self._survived(end, end.exit, well)
@@ -168,7 +169,9 @@ class _Ends:
             return _of_recorded(process, recorded, seen, ring)
         if process.manifest is None and ring is None and seen is None and process.key not in self._begun:
             return ProcessEnd(process, EndState.NOT_RECORDED, "did not record whether it ended", process.last)
-        return _without_end(process, ring, seen, self._usual_step)
+        end = _without_end(process, ring, seen, self._usual_step)
+        told = self._workers.get(str(process.identity(names.RL_WORKER_ID)))
+        return end if told is None or end.state is not EndState.NOT_RECORDED else _as_told(end, told)
 
     def _has_end(self, process: Process) -> bool:
         has_ended = process.number("ended_unix_nano") is not None or bool(process.clean_exit)
@@ -226,7 +229,7 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None, us
     """Describe a process that has recorded no end: it was killed, or runs; ``usual_step`` in seconds."""
     last = max(process.last, process.number("started_unix_nano") or 0, ring.ring.last_sign if ring is not None else 0)
     step, iteration = words.step(ring), ring.step if ring is not None else None
-    state, said = end_states.unrecorded(seen, _is_alive(process, ring), step)
+    state, said = end_states.unrecorded(seen, _is_alive(process, ring), step, is_of_ray=process.is_of_ray)
     ago = human.duration(max(time.time_ns() - last, 0) / 1e9) if last else human.UNKNOWN
     if state is EndState.RUNNING:
         silent = ""
@@ -242,6 +245,31 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None, us
     return ProcessEnd(
         process, state, said, end_states.moment(seen, last), exit=seen, iteration=iteration, bounds=bounds
     )
+
+
+def _as_told(end: ProcessEnd, told: WorkerEnd) -> ProcessEnd:
+    """Return the end of a worker as its cluster has it."""
+    if told.is_expected:
+        return replace(end, state=EndState.IN_ORDER, words=f"was ended by the program ({told.reason})", time=told.time)
+    bounds = EndBounds(told.time, told.time)
+    return replace(end, state=EndState.KILLED, words=f"died: {told.reason}", time=told.time, bounds=bounds)
+
+
+def _with_driver(ends: list[ProcessEnd]) -> list[ProcessEnd]:
+    """Complete the ends of Ray's workers: they end with their driver, and a driver may survive one that dies."""
+    leader = leading(ends)
+    if leader is None or leader.process.is_of_ray or leader.state.is_open:
+        return ends
+    return [_beside(end, leader) if end.process.is_of_ray else end for end in ends]
+
+
+def _beside(end: ProcessEnd, driver: ProcessEnd) -> ProcessEnd:
+    if end.state is EndState.NOT_RECORDED:
+        return replace(end, state=EndState.IN_ORDER, words="ended with the program, as Ray ends its workers")
+    if end.state is EndState.KILLED and driver.state.is_well:
+        said = end.words + end_states.SURVIVED
+        return replace(end, state=EndState.IN_ORDER, words=said, is_survived=True)
+    return end
 
 
 def _without_progress(ring: RankState, usual_step: float | None) -> str:
