@@ -17,7 +17,7 @@ from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlSamplingReasonValues, RlTrajectoriesSourceValues
-from otel_rl.telemetry import drops, ids, open_spans, open_trajectory, run_span, sampling
+from otel_rl.telemetry import drops, ids, lifecycle, open_spans, open_trajectory, run_span, sampling
 from otel_rl.telemetry.attribute_values import error_type, number
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.correlation import baggage_context, correlation_attributes
@@ -184,6 +184,9 @@ class Rollout:
             with guard("producer.rollout_spans"):
                 forced = self._ids.get(attributes.RL_SAMPLING_REASON) == RlSamplingReasonValues.FORCED
                 rollout_spans.ended(self._held, ended, is_forced=forced)
+        if lifecycle.may_be_killed:
+            # It may go on beside the call that has begun it.
+            lifecycle.deliver_news()
 
 
 def _random_id() -> str:

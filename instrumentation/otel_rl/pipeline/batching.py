@@ -146,7 +146,7 @@ class BatchQueue(Generic[Item]):
 
     def hasten(self, at: float) -> None:
         """Export at ``at`` (``time.monotonic()``) at the latest, unless an outage makes it wait."""
-        if self._queue and not self._outages and at < self._next:
+        if self._begun and not self._outages and at < self._next:
             self._next = at
 
     def next_run(self) -> float:

@@ -472,7 +472,7 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
 )
 RL_WORKER_END: Final = definitions.EventDefinition(
     name="rl.worker.end",
-    description="A worker has ended, as the process knows from the cluster; ERROR where the program has not ended it",
+    description="A worker has ended, as the process knows from the cluster; WARN where the program has not ended it",
     attributes=(
         attributes.RL_WORKER_ID,
         attributes.RL_WORKER_NAME,

@@ -36,6 +36,8 @@ has_recorded = False
 
 #: Has what is new delivered, and returns what to wait for; for a worker that may be killed after any call.
 deliver_news: Callable[[], Sequence[Delivery]] = tuple
+#: This process is such a worker: what ends beside its calls is delivered at once, too.
+may_be_killed = False
 
 _at_first_record: list[Callable[[], None]] = []
 _before_shutdown: list[Callable[[], None]] = []

@@ -1,4 +1,4 @@
-"""How the actors of a job ended: its cluster knows it, and the driver asks before it leaves."""
+"""The driver of a job: its begin and end are those of the run, and it asks the cluster how the actors ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from opentelemetry._logs import SeverityNumber
 
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import Wakeup, start_new_thread
+from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
@@ -33,10 +35,30 @@ class _End(NamedTuple):
     is_expected: bool
 
 
+def _driver() -> Any:
+    """Return what this process has of Ray as a connected driver; None where it is none."""
+    module = sys.modules.get("ray._private.worker")
+    worker = getattr(module, "global_worker", None)
+    is_driver = worker is not None and worker.connected and worker.mode == module.SCRIPT_MODE  # type: ignore[union-attr]
+    return worker if is_driver and scope.enabled else None
+
+
+def joined(*_: Any, **__: Any) -> None:
+    """Record the begin of the driver, which may record nothing else: Ray's workers end without a record."""
+    if _driver() is not None and process_identity.current().role is None:
+        process_identity.update(role=RlRoleValues.DRIVER)
+
+
+def at_exit() -> None:
+    """As :func:`leaving`, for a program that does not call ``ray.shutdown``."""
+    with _SITE:
+        leaving()
+
+
 def leaving(*_: Any, **__: Any) -> None:
     """Record the actors of this job that are dead by now or were started again; the others end with the driver."""
-    worker = getattr(sys.modules.get("ray._private.worker"), "global_worker", None)
-    if not scope.enabled or worker is None or not worker.connected or worker.mode != _driver_mode():
+    worker = _driver()
+    if worker is None:
         return
     done = Wakeup()
     actors: list[Mapping[str, Any]] = []
@@ -51,10 +73,6 @@ def leaving(*_: Any, **__: Any) -> None:
     if done.wait(_LONGEST_WAIT):
         for actor in actors[:_MOST]:
             _record(actor)
-
-
-def _driver_mode() -> int:
-    return int(sys.modules["ray._private.worker"].SCRIPT_MODE)
 
 
 def _record(actor: Mapping[str, Any]) -> None:
@@ -73,7 +91,7 @@ def _record(actor: Mapping[str, Any]) -> None:
             attributes.RL_WORKER_RESTARTS: restarts or None,
             attributes.RL_CHILD_PID: actor.get("Pid"),
         },
-        severity=SeverityNumber.INFO if end.is_expected else SeverityNumber.ERROR,
+        severity=SeverityNumber.INFO if end.is_expected else SeverityNumber.WARN,
         timestamp=(actor.get("EndTime") or 0) * _MILLISECOND or None,
     )
 

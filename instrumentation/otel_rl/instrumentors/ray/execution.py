@@ -75,9 +75,10 @@ def _followed(info: Any, descriptor: Any) -> Any:
     is_generator = inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target)
     if is_generator or name.startswith("__ray") or inspect.iscoroutinefunction(function):
         return info
-    what = f"{descriptor.class_name}.{name}" if descriptor.class_name else name
+    worker = descriptor.class_name.rpartition(".")[2]
+    what = f"{worker}.{name}" if worker else name
     executor = _asynchronous if inspect.iscoroutinefunction(target) else _synchronous
-    return info._replace(function=functools.wraps(function)(executor(function, what, descriptor.class_name)))
+    return info._replace(function=functools.wraps(function)(executor(function, what, worker)))
 
 
 def _synchronous(function: Function, what: str, worker: str) -> Function:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.ray import calls, ends, execution
@@ -25,5 +26,12 @@ def patch_function_manager(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_worker(module: ModuleType, patches: Patches) -> None:
-    """Look at the actors before the driver leaves the cluster; ``atexit`` of Ray calls it too."""
-    patches.observe(module, "shutdown", before=ends.leaving)
+    """Know the driver, and look at the actors before it leaves the cluster.
+
+    Ray registers its ``shutdown`` with ``atexit`` when the module is imported: what is registered after that, as here,
+    runs before it.
+    """
+    patches.observe(module, "init", after=ends.joined, required=True)
+    patches.observe(module, "shutdown", before=ends.leaving, required=True)
+    atexit.register(ends.at_exit)
+    patches.on_restore(lambda: atexit.unregister(ends.at_exit))

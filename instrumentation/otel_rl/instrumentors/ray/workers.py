@@ -8,17 +8,18 @@ import sys
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlRoleValues as Role
+from otel_rl.telemetry import lifecycle
 
 _SITE = guard("ray.identify")
 #: The first one counts whose words are in the name of the class.
 _ROLES = (
+    (r"Queue|Storage|Buffer|Data(set|Loader|Worker|Source)", Role.DATA),
     (r"TaskRunner|Controller|Driver|Entrypoint", Role.DRIVER),
     (r"Reward|Judge|Verifier|Grader", Role.REWARD),
     (r"Critic|Value(Model|Worker)", Role.CRITIC),
     (r"Ref(erence)?(Model|Worker|Policy|Actor|Log)|Reference", Role.REFERENCE),
     (r"vLLM|VLLM|SGLang|LLMServer|HttpServer|LLMEngine|InferenceEngine|Server$|Engine$", Role.ENGINE),
     (r"Rollout|AgentLoop|Generat|Sampler|EnvWorker|Environment", Role.ROLLOUT),
-    (r"Queue|Storage|Buffer|Data(set|Loader|Worker|Source)", Role.DATA),
     (r"Trainer|TrainRayActor|TrainWorker|Policy|Learner|WorkerDict|ActorModel|Actor(Ref|Rollout|Worker)", Role.TRAINER),
 )
 _known: str | None = None
@@ -27,6 +28,7 @@ _known: str | None = None
 def identify(name: str) -> None:
     """Complete the identity of this process by the actor that it runs; ``name`` is its class, empty for a task."""
     global _known
+    lifecycle.may_be_killed = True
     if not name or name == _known:
         return
     _known = name

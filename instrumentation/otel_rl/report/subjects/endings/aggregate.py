@@ -34,8 +34,8 @@ class WorkerEnd:
     time: int
     reason: str
     is_expected: bool
-    #: The driver that has recorded it.
-    by: str
+    #: Process id of its last process; those before it died, and the cluster started it again.
+    pid: int | None
 
 
 class RunEnds:
@@ -58,7 +58,7 @@ class RunEnds:
                 log.time,
                 str(get(names.RL_WORKER_END_REASON) or ""),
                 bool(get(names.RL_WORKER_END_EXPECTED)),
-                log.process.key,
+                int_or_none(get(names.RL_CHILD_PID)),
             )
         elif log.event == events.RL_RUN_END.name and len(self.by_process) < _PROCESSES:
             get = log.attributes.get

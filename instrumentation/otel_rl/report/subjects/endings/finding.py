@@ -293,9 +293,17 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
     for end in ends:
         if end.is_survived:
             survived.setdefault(end.words, []).append(end)
-    found += [_notice(alike[:_SHOWN]) for alike in list(survived.values())[:_SHOWN]]
+    found += [_survived(alike[:_SHOWN]) for alike in list(survived.values())[:_SHOWN]]
     unfinished = [end for end in ends if end.process.was_ending and end.process.exit_status is None]
     return [*found, *(_notice([end]) for end in unfinished if end.state is EndState.IN_ORDER)]
+
+
+def _survived(ends: list[ProcessEnd]) -> Finding:
+    finding = _notice(ends)
+    if ends[0].process.is_of_ray:
+        # An actor does what the program asks of it, and nobody else does: that it died was no plan.
+        finding.severity = Severity.WARNING
+    return finding
 
 
 def _waited_when_stopped(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Process
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
+#: Reasons of Ray for the death of an actor, in words.
+_DEATHS = {
+    "WORKER_DIED": "Ray says that its process was killed or crashed",
+    "NODE_DIED": "Ray lost its node",
+    "OOM": "Ray's memory monitor ended it",
+    "CREATION_TASK_FAILURE": "its constructor raised",
+}
 #: Section of the page on how the run ended.
 SECTION = "ending"
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
@@ -249,10 +256,18 @@ def _without_end(process: Process, ring: RankState | None, seen: Exit | None, us
 
 def _as_told(end: ProcessEnd, told: WorkerEnd) -> ProcessEnd:
     """Return the end of a worker as its cluster has it."""
+    if told.pid is not None and told.pid != end.process.identity(names.PROCESS_PID):
+        return replace(end, state=EndState.KILLED, words="died, and Ray started it again")
     if told.is_expected:
         return replace(end, state=EndState.IN_ORDER, words=f"was ended by the program ({told.reason})", time=told.time)
     bounds = EndBounds(told.time, told.time)
-    return replace(end, state=EndState.KILLED, words=f"died: {told.reason}", time=told.time, bounds=bounds)
+    return replace(
+        end,
+        state=EndState.KILLED,
+        words=f"died ({_DEATHS.get(told.reason, told.reason)})",
+        time=told.time,
+        bounds=bounds,
+    )
 
 
 def _with_driver(ends: list[ProcessEnd]) -> list[ProcessEnd]:
@@ -267,8 +282,7 @@ def _beside(end: ProcessEnd, driver: ProcessEnd) -> ProcessEnd:
     if end.state is EndState.NOT_RECORDED:
         return replace(end, state=EndState.IN_ORDER, words="ended with the program, as Ray ends its workers")
     if end.state is EndState.KILLED and driver.state.is_well:
-        said = end.words + end_states.SURVIVED
-        return replace(end, state=EndState.IN_ORDER, words=said, is_survived=True)
+        return replace(end, state=EndState.IN_ORDER, words=f"{end.words}; the program went on", is_survived=True)
     return end
 
 

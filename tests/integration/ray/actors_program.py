@@ -1,0 +1,90 @@
+"""Actors of Ray in steps of their driver: some are killed, one dies, one is started again, the others are left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import ray
+
+import otel_rl
+
+
+@ray.remote(num_cpus=0)
+class Learner:
+    def update(self, value: float) -> int:
+        with otel_rl.span("inside"):
+            otel_rl.count("updates")
+        return os.getpid()
+
+    def plain(self, *, _private: int = 0) -> int:
+        return _private
+
+    def die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def fail(self) -> None:
+        raise ValueError("of the program")
+
+
+@ray.remote(num_cpus=0)
+class RolloutWorker:
+    async def generate(self, number: int) -> str:
+        with otel_rl.rollout(f"r-{number}") as it:
+            await asyncio.sleep(0.01)
+            it.reward("score", number)
+        return f"answer {number}"
+
+    async def start(self, numbers: list[int]) -> None:
+        """Return at once; the rollouts go on."""
+        self.tasks = [asyncio.create_task(self.generate(number)) for number in numbers]
+
+    async def wait(self) -> int:
+        await asyncio.gather(*self.tasks)
+        return len(self.tasks)
+
+
+@ray.remote(num_cpus=0, max_restarts=1, max_task_retries=1)
+class Phoenix:
+    def once(self, mark: str) -> str:
+        if not Path(mark).exists():
+            Path(mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "back"
+
+
+@ray.remote(num_cpus=0)
+def task(number: int) -> int:
+    with otel_rl.span("in a task"):
+        return number + 1
+
+
+def main(folder: str) -> None:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    learner, rollouts, killed, dead = Learner.remote(), RolloutWorker.remote(), Learner.remote(), Learner.remote()
+    for number in (1, 2):
+        with otel_rl.step(number):
+            ray.get(rollouts.start.remote([10 * number, 10 * number + 1]))
+            assert ray.get(rollouts.wait.remote()) == 2
+            ray.get(learner.update.remote(0.5))
+    assert ray.get(learner.plain.remote(_private=7)) == 7
+    assert ray.get(task.remote(1)) == 2
+    ray.get(killed.update.remote(1.0))
+    ray.kill(killed)
+    try:
+        ray.get(learner.fail.remote())
+    except ValueError as error:
+        print("caught", error.args[0] if error.args else "", flush=True)
+    try:
+        ray.get(dead.die.remote())
+    except ray.exceptions.RayActorError as error:
+        print("died", type(error).__name__, flush=True)
+    print(ray.get(Phoenix.remote().once.remote(f"{folder}/mark")), flush=True)
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
