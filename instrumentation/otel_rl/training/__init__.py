@@ -1,7 +1,7 @@
 """One boundary for all trainers: steps, phases, scalars, rewards, systems. Callers hand in their scope.
 
 ====================== =================================================================
-``caller_steps``       the step in which a call for the worker of a pool was submitted
+``caller_steps``       the step in which a call of another process was made
 ``checkpoints``        saves and loads: counters, and phases of those that take long
 ``configuration``      settings of the program, from trainers, trackers and frameworks
 ``durations``          durations of a step's phases, recorded when it ends
@@ -36,6 +36,7 @@
 ``systems``            system, algorithm and role of this process
 ``trackers``           what the instrumentors of experiment trackers have in common
 ``trainer_loop``       order of steps and phases as the hooks of a trainer report them
+``timed_loop``         steps and phases of a trainer that times its parts by name
 ``told_steps``         steps that a library tells which loops are written with
 ``trajectories``       records with the numbers of every trajectory, the exact form of its rewards
 ``trajectory_bodies``  rows of trajectories as bodies of records

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.verl import advantages, rollouts, trainer
 from otel_rl.training import trainer_loop
+from otel_rl.training.timed_loop import part_ended
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def patch_timer(module: ModuleType, patches: Patches) -> None:
     """Patch the generator that all timers call, those of other profilers too."""
-    patches.observe(module, "_timer", begin=trainer.timer_begins, end=trainer.timer_ended, required=True)
+    patches.observe(module, "_timer", begin=trainer.timer_begins, end=part_ended, required=True)
 
 
 def patch_tracking(module: ModuleType, patches: Patches) -> None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextvars import Token
 
-#: Why the server stopped -> the words of OpenAI's protocol; a completion may have reached its limit, too.
-_REASONS = {"aborted": "abort"}
+#: What verl says of an answer that its server did not cut short by an abort.
+_COMPLETED = "completed"
 
 
 class _Running:
@@ -96,11 +96,13 @@ def tool_begins(_: Any, tool_call: Any, *__: Any, **___: Any) -> _Running | None
 
 
 class _ModelCall(_Running):
-    __slots__ = ("prompt_tokens",)
+    __slots__ = ("limit", "prompt_tokens")
 
-    def __init__(self, operation: Any, prompt_tokens: int) -> None:
+    def __init__(self, operation: Any, prompt_tokens: int, limit: Any) -> None:
         super().__init__(operation)
         self.prompt_tokens = prompt_tokens
+        #: Most tokens of a response.
+        self.limit = limit
 
 
 def generate_begins(
@@ -114,7 +116,7 @@ def generate_begins(
     parameters = {name: given[name] for name in ("temperature", "top_p", "max_tokens") if name in given}
     model = str(config.model.path).rstrip("/").rpartition("/")[2]
     call = otel_rl.llm(model, operation="text_completion", provider=str(config.rollout.name), **parameters)
-    return _ModelCall(call, len(prompt_ids))
+    return _ModelCall(call, len(prompt_ids), getattr(config.rollout, "response_length", None))
 
 
 def generate_ended(call: _ModelCall, output: Any, error: BaseException | None) -> None:
@@ -131,8 +133,10 @@ def _describe(call: _ModelCall, output: Any, tokens: int) -> None:
         input_tokens=call.prompt_tokens, output_tokens=tokens, cached_tokens=further.get("num_cached_tokens")
     )
     reason = output.stop_reason
+    if reason == _COMPLETED and call.limit is not None:
+        reason = "length" if tokens >= call.limit else "stop"
     if reason is not None:
-        call.operation.finish(_REASONS.get(reason, reason))
+        call.operation.finish(reason)
     version = further.get("global_steps")
     if version is not None:
         # As servers of OpenAI's protocol say it.

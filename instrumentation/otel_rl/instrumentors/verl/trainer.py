@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.process import process_identity
-from otel_rl.semconv import attributes, spans
+from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope
-from otel_rl.training import systems, trainer_loop
+from otel_rl.training import systems, timed_loop
 from otel_rl.training.configuration import record_configuration
 from otel_rl.training.logged_values import step_number
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.timed_loop import TimedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 SYSTEM = "verl"
 scope = Scope("verl")
-#: Timer of the step; it ends before validation and logging.
-_STEP = "step"
-#: Names of the timer, of all trainers of 0.8 and 0.9; others are no phase.
+#: Names of the timer, of all trainers of 0.8 and 0.9; others are no phase. Validation and logging follow the step.
 _PHASES = {
     "gen": spans.RL_SAMPLE,
     "generate_async": spans.RL_SAMPLE,
@@ -42,68 +40,33 @@ _PHASES = {
     "save_checkpoint": spans.RL_CHECKPOINT,
     "testing": spans.RL_EVALUATE,
 }
-#: Estimators of advantages that name the algorithm otherwise.
-_ALGORITHMS = {"gae": "ppo"}
 
 
-class VerlLoop(trainer_loop.TrainerLoop):
-    """The steps of one call of ``fit``."""
-
-    def __init__(self, trainer: Any) -> None:
-        super().__init__(attributes={attributes.RL_MODEL_NAME: _model_of(trainer.config)})
-        self.trainer = trainer
+def _model_of(config: Any) -> Any:
+    return getattr(getattr(getattr(config, "actor_rollout_ref", None), "model", None), "path", None)
 
 
-def _model_of(config: Any) -> str | None:
-    path = getattr(getattr(getattr(config, "actor_rollout_ref", None), "model", None), "path", None)
-    return None if path is None else str(path).rstrip("/").rpartition("/")[2]
-
-
-def fit_begins(trainer: Any, *_: Any, **__: Any) -> VerlLoop | None:
+def fit_begins(trainer: Any, *_: Any, **__: Any) -> TimedLoop | None:
     """Begin the loop of a trainer."""
     if not scope.enabled:
         return None
     version = getattr(sys.modules.get("verl"), "__version__", None)
     systems.configured(type(trainer), SYSTEM, version, RlRoleValues.DRIVER)
-    estimator = getattr(getattr(trainer.config, "algorithm", None), "adv_estimator", None)
-    if estimator is not None and process_identity.current().algorithm is None:
-        name = str(getattr(estimator, "value", estimator))
-        process_identity.update(algorithm=_ALGORITHMS.get(name, name))
-    loop = VerlLoop(trainer)
+    timed_loop.name_algorithm(getattr(getattr(trainer.config, "algorithm", None), "adv_estimator", None))
+    loop = TimedLoop(scope, _PHASES, lambda: int(trainer.global_steps), _model_of(trainer.config))
     loop.enter()
     return loop
 
 
-def fit_ended(loop: VerlLoop, _: Any, error: BaseException | None) -> None:
+def fit_ended(loop: TimedLoop, _: Any, error: BaseException | None) -> None:
     """End the loop, and the step that an exception has left open."""
     loop.leave(error)
 
 
-def _running() -> VerlLoop | None:
-    loop = trainer_loop.current()
-    return loop if isinstance(loop, VerlLoop) else None
-
-
-def timer_begins(name: str, *_: Any, **__: Any) -> VerlLoop | PhaseHandle | None:
+def timer_begins(name: str, *_: Any, **__: Any) -> TimedLoop | PhaseHandle | None:
     """Begin the step, or a part of it; other processes time other things."""
-    loop = _running()
-    if loop is None:
-        return None
-    if name == _STEP:
-        loop.begin_step(int(loop.trainer.global_steps), scope)
-        return loop
-    phase = _PHASES.get(name)
-    return None if phase is None else loop.open(phase, scope)
-
-
-def timer_ended(opened: VerlLoop | PhaseHandle, _: Any, error: BaseException | None) -> None:
-    """End what the timer has begun."""
-    if isinstance(opened, VerlLoop):
-        opened.finish_step(error)
-        if error is None:
-            opened.count_step(scope, 0)
-    else:
-        opened.end(error)
+    loop = timed_loop.running()
+    return None if loop is None else loop.part_begins(name)
 
 
 def configured(*_: Any, config: Mapping[str, Any] | None = None, **__: Any) -> None:

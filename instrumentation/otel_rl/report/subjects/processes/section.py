@@ -9,6 +9,7 @@ from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.processes import worker_calls
 from otel_rl.report.subjects.ranks import collectives
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.end_states import EndState
@@ -40,6 +41,9 @@ def build(collected: Collected, _charts: Charts) -> Section:
         section.lead = "The world size is not known, so a missing rank cannot be told."
     if table.rows:
         section.blocks.append(PageBlock(table=table))
+    calls = worker_calls.table(collected)
+    if calls.rows:
+        section.blocks.append(PageBlock("Calls of workers", worker_calls.LEAD, calls))
     section.brief = _brief(collected, facts)
     return section
 
@@ -79,7 +83,7 @@ def _table(collected: Collected, offsets: dict[str, float]) -> Table:
 
 def ending(process: Process, end: ProcessEnd) -> Value:
     """Describe the end of the process in words."""
-    if end.state is EndState.NOT_RECORDED:
+    if end.state is EndState.NOT_RECORDED and not process.is_of_ray:
         return Value(f"unknown: {process.manifest_error or 'files of a collector do not tell'}", tone="muted")
     tone = "bad" if end.is_bad else "good" if end.state in (EndState.IN_ORDER, EndState.RUNNING) else "muted"
     return Value(end.words, tone=tone)
