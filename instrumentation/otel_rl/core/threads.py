@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
@@ -23,6 +23,8 @@ from otel_rl.core.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
+    from opentelemetry.context import Context
 
 #: ``allocate_lock`` is for modules that may be loaded after gevent has patched it. A greenlet in a thread of ours does
 #: not run, and its hub may wait forever for an import that the program's hub makes at the same time.
@@ -34,6 +36,7 @@ __all__ = [
     "prepare_thread",
     "signals_of_main_thread",
     "start_new_thread",
+    "uninstrumented",
 ]
 
 #: Seconds that the end of the process may wait for a :class:`PeriodicThread`.
@@ -53,6 +56,9 @@ _OF_WRITES = {signal.SIGXFSZ, signal.SIGPIPE}
 _ASYNCHRONOUS = signal.valid_signals() - _SYNCHRONOUS
 #: Called in every thread of ours when it begins; ``telemetry`` adds what marks the thread.
 preparations: list[Callable[[], None]] = []
+#: True once the interpreter has refused a thread because it is ending. CPython 3.12.0 to 3.12.2 does so before it calls
+#: what is registered with ``atexit`` (https://github.com/python/cpython/issues/113964), and mended it in 3.12.3.
+interpreter_is_ending = False
 
 
 class Wakeup:
@@ -85,13 +91,17 @@ def start_new_thread(function: Callable[..., object], arguments: tuple[Any, ...]
     which faulthandler then writes nothing (``faulthandler_dump_traceback``, CPython 3.10 to 3.14). The signal is lost.
 
     Raises:
-        RuntimeError: where the system refuses a thread.
+        RuntimeError: where the system refuses a thread, or the interpreter is ending (:data:`interpreter_is_ending`).
     """
+    global interpreter_is_ending
     # Asked first: a handler of the program that runs in the second call may raise, and the signals are blocked by then.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, _ASYNCHRONOUS)
         _start(function, arguments)
+    except RuntimeError as error:
+        interpreter_is_ending = "interpreter shutdown" in str(error)
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -129,11 +139,25 @@ def _blocked_in_main_thread() -> set[int] | None:
 
 def prepare_thread(name: str) -> None:
     """Make the calling thread one of ours, which records nothing in place and has no instrumentation."""
-    attach(set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True)))
+    attach(_without_instrumentation())
     _register(name)
     own_cpu.find_threads()
     for prepare in preparations:
         prepare()
+
+
+@contextmanager
+def uninstrumented() -> Iterator[None]:
+    """Suppress instrumentation for work of ours on a thread of the program."""
+    token = attach(_without_instrumentation())
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+def _without_instrumentation() -> Context:
+    return set_value("suppress_instrumentation", True, set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
 
 
 def _register(name: str) -> None:

@@ -28,6 +28,7 @@ from otel_rl.ranks import watchdog
 from otel_rl.telemetry import lifecycle, run_span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType, ModuleType
 
     from otel_rl.ending.termination import TerminationWatch
@@ -267,17 +268,26 @@ def deliver(longest: float | None = None) -> None:
 def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
     telemetry.gate.force_open()
     network, files = telemetry.network, telemetry.files
-    network_ended = Wakeup()
-    deliveries = []
+    network_ended, caller = Wakeup(), threading.get_ident()
+    deliveries: list[LastDelivery] = []
+
+    def await_network() -> None:
+        """Wait until the network has had its time; in the caller, if the interpreter starts no thread for the files."""
+        if threading.get_ident() == caller:
+            for delivery in deliveries:
+                delivery.wait()
+        else:
+            network_ended.wait(max(deadline, latest) - time.monotonic())
+
     if network.needed:
         deliveries.append(LastDelivery(network, deadline, latest=latest, may_hand_over=True))
-        # What the network cannot deliver is written afterwards.
-        deadline += min(_AFTER_NETWORK, settings.current().exit_timeout)
+        # What the network cannot deliver is written afterwards; without a thread its time has passed by now.
+        deadline = max(deadline, time.monotonic()) + min(_AFTER_NETWORK, settings.current().exit_timeout)
     else:
         network_ended.set()
     has_work = deliveries or files.needed or flight.ring is not None or settings.current().status_file is not None
     if has_work or _children_may_have_recorded(telemetry):
-        deliveries.append(_delivery_to_files(telemetry, deadline, latest, network_ended))
+        deliveries.append(_delivery_to_files(telemetry, deadline, latest, await_network))
     for delivery in deliveries:
         delivery.wait()
         network_ended.set()
@@ -285,13 +295,15 @@ def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:
         telemetry.undelivered.give_up()
 
 
-def _delivery_to_files(telemetry: Telemetry, deadline: float, latest: float, network_ended: Wakeup) -> LastDelivery:
+def _delivery_to_files(
+    telemetry: Telemetry, deadline: float, latest: float, await_network: Callable[[], None]
+) -> LastDelivery:
     """Write what is left: a file system that does not answer has until the deadline, one that is slow goes on."""
     timeout = settings.current().exit_timeout
     longest = deadline + _SLOW_FILES * timeout
 
     def finish() -> None:
-        network_ended.wait(max(deadline, latest) - time.monotonic())
+        await_network()
         if telemetry.undelivered is not None:
             telemetry.undelivered.flush(longest)
         _finish_files(telemetry)

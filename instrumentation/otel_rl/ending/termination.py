@@ -22,6 +22,7 @@ from _thread import interrupt_main
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import threads
 from otel_rl.core.threads import Wakeup, allocate_lock, prepare_thread, start_new_thread
 from otel_rl.telemetry import deferral
 
@@ -176,7 +177,10 @@ class TerminationWatch:
         try:
             start_new_thread(self._run_delivery, ())
         except RuntimeError:
-            self._delivered.set()
+            if threads.interpreter_is_ending:
+                self._run_delivery()
+            else:
+                self._delivered.set()
         while not self._delivered.wait(_INTERVAL) and time.monotonic() < deadline:
             if not self._main_waits and signal.getsignal(signal.SIGTERM) is self._handler:
                 interrupt_main(signal.SIGTERM)

@@ -19,9 +19,10 @@ from contextlib import suppress
 from time import sleep
 from typing import TYPE_CHECKING, Protocol
 
-from otel_rl.core import own_cpu
+from otel_rl.core import own_cpu, threads
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import Wakeup, prepare_thread, start_new_thread
+from otel_rl.pipeline import sdk_logging
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class IoThread:
         self._wakeup = Wakeup()
 
     def start(self) -> bool:
-        """Start the thread unless it runs; False when the system refuses another thread."""
+        """Start the thread unless it runs; False when no other thread can be started."""
         if not self._running.acquire(blocking=False):
             return True
         # Not threading.Thread: its start waits, and it takes a lock that a signal handler may have interrupted.
@@ -177,7 +178,11 @@ class IoThread:
             sleep(_WAY)
 
     def post(self, work: Callable[[], bool], deadline: float) -> IoRequest:
-        """Post ``work`` to the thread; the request fails at once when the thread cannot do it."""
+        """Post ``work`` to the thread; the request fails at once when the thread cannot do it.
+
+        An interpreter that is ending may start no thread: then the calling thread does the work before this returns,
+        and an exporter that waits for its server is limited by its own timeout only.
+        """
         request = IoRequest(work, deadline)
         if get_ident() == self._identifier:
             # An observable callback of the program may flush: the thread cannot wait for itself.
@@ -187,6 +192,8 @@ class IoThread:
         self._requests.append(request)
         if self.start():
             self._wakeup.set()
+        elif threads.interpreter_is_ending and not deferral.must_wait():
+            self._serve_here()
         else:
             with suppress(ValueError):
                 self._requests.remove(request)
@@ -233,8 +240,23 @@ class IoThread:
     def _release(self) -> None:
         """Release the lock for the next thread; start it now if requests arrived meanwhile."""
         self._running.release()
-        if self._requests:
-            self.start()
+        if self._requests and not self.start() and threads.interpreter_is_ending:
+            self._serve_here()
+
+    def _serve_here(self) -> None:
+        """Serve the requests in the calling thread, unless another one does."""
+        if not self._running.acquire(blocking=False):
+            return
+        self._identifier = get_ident()
+        sdk_logging.last_error.begin_set_up()
+        try:
+            with threads.uninstrumented(), deferral.inside_sdk():
+                self._serve_requests()
+        finally:
+            sdk_logging.last_error.end_set_up()
+            self._identifier = None
+            self._ending = self._retired = False
+            self._release()
 
     def join(self, deadline: float) -> None:
         """Wait until the thread has ended after :meth:`end_with`; the next record starts another one.
@@ -255,11 +277,7 @@ class IoThread:
 
     def _work(self) -> None:
         deferral.drain_in_io_thread(posts=self._posts_are_due())
-        while self._requests:
-            # Again: the program may have recorded while the thread served the request before.
-            deferral.drain_in_io_thread(posts=True)
-            with guard(f"io_thread.{self.name}.request"):
-                self._requests.popleft().serve()
+        self._serve_requests()
         for task in self.tasks:
             if not (self._retired or self._ending) and task.next_run() <= time.monotonic():
                 with guard(f"io_thread.{self.name}.export"):
@@ -269,6 +287,13 @@ class IoThread:
         if not (self._requests or self._retired or self._ending):
             with guard(f"io_thread.{self.name}.spare_time"):
                 self._goes_on = any(work() for work in self.spare_time)
+
+    def _serve_requests(self) -> None:
+        while self._requests:
+            # Again: the program may have recorded while the thread served the request before.
+            deferral.drain_in_io_thread(posts=True)
+            with guard(f"io_thread.{self.name}.request"):
+                self._requests.popleft().serve()
 
     def _posts_are_due(self) -> bool:
         """Return whether there are many, or an export is due; logs alone leave too often for that."""

@@ -3,6 +3,9 @@
 An exporter that waits for its server cannot be interrupted. So each task has a share of the time: when it is over, a
 successor of the thread delivers what the others have, and the thread goes on with its own until the deadline.
 
+An interpreter that starts no thread any more leaves all of this to the thread that ends the process, one task after
+the other: an exporter that does not answer uses up the others' time then, whose items are kept in files.
+
 A short program imports its exporters here. Without bytecode, or from a slow disk, that alone can take longer than the
 deadline, so what is left after the import has a time of its own.
 """
@@ -79,6 +82,7 @@ class LastDelivery:
             self._progress.wait(min(look_again, limit) - now)
         for task in self._unfinished.copy():
             task.give_up()
+            self._unfinished.discard(task)
         for thread in self._ended:
             thread.join(self._limit())
 

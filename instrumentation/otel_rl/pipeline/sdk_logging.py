@@ -77,11 +77,11 @@ class Upstream(logging.Handler):
         self.lock = None
 
     def begin_set_up(self) -> None:
-        """Keep everything that this thread logs from here on."""
+        """Keep all that this thread logs from here on: it sets up our pipeline, or does the work of its threads."""
         self._setting_up = threading.get_ident()
 
     def end_set_up(self) -> None:
-        """End the set-up: later records of this thread may be the program's."""
+        """End that: later records of this thread may be the program's."""
         self._setting_up = None
 
     def handle(self, record: logging.LogRecord) -> bool:

@@ -11,6 +11,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core import threads
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,7 +49,8 @@ class Undelivered:
         if len(self._waiting) >= MAXIMUM_WAITING:
             return False
         self._waiting.append((sink, data, unanswered))
-        if not self._thread.start():
+        # Without a thread at the end, the last delivery to files writes it.
+        if not self._thread.start() and not threads.interpreter_is_ending:
             self._waiting.pop()
             return False
         self._thread.wake()

@@ -13,6 +13,7 @@ from threading import current_thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from otel_rl.core import threads
 from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.core.threads import allocate_lock, start_new_thread
@@ -180,7 +181,12 @@ def _within_deadline(write: Callable[[Exit], None], exit_: Exit) -> None:
         finally:
             done.release()
 
-    start_new_thread(run, ())
+    try:
+        start_new_thread(run, ())
+    except RuntimeError:
+        if not threads.interpreter_is_ending:
+            raise
+        run()
     done.acquire(timeout=DEADLINE)
 
 

@@ -8,6 +8,7 @@ import time
 import pytest
 from last_delivery_clock import Clock
 
+from otel_rl.core import threads
 from otel_rl.pipeline import exporters, io_thread
 from otel_rl.pipeline.batching import BatchQueue, Limits
 from otel_rl.pipeline.destination import Destination
@@ -15,7 +16,7 @@ from otel_rl.pipeline.identity_gate import Gate
 from otel_rl.pipeline.io_thread import IoThread
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.pipeline.sink import Sink
-from otel_rl.telemetry import drops
+from otel_rl.telemetry import deferral, drops
 
 
 class Success:
@@ -279,3 +280,74 @@ def test_files_without_progress_are_given_up_after_their_patience(thread, hangin
 
     assert clock.was_read_at(11)
     assert hung.sink.lost == 1
+
+
+@pytest.fixture
+def ending(monkeypatch):
+    """The interpreter starts no thread any more."""
+
+    def refuse(*_):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threads, "interpreter_is_ending", False)
+    return lambda: monkeypatch.setattr(threads, "_start", refuse)
+
+
+def test_interpreter_that_starts_no_thread_has_its_tasks_delivered_in_place_and_once(thread, clock, ending):
+    ending()
+    working = [Working(), Working()]
+    for signal, exporter in zip(("metrics", "logs"), working, strict=True):
+        queue(thread, signal, exporter, signal)
+
+    deliver(thread, clock, may_hand_over=True)
+    deliver(thread, clock, 2, may_hand_over=True)
+
+    assert [exporter.batches for exporter in working] == [[["metrics"]], [["logs"]]]
+    assert {*working[0].threads, *working[1].threads} == {threading.get_ident()}
+    assert all(exporter.closed.is_set() for exporter in working)
+    assert not thread.started
+
+
+def test_successor_of_a_thread_that_hangs_works_in_place_where_none_can_start(thread, hanging, clock, ending):
+    working = [Working(), Working()]
+    for signal, exporter in zip(("metrics", "logs"), working, strict=True):
+        queue(thread, signal, exporter, signal)
+    hung = queue(thread, "traces", hanging, "span")
+    ending()
+    clock.jump(hanging.begun.is_set, 0.5)
+    clock.jump(lambda: all(exporter.closed.is_set() for exporter in working), 1.1)
+
+    deliver(thread, clock, may_hand_over=True)
+
+    assert [exporter.batches for exporter in working] == [[["metrics"]], [["logs"]]]
+    assert hung.sink.lost == 1
+
+
+def test_request_from_within_the_sdk_is_refused_where_no_thread_can_start(thread, ending):
+    """As a signal handler that interrupts the SDK: the work could wait for a lock that this thread has."""
+    ending()
+    with deferral.inside_sdk():
+        request = thread.post(lambda: True, time.monotonic() + 3600)
+
+    assert request.refused
+    assert not request.wait()
+    assert thread.post(lambda: True, time.monotonic() + 3600).wait()
+
+
+def test_requests_of_several_threads_are_each_served_once_where_no_thread_can_start(thread, ending):
+    ending()
+    served = []
+    results = [None] * 8
+
+    def ask(number):
+        results[number] = [thread.post(lambda: not served.append(1), time.monotonic() + 60).wait() for _ in range(50)]
+
+    asking = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for one in asking:
+        one.start()
+    for one in asking:
+        one.join()
+
+    assert all(all(result) for result in results)
+    assert len(served) == 400
+    assert not thread.started
