@@ -66,7 +66,7 @@ class ProcessIdentity:
 _NAMING = frozenset({"id", "attempt", "rank", "local_rank", "node_rank", "world_size"})
 #: What a launcher that numbers its processes knows better than any process group.
 _NUMBERS = frozenset({"rank", "local_rank", "node_rank", "world_size"})
-_RAY = "ray"
+_RAY, _DRIVER = "ray", "driver"
 _FIELDS = frozenset(field.name for field in fields(ProcessIdentity))
 
 #: Without our distro there is no run id: the steps of this process have their own traces.
@@ -166,11 +166,11 @@ def settled() -> bool:
 
     Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
     known otherwise, or nothing distributed has been imported. A Ray worker may be gone before it has a rank, and has
-    the run id of its driver: its rank is completed later.
+    the run id of its driver: its rank is completed later. A driver has none.
     """
     if _frozen or _meeting:
         return _frozen
-    if _current.launcher == _RAY:
+    if _current.launcher == _RAY or _current.role == _DRIVER:
         return True
     if _current.numbered:
         return _current.agreed

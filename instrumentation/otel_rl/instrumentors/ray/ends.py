@@ -69,7 +69,11 @@ def leaving(*_: Any, **__: Any) -> None:
             actors.extend(state.actor_table(None, worker.current_job_id).values())
         done.set()
 
-    start_new_thread(ask, ())
+    # Python 3.12.0 to 3.12.2 start no thread in ``atexit`` (https://github.com/python/cpython/issues/113964).
+    try:
+        start_new_thread(ask, ())
+    except RuntimeError:
+        return
     if done.wait(_LONGEST_WAIT):
         for actor in actors[:_MOST]:
             _record(actor)
