@@ -25,6 +25,7 @@ from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.ranks import watchdog
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import lifecycle, run_span
 
 if TYPE_CHECKING:
@@ -320,11 +321,17 @@ def _delivery_to_files(
 
 
 def _children_may_have_recorded(telemetry: Telemetry) -> bool:
-    """Return whether this process reports for the run, has no file of its own, and has waited for its children."""
-    if settings.current().quiet or not process_identity.current().leads or telemetry.store.files.directory is not None:
+    """Return whether this process reports for the run, has no file of its own, and has waited for its children.
+
+    A driver has a file that holds its begin and end, and its workers may be nobody's children.
+    """
+    who = process_identity.current()
+    if settings.current().quiet or not who.leads or not any(sink.destination.is_file for sink in telemetry.sinks):
         return False
+    if who.role == RlRoleValues.DRIVER:
+        return True
     spent = os.times()
-    return spent.children_user + spent.children_system > 0 and any(sink.destination.is_file for sink in telemetry.sinks)
+    return telemetry.store.files.directory is None and spent.children_user + spent.children_system > 0
 
 
 def _finish_files(telemetry: Telemetry) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Longest wait for a delivery in seconds.
 LONGEST_WAIT = 0.05
 #: Least seconds between two deliveries of spans and log records, and of metrics, all of which a collection repeats.
-_INTERVAL, _METRICS_INTERVAL = 0.25, 2.0
+_INTERVAL, _METRICS_INTERVAL = 0.25, 5.0
 
 
 class PromptDelivery:

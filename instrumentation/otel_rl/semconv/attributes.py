@@ -1436,6 +1436,8 @@ class RlLoopSourceValues:
     """An instrumented trainer says where they begin and end."""
     GUESSED: Final = "guessed"
     """Guessed from optimizer steps, backward passes and data loaders."""
+    LOGGED: Final = "logged"
+    """Taken from what the program logs by step: from one log call to the next."""
 
 
 class RlPhaseValues:

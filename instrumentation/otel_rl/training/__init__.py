@@ -15,6 +15,7 @@
 ``key_categories``     groups of logged keys, for the report
 ``labels``             names that the user gives logged keys
 ``log_calls``          log calls on their way to an I/O thread
+``logged_steps``       steps of a program of which only its log calls are known
 ``logged_values``      values as a log call hands them over: copied, then made exact
 ``lowest_rewards``     the lowest reward that a program gives
 ``metric_keys``        keys of trainers that have a metric of the registry, generated

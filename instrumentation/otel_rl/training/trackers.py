@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, drops
 from otel_rl.telemetry.scope import enabled
-from otel_rl.training import steps
+from otel_rl.training import logged_steps, steps
 from otel_rl.training.configuration import record_configuration
 from otel_rl.training.logged_values import step_among, step_number
 from otel_rl.training.scalars import is_calling, sink
@@ -34,6 +34,7 @@ class Tracker:
     """One library of trackers. ``separator`` stands in its keys between those of nested mappings."""
 
     def __init__(self, library: str, source: Source, separator: str = "/") -> None:
+        logged_steps.follow()
         self._library = library
         self.scope = Scope(library)
         self._source = source

@@ -57,6 +57,21 @@ class Phoenix:
 
 
 @ray.remote(num_cpus=0)
+class Controller:
+    """The trainer of a system that we do not know: it logs, and that is all."""
+
+    def run(self, folder: str) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        writer = SummaryWriter(folder)
+        for step in (1, 2, 3):
+            writer.add_scalar("reward", step / 10, step)
+            writer.add_scalar("timing_s/step", 0.5, step)
+            writer.add_scalar("timing_s/gen", 0.3, step)
+        writer.close()
+
+
+@ray.remote(num_cpus=0)
 def task(number: int) -> int:
     with otel_rl.span("in a task"):
         return number + 1
@@ -72,6 +87,7 @@ def main(folder: str) -> None:
             ray.get(learner.update.remote(0.5))
     assert ray.get(learner.plain.remote(_private=7)) == 7
     assert ray.get(task.remote(1)) == 2
+    ray.get(Controller.remote().run.remote(f"{folder}/tensorboard"))
     ray.get(killed.update.remote(1.0))
     ray.kill(killed)
     try:

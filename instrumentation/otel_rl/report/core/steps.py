@@ -111,6 +111,8 @@ class Steps:
         self.loops = 0
         #: True where neither the program nor a trainer says where they begin and end.
         self.guessed = False
+        #: True where only what the program logs says so.
+        self.logged = False
         #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
         self.unseen = Cell()
         #: Length of the steps on each rank whose collectives were all seen.
@@ -197,6 +199,7 @@ class Steps:
         if iteration is None:
             return
         self.guessed |= span.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED
+        self.logged |= span.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.LOGGED
         rank = int_or_none(span.attributes.get(names.RL_RANK))
         rank = span.process.rank if rank is None else rank
         waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)

@@ -80,8 +80,9 @@ class ProcessStore:
     def find_children(self) -> None:
         """See whether other processes wrote files of this run since this one began. For the files' thread only."""
         manifests = self.run_directory.glob(f"*/{manifest.NAME}")
+        others = (path for path in manifests if path.parent != self.files.directory)
         # A run id that the user chose may have files of an earlier launch.
-        self.children_recorded = any(path.stat().st_mtime_ns >= self._started for path in manifests)
+        self.children_recorded = any(path.stat().st_mtime_ns >= self._started for path in others)
 
     def _value(self, key: str) -> Any:
         return self._resource.attributes.get(key)

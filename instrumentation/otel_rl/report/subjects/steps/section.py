@@ -22,6 +22,11 @@ _GUESSED = (
     " evaluations without a data loader are part of it; forward passes are known where a data loader has given the"
     " batch."
 )
+#: Said of steps that only the program's log calls show.
+_LOGGED = (
+    "The steps are taken from what the program logs: one lasts from the log call of the step before to its own, or for"
+    " the time that it logs. Phases are the other times that it logs; when each began is not known."
+)
 
 
 def build(collected: Collected, charts: Charts) -> Section:
@@ -29,7 +34,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     steps = collected.steps
     filler = (
         "Steps come from a supported trainer or from otel_rl.step() around each iteration of your own loop, or are"
-        " guessed from the optimizer steps of PyTorch."
+        " guessed from the optimizer steps of PyTorch, or taken from what a tracker gets by step."
     )
     section = Section("steps", "Where step time goes", filler)
     if not steps.ranks:
@@ -38,6 +43,8 @@ def build(collected: Collected, charts: Charts) -> Section:
     section.lead += _between_phases(steps)
     if steps.guessed:
         section.lead += f" {_GUESSED}"
+    elif steps.logged:
+        section.lead += f" {_LOGGED}"
     section.blocks.append(PageBlock(charts=[charts.phases("Step time by phase", steps)]))
     section.blocks.append(PageBlock(table=step_tables.phases(steps)))
     stages = stages_table(collected)

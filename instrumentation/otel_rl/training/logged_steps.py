@@ -1,0 +1,169 @@
+"""Steps of a program of which nothing is known but what it logs: a dictionary with the number of a step.
+
+That is for loops without a trainer or an optimizer that we follow, such as the controller of a system on Ray. A step
+goes from the log call of the one before to its own; where the program logs how long it took, from that time before it.
+Of the logged times the others are its phases: nobody says when they began, so they stand one after the other. All of it
+is marked as logged, and made on an I/O thread after the fact.
+
+A step that a trainer, the program itself or an optimizer tells comes first: then none is taken from the log.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from opentelemetry.context import Context
+from opentelemetry.trace import set_span_in_context
+
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, metrics, spans
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
+from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
+from otel_rl.telemetry import Scope, deferral, ids, lifecycle, run_span, sampling
+from otel_rl.training import steps
+from otel_rl.training.metric_keys import CANONICAL
+from otel_rl.training.scalars import sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_rl.semconv.definitions import SpanDefinition
+
+_scope = Scope("logged_steps")
+#: A time in seconds: ``timing_s/gen`` of verl, ``timing/train/generation`` of NeMo-RL, ``perf/train_time`` of slime.
+_TIME = re.compile(r"^(?:(?:timing_s|timing|timeperf|time)/(?:.*/)?(\w+?)(?:_time|_s)?|perf/(?:.*/)?(\w+)_time)$")
+_STEP = re.compile(r"^(total_)?(step|iteration)(_total)?$")
+#: The first one that is found in the name of a time.
+_PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
+    (re.compile(words), phase)
+    for words, phase in (
+        (r"wait|data_load|data_preprocess", spans.RL_DATA_WAIT),
+        (r"update_weights|weight_sync|sync|broadcast|transfer|refit", spans.RL_SYNC),
+        (r"save|ckpt|checkpoint", spans.RL_CHECKPOINT),
+        (r"eval|valid|^test", spans.RL_EVALUATE),
+        (r"log_?prob|logp|^ref|values", spans.RL_LOG_PROBS),
+        (r"reward|score|judge", spans.RL_REWARD),
+        (r"^gen|generat|rollout|sample|make_experience|inference", spans.RL_SAMPLE),
+        (r"update|train|backward|optim", spans.RL_TRAIN),
+    )
+)
+#: Seconds after which what was logged of a step is all of it.
+_QUIET = 10.0
+#: Seconds beyond which a number is no time.
+_MOST = 1e9
+_NANOSECONDS = 1_000_000_000
+
+
+class _Logged(NamedTuple):
+    """What was logged of one step: by when, and how many seconds its parts took."""
+
+    iteration: int
+    ended: int
+    seen: float
+    times: dict[str, float]
+
+
+#: The step that is being logged, and the end of the one before in ns since the epoch; 0 where there was none.
+_open: _Logged | None = None
+_before = 0
+
+
+def follow() -> None:
+    """Take steps from what the trackers of this process get."""
+    sink.listeners.add(_logged)
+    lifecycle.at_intervals(_look)
+    lifecycle.before_shutdown(_end)
+    lifecycle.after_fork_in_child(_forget)
+
+
+def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], __: Context, timestamp: int) -> None:
+    global _open
+    if iteration is None or steps.last_iteration() is not None or not _is_of_training(values):
+        return
+    before = _open
+    if before is not None and before.iteration != iteration:
+        _end()
+        before = None
+    times = dict(_times(values))
+    if before is None:
+        process_identity.begin_steps()
+        _open = _Logged(iteration, timestamp, time.monotonic(), times)
+    else:
+        before.times.update(times)
+
+
+def _is_of_training(values: Mapping[str, Any]) -> bool:
+    """Return whether a log call is one of a training: not every program that counts its log calls trains."""
+    return any(key in CANONICAL or _TIME.match(key) for key in values)
+
+
+def _times(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for key, value in values.items():
+        match = _TIME.match(key)
+        if match is not None and isinstance(value, int | float) and 0 <= value < _MOST:
+            yield match.group(1) or match.group(2), float(value)
+
+
+def _look() -> None:
+    if _open is not None and time.monotonic() - _open.seen >= _QUIET:
+        deferral.post(Signal.TRACES, _end)
+
+
+def _end() -> None:
+    """Record the step: another one has begun, or no more is logged of it."""
+    global _open, _before
+    logged, _open = _open, None
+    if logged is None or steps.last_iteration() is not None:
+        return
+    length = next((seconds for name, seconds in logged.times.items() if _STEP.match(name)), None)
+    began = logged.ended - round(length * _NANOSECONDS) if length else _before
+    _before = logged.ended
+    # Of the first step nobody may know when it began.
+    if began and process_identity.current().leads_training:
+        _record(logged, max(began, 0))
+
+
+def _record(logged: _Logged, began: int) -> None:
+    identity = process_identity.current()
+    own = ids.derive(identity.steps_key, "logged", logged.iteration)
+    values = {
+        attributes.RL_LOOP_ITERATION: logged.iteration,
+        attributes.RL_LOOP_SOURCE: LoopSource.LOGGED,
+        attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
+    }
+    with ids.pinned(own):
+        root = _scope.start_span(
+            spans.RL_LOOP, attributes=values, context=Context(), links=[run_span.link()], start_time=began
+        )
+    below_root = set_span_in_context(root, Context())
+    rank = _scope.start_span(spans.RL_RANK_STEP, attributes=values, context=below_root, start_time=began)
+    _record_phases(logged, began, set_span_in_context(rank, Context()))
+    seconds = (logged.ended - began) / _NANOSECONDS
+    _scope.record(metrics.RL_LOOP_DURATION, seconds, context=below_root)
+    _scope.record(metrics.RL_LOOP_CURRENT, logged.iteration, context=below_root)
+    _scope.record(metrics.RL_TRAIN_STEPS, 1, context=below_root)
+    _scope.end_span(rank, None, logged.ended)
+    _scope.end_span(root, None, logged.ended)
+
+
+def _record_phases(logged: _Logged, began: int, context: Context) -> None:
+    for name, seconds in logged.times.items():
+        phase = next((phase for words, phase in _PHASES if words.search(name)), None)
+        if phase is None or _STEP.match(name):
+            continue
+        ended = min(began + round(seconds * _NANOSECONDS), logged.ended)
+        values = {
+            attributes.RL_PHASE: phase.type.removeprefix("rl."),
+            attributes.RL_LOOP_ITERATION: logged.iteration,
+            attributes.RL_LOOP_SOURCE: LoopSource.LOGGED,
+        }
+        span = _scope.start_span(phase, attributes=values, context=context, start_time=began)
+        _scope.end_span(span, None, ended)
+        began = ended
+
+
+def _forget() -> None:
+    global _open, _before
+    _open, _before = None, 0
