@@ -16,6 +16,7 @@
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
 ``program_log``         the program's own log as log records
+``prompt_delivery``     what is new leaves before the result of a call, in a worker that may be killed
 ``providers``           tracer, meter and logger provider
 ``python_warnings``     the filters of Python's warnings, which stay as the program has them
 ``redaction``           the user's redaction of what others record

@@ -56,7 +56,7 @@ _MOST = 1e9
 _NANOSECONDS = 1_000_000_000
 
 
-class _Logged(NamedTuple):
+class _StepLog(NamedTuple):
     """What was logged of one step: by when, and how many seconds its parts took."""
 
     iteration: int
@@ -66,7 +66,7 @@ class _Logged(NamedTuple):
 
 
 #: The step that is being logged, and the end of the one before in ns since the epoch; 0 where there was none.
-_open: _Logged | None = None
+_open: _StepLog | None = None
 _before = 0
 
 
@@ -89,7 +89,7 @@ def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], __:
     times = dict(_times(values))
     if before is None:
         process_identity.begin_steps()
-        _open = _Logged(iteration, timestamp, time.monotonic(), times)
+        _open = _StepLog(iteration, timestamp, time.monotonic(), times)
     else:
         before.times.update(times)
 
@@ -125,7 +125,7 @@ def _end() -> None:
         _record(logged, max(began, 0))
 
 
-def _record(logged: _Logged, began: int) -> None:
+def _record(logged: _StepLog, began: int) -> None:
     identity = process_identity.current()
     own = ids.derive(identity.steps_key, "logged", logged.iteration)
     values = {
@@ -148,7 +148,7 @@ def _record(logged: _Logged, began: int) -> None:
     _scope.end_span(root, None, logged.ended)
 
 
-def _record_phases(logged: _Logged, began: int, context: Context) -> None:
+def _record_phases(logged: _StepLog, began: int, context: Context) -> None:
     for name, seconds in logged.times.items():
         phase = next((phase for words, phase in _PHASES if words.search(name)), None)
         if phase is None or _STEP.match(name):

@@ -61,7 +61,7 @@ class Controller:
     """The trainer of a system that we do not know: it logs, and that is all."""
 
     def run(self, folder: str) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboardX import SummaryWriter
 
         writer = SummaryWriter(folder)
         for step in (1, 2, 3):

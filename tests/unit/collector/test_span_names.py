@@ -23,6 +23,7 @@ NO_STEP = {
     "rl.agent.node",
     "rl.engine.call",
     "rl.custom",
+    "rl.worker.call",
     "rl.service.client",
     "rl.service.server",
 }

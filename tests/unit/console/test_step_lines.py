@@ -179,7 +179,9 @@ def test_nothing_waits_nothing_is_written(console, lines):
 
 
 def test_only_the_leading_process_writes(console, lines, monkeypatch):
-    monkeypatch.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False, algorithm=""))
+    monkeypatch.setattr(
+        console_steps.process_identity, "current", lambda: SimpleNamespace(leads_training=False, algorithm="")
+    )
     monkeypatch.setattr(console_steps.process_identity, "settled", lambda: True)
     scalars.sink.log(_scope, Source.TRAINER, 1, {"loss": 1})
     console.write()
@@ -188,7 +190,9 @@ def test_only_the_leading_process_writes(console, lines, monkeypatch):
 
 def test_what_was_recorded_before_the_process_knew_that_it_leads_is_written_then(console, lines, monkeypatch):
     with monkeypatch.context() as unknown:
-        unknown.setattr(console_steps.process_identity, "current", lambda: SimpleNamespace(leads=False, algorithm=""))
+        unknown.setattr(
+            console_steps.process_identity, "current", lambda: SimpleNamespace(leads_training=False, algorithm="")
+        )
         unknown.setattr(console_steps.process_identity, "settled", lambda: False)
         scalars.sink.log(_scope, Source.TRAINER, 1, {"loss": 1})
         console.write()

@@ -55,7 +55,9 @@ def test_companions_are_tested_within_their_range():
 
 def test_the_test_environment_holds_every_library():
     groups = PROJECT["dependency-groups"]
-    names = {Requirement(one).name for group in ("demo", "clients") for one in groups[group] if isinstance(one, str)}
+    names = {
+        Requirement(one).name for group in ("demo", "clients", "test") for one in groups[group] if isinstance(one, str)
+    }
     wanted = {
         Requirement(kind.requirements[0]).name
         for library, kind in KINDS.items()

@@ -14,7 +14,9 @@ scope = Scope("test")
 
 
 @pytest.fixture(autouse=True)
-def _following(recorded):
+def _following(recorded, monkeypatch):
+    # Of the tests before.
+    monkeypatch.setattr(steps, "_last_iteration", None)
     logged_steps._forget()
     logged_steps.follow()
     yield

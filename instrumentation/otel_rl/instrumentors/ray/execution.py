@@ -124,7 +124,7 @@ async def _awaiting(coroutine: Coroutine[Any, Any, Any], what: str, worker: str,
     return result
 
 
-class _Call:
+class _ExecutedCall:
     """One call that runs in this worker."""
 
     def __init__(self, what: str, carrier: Mapping[str, str]) -> None:
@@ -170,14 +170,14 @@ def _record(what: str, began: Moment, ended: Moment, span: Span, error: str | No
     scope.end_span(span, error, ended.wall)
 
 
-def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _Call | None:
+def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _ExecutedCall | None:
     if not scope.enabled:
         return None
     workers.identify(worker)
-    return _Call(what, kwargs.get(CARRIER) or {})
+    return _ExecutedCall(what, kwargs.get(CARRIER) or {})
 
 
-def _end_call(call: _Call) -> Sequence[Delivery]:
+def _end_call(call: _ExecutedCall) -> Sequence[Delivery]:
     call.end()
     return lifecycle.deliver_news()
 
@@ -185,14 +185,14 @@ def _end_call(call: _Call) -> Sequence[Delivery]:
 _begin_timed, _end_timed = own_cpu.timed("ray.begin", _begin_call), own_cpu.timed("ray.end", _end_call)
 
 
-def _begin(what: str, worker: str, kwargs: Mapping[str, Any]) -> _Call | None:
+def _begin(what: str, worker: str, kwargs: Mapping[str, Any]) -> _ExecutedCall | None:
     if switch.on:
         with _SITE:
             return _begin_timed(what, worker, kwargs)
     return None
 
 
-def _end(call: _Call) -> Sequence[Delivery]:
+def _end(call: _ExecutedCall) -> Sequence[Delivery]:
     with _SITE:
         return _end_timed(call)
     return ()

@@ -16,7 +16,7 @@ class VerlInstrumentor(Instrumentor):
     """Patches the trainers, the timer, the tracker, and the workers of agent loops."""
 
     library = "verl"
-    requirements: ClassVar = ("verl >= 0.8, < 0.10",)
+    requirements: ClassVar = ("verl >= 0.9.1, < 0.10",)
     needs = ("ray",)
     training: ClassVar = {
         "steps": "known",

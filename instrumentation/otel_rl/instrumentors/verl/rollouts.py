@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _COMPLETED = "completed"
 
 
-class _Running:
+class _OpenOperation:
     """An operation of the producer API that the end of a call ends."""
 
     __slots__ = ("evaluation", "operation")
@@ -27,7 +27,7 @@ class _Running:
         operation.__enter__()
 
 
-def ended(running: _Running, _: Any, error: BaseException | None) -> None:
+def ended(running: _OpenOperation, _: Any, error: BaseException | None) -> None:
     """End the operation."""
     running.operation.__exit__(None if error is None else type(error), error, None)
     if running.evaluation is not None:
@@ -39,7 +39,7 @@ def name_of(uid: object, session: object) -> str:
     return f"{uid}_{session}"
 
 
-def run_begins(_: Any, __: Any, trajectory: Mapping[str, Any], *___: Any, **sample: Any) -> _Running | None:
+def run_begins(_: Any, __: Any, trajectory: Mapping[str, Any], *___: Any, **sample: Any) -> _OpenOperation | None:
     """Begin a rollout."""
     if not enabled():
         return None
@@ -51,7 +51,7 @@ def run_begins(_: Any, __: Any, trajectory: Mapping[str, Any], *___: Any, **samp
         group_id=None if uid is None else str(uid),
         iteration=_plain(trajectory.get("step")),
     )
-    return _Running(rollout, evaluation)
+    return _OpenOperation(rollout, evaluation)
 
 
 def _plain(value: Any) -> Any:
@@ -63,11 +63,11 @@ def _plain(value: Any) -> Any:
 # -- scores ----------------------------------------------------------------------------------------------------------
 
 
-def score_begins(_: Any, outputs: Sequence[Any], *__: Any, **___: Any) -> _Running | None:
+def score_begins(_: Any, outputs: Sequence[Any], *__: Any, **___: Any) -> _OpenOperation | None:
     """Begin to score, unless the agent loop has done so itself, or the trainer will."""
     if not enabled() or not outputs or outputs[-1].reward_score is not None:
         return None
-    return _Running(otel_rl.phase("reward"))
+    return _OpenOperation(otel_rl.phase("reward"))
 
 
 def scored(_: Any, __: Any, outputs: Sequence[Any], kwargs: Mapping[str, Any] | None = None, *___: Any) -> None:
@@ -90,12 +90,12 @@ def scored(_: Any, __: Any, outputs: Sequence[Any], kwargs: Mapping[str, Any] | 
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-def tool_begins(_: Any, tool_call: Any, *__: Any, **___: Any) -> _Running | None:
+def tool_begins(_: Any, tool_call: Any, *__: Any, **___: Any) -> _OpenOperation | None:
     """Begin a call of a tool."""
-    return _Running(otel_rl.tool(str(tool_call.name))) if enabled() else None
+    return _OpenOperation(otel_rl.tool(str(tool_call.name))) if enabled() else None
 
 
-class _ModelCall(_Running):
+class _ModelCall(_OpenOperation):
     __slots__ = ("limit", "prompt_tokens")
 
     def __init__(self, operation: Any, prompt_tokens: int, limit: Any) -> None:
