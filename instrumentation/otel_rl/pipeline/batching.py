@@ -148,6 +148,8 @@ class BatchQueue(Generic[Item]):
         """Export at ``at`` (``time.monotonic()``) at the latest, unless an outage makes it wait."""
         if self._begun and not self._outages and at < self._next:
             self._next = at
+            # It may sleep until later.
+            self._thread.wake()
 
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full, or during an outage the queue."""

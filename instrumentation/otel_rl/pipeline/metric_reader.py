@@ -123,6 +123,7 @@ class LazyMetricReader(MetricReader):
         """Collect at ``at`` (``time.monotonic()``) at the latest, once anything has been measured."""
         if at < self._next != math.inf:
             self._next = at
+            self._thread.wake()
 
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
