@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 0.05
 #: Least seconds between two deliveries of spans and log records, and of metrics, all of which a collection repeats.
 _INTERVAL, _METRICS_INTERVAL = 0.25, 5.0
+#: Times that a delivery takes until the next: calls wait for less than this share of the time.
+_PAUSE = 20
 
 
 class PromptDelivery:
@@ -33,14 +35,16 @@ class PromptDelivery:
         self._awaits_measurement = False
         #: When the latest delivery began, and the latest with metrics; in seconds of ``time.monotonic``.
         self._delivered = self._collected = 0.0
+        #: Least seconds between two deliveries, as long as they take so long.
+        self._interval = _INTERVAL
 
     def request(self) -> list[IoRequest]:
         """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon."""
         now = time.monotonic()
         if not self._has_news():
             return []
-        if now - self._delivered < _INTERVAL:
-            self._hasten(self._delivered + _INTERVAL)
+        if now - self._delivered < self._interval:
+            self._hasten(self._delivered + self._interval)
             return []
         self._delivered = now
         with_metrics = now - self._collected >= _METRICS_INTERVAL
@@ -65,6 +69,7 @@ class PromptDelivery:
 
     def _deliver(self, thread: IoThread, deadline: float, with_metrics: bool) -> bool:
         """Deliver, on ``thread``; what no destination takes at once waits in its queue as ever."""
+        began = time.monotonic()
         if with_metrics:
             self._await_measurement()
         is_complete = True
@@ -72,6 +77,7 @@ class PromptDelivery:
             if task.in_outage or (task.signal == "metrics" and not with_metrics):
                 continue
             is_complete = task.flush(deadline) and is_complete
+        self._interval = max(_INTERVAL, _PAUSE * (time.monotonic() - began))
         return is_complete
 
     def _await_measurement(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -102,11 +103,19 @@ def message() -> str | None:
         # A call that the worker makes itself.
         caller = current()
         return None if caller is None else caller.text()
+    evaluates = is_evaluation()
+    texts: dict[bool, str] = vars(step).setdefault("_caller_texts", {})
+    if evaluates not in texts:
+        texts[evaluates] = _text_of(step, is_evaluation=evaluates)
+    return texts[evaluates]
+
+
+def _text_of(step: steps.Step, *, is_evaluation: bool) -> str:
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier, trace_api.set_span_in_context(_span(step), Context()))
     loop, parent = step.loop, carrier.get(_TRACE, "")
     return CallerStep(
-        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, is_evaluation(), parent
+        step.iteration, step.restarts, os.getpid(), loop.name, not loop.logs_rewards, is_evaluation, parent
     ).text()
 
 
@@ -155,6 +164,7 @@ def _without(loop: steps.Loop, context: Context) -> Context:
     return set_value(steps.LOOP, None, trace_api.set_span_in_context(INVALID_SPAN, context) if is_ours else context)
 
 
+@lru_cache(maxsize=256)
 def _read(text: str) -> CallerStep | None:
     form, *parts = text.split(";")
     if form != _FORM:

@@ -22,6 +22,8 @@ from otel_rl.training import caller_steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from opentelemetry.context import Context
+
 #: The argument, and what else it holds beside the headers.
 CARRIER = "_ray_trace_ctx"
 STEP = "otel_rl_step"
@@ -50,13 +52,26 @@ def _carried(handle: Any, method_name: str, kwargs: Mapping[str, Any] | None) ->
     if (step is None and not has_trace) or not _takes_carrier(handle, method_name):
         return kwargs
     given = kwargs or {}
-    carrier = propagation.to_cluster(get_current())
-    if carrier and step is not None:
-        carrier[STEP] = step
+    carrier = _carrier_of(get_current())
+    if not carrier:
+        return kwargs
+    own = carrier if step is None else {**carrier, STEP: step}
     # That of Ray's own tracing wins.
-    return {**given, CARRIER: {**carrier, **(given.get(CARRIER) or {})}} if carrier else kwargs
+    return {**given, CARRIER: {**own, **(given.get(CARRIER) or {})}}
 
 
+def _carrier_of(context: Context) -> Mapping[str, str]:
+    """Return what goes with calls in ``context``; those of one step or rollout have the same."""
+    global _latest
+    known, carrier = _latest
+    if known is not context:
+        carrier = propagation.to_cluster(context)
+        _latest = context, carrier
+    return carrier
+
+
+#: The context of the latest call, and its carrier.
+_latest: tuple[Context | None, Mapping[str, str]] = (None, {})
 _timed = own_cpu.timed("ray.call", _carried)
 
 

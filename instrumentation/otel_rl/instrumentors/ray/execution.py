@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import Context
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.lifecycle import Delivery
 
     Function = Callable[..., Any]
@@ -36,6 +37,7 @@ scope = Scope("ray")
 _SITE = guard("ray.execution")
 #: Seconds that a call takes at least that has a span: one with a caller, and one without.
 _SHORTEST, _SHORTEST_ALONE = 0.001, 1.0
+_NOWHERE = Context()
 #: Seconds between two looks at a delivery that a coroutine waits for.
 _LOOK = 0.002
 
@@ -124,6 +126,12 @@ async def _awaiting(coroutine: Coroutine[Any, Any, Any], what: str, worker: str,
     return result
 
 
+@functools.lru_cache(maxsize=256)
+def _context_of(carrier: tuple[tuple[str, str], ...]) -> Context:
+    """Return the caller's context; calls of one step or rollout have the same."""
+    return propagation.extract(dict(carrier))
+
+
 class _ExecutedCall:
     """One call that runs in this worker."""
 
@@ -134,7 +142,7 @@ class _ExecutedCall:
         self._step: Token[Any] | None = None
         self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
-        context = propagation.extract(carrier) if carrier else Context()
+        context = _context_of(tuple(carrier.items())) if carrier else _NOWHERE
         if STEP in carrier:
             self._step = caller_steps.begin_remote_call(carrier[STEP])
         if get_current_span(context).get_span_context().is_valid:
@@ -151,23 +159,48 @@ class _ExecutedCall:
             caller_steps.end_remote_call(self._step)
         kind = None if self.error is None else attribute_values.error_type(self.error)
         self.error = None
-        what, began, span = self.what, self.began, self.span
-        deferral.post(Signal.TRACES, lambda: _record(what, began, now, span, kind))
+        seconds = now.counter - self.began.counter
+        if self.span is not INVALID_SPAN:
+            if seconds >= _SHORTEST or kind is not None:
+                scope.end_span(self.span, kind, now.wall)
+        elif seconds >= _SHORTEST_ALONE:
+            deferral.post(Signal.TRACES, partial(_record_alone, self.what, self.began.wall, now.wall, kind))
+        _record_soon(self.what, kind, seconds)
 
 
-def _record(what: str, began: Moment, ended: Moment, span: Span, error: str | None) -> None:
-    seconds = ended.counter - began.counter
-    labels = {attributes.CODE_FUNCTION_NAME: what, attributes.ERROR_TYPE: error}
-    scope.record(metrics.RL_WORKER_CALL_DURATION, seconds, labels)
-    if span is INVALID_SPAN and seconds >= _SHORTEST_ALONE:
-        values = {attributes.CODE_FUNCTION_NAME: what}
-        span = scope.start_span(
-            spans.RL_WORKER_CALL, what, attributes=values, context=Context(), links=[run_span.link()],
-            start_time=began.wall,
-        )  # fmt: skip
-    elif seconds < _SHORTEST and error is None:
-        return
-    scope.end_span(span, error, ended.wall)
+#: Function, error and seconds of calls that have ended; whether their recording is already scheduled.
+_ended: deque[tuple[str, str | None, float]] = deque()
+_posted = False
+
+
+def _record_soon(what: str, error: str | None, seconds: float) -> None:
+    """Have the durations of all calls until the next export recorded together: a worker may run thousands a second."""
+    global _posted
+    _ended.append((what, error, seconds))
+    if not _posted:
+        _posted = deferral.post(Signal.METRICS, _record_durations)
+
+
+def _record_durations() -> None:
+    global _posted
+    # First: what comes from here on is posted anew.
+    _posted = False
+    by_call: dict[tuple[str, str | None], list[float]] = {}
+    with suppress(IndexError):  # until it is empty; another thread may take some too
+        while True:
+            what, error, seconds = _ended.popleft()
+            by_call.setdefault((what, error), []).append(seconds)
+    for (what, error), durations in by_call.items():
+        labels = {attributes.CODE_FUNCTION_NAME: what, attributes.ERROR_TYPE: error}
+        scope.record_all(metrics.RL_WORKER_CALL_DURATION, durations, labels)
+
+
+def _record_alone(what: str, began: int, ended: int, error: str | None) -> None:
+    values, links = {attributes.CODE_FUNCTION_NAME: what}, [run_span.link()]
+    span = scope.start_span(
+        spans.RL_WORKER_CALL, what, attributes=values, context=_NOWHERE, links=links, start_time=began
+    )
+    scope.end_span(span, error, ended)
 
 
 def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _ExecutedCall | None:
