@@ -146,6 +146,11 @@ test-slow: $(VENV)/.test ## what takes more than a minute each, and workers of a
 test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimental, and the Transformers Trainer
 	$(PYTEST) $(PARALLEL) tests/integration/trainers tests/unit/training
 
+.PHONY: test-systems
+test-systems: $(VENV)/.test | $(UV) ## verl and others, each in an environment of its own (5 GB), compared with their own logs; SYSTEMS=verl: one of them
+	UV="$(UV)" $(BIN)/python tests/systems/environments.py $(CACHE)/systems $(SYSTEMS)
+	OTEL_RL_SYSTEMS="$(CACHE)/systems" $(PYTEST) -q $(if $(SYSTEMS),$(SYSTEMS:%=tests/systems/test_%.py),tests/systems)
+
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## other projects' tests, plain against instrumented; all write the table, HOSTS=langchain-core is CI's part
 	PYTHONPATH=tests $(BIN)/python -m hosts.compare $(or $(HOSTS),--write)

@@ -16,6 +16,7 @@ from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes, process_identity
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import drops, run_span
 from otel_rl.training import step_sampling, steps
 
@@ -47,6 +48,10 @@ _COUNTED = "collectives were counted; `with otel_rl.step(number):` around each i
 _MARKED = "`with otel_rl.step(number):` around each iteration marks the steps of any loop"
 _LOOP = f"an optimizer was made, and none made a step after a backward pass; {_MARKED}"
 _NOT_GUESSED = f"an optimizer was made, and its steps are not guessed (otel_rl_torch_training: {{reason}}); {_MARKED}"
+_SILENT_WORKERS = (
+    "they did nothing that is recorded, or do not find otel-rl: install it where the Python of the nodes is; a"
+    " `runtime_env` of the job must not replace PYTHONPATH"
+)
 #: What lowers the cost of otel-rl itself, by the beginning of the names of the places where most of it was measured.
 _CHEAPER = {
     "collectives": "which OTEL_RL_COLLECTIVES=off would lower: most of it counts collectives",
@@ -69,6 +74,8 @@ def write(telemetry: Telemetry) -> None:
         stderr.write_line(f"otel-rl: recorded {_recorded(telemetry, recorded)}{_remarks()}")
     elif reports and telemetry.store.children_recorded:
         stderr.write_line(f"otel-rl: child processes recorded; {_show(telemetry.store.run_directory)}{_remarks()}")
+    elif reports and who.role == RlRoleValues.DRIVER and "ray" in sys.modules and how_to_show(telemetry):
+        stderr.write_line(f"otel-rl: no worker of this Ray job recorded anything: {_SILENT_WORKERS}{_remarks()}")
     elif reports and _starts_kernels():
         stderr.write_line(f"otel-rl: nothing was recorded of Jupyter itself{_kernels(telemetry)}{_remarks()}")
     elif reports and (hint := _hint_of_steps()):

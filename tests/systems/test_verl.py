@@ -1,0 +1,214 @@
+"""verl's own trainers on the CPU, watched: compared with verl's log of the same run.
+
+`make test-systems` makes the environment and runs this. The platform and the rollout are ours, by verl's plugin points
+(`verl/verl_cpu.py`); trainer, workers, agent loop, TransferQueue and reward loop are verl's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import own_command, shared_runs
+
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader import Log, Reader, Span, find_run
+
+HERE = Path(__file__).parent
+SYSTEMS = Path(os.environ.get("OTEL_RL_SYSTEMS") or "-")
+ENVIRONMENT = SYSTEMS / "verl" / "env" / "bin"
+MODEL = SYSTEMS / "models" / "Qwen" / "Qwen2.5-0.5B-Instruct"
+STEPS, PROMPTS, SAMPLES = 4, 4, 4
+#: Phase -> verl's timers.
+TIMERS = {
+    "sample": ("gen",),
+    "log_probs": ("old_log_prob", "ref"),
+    "train": ("update_actor",),
+    "sync": ("update_weights",),
+}
+#: Trainer -> what sets it apart from the default, the synchronous one of version 1.
+TRAINERS = {
+    "sync": (),
+    "colocate_async": ("trainer.v1.trainer_mode=colocate_async",),
+    "version_0": ("trainer.use_v1=False",),
+}
+VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_raylet_start_wait_time_s": "300",
+    "OMP_NUM_THREADS": "1",
+    "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
+    "VERL_PLATFORM": "cpu",
+    "VERL_ENGINE_DEVICE": "cuda",
+    "PYTHONPATH": str(HERE / "verl"),
+}
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not ENVIRONMENT.is_dir(), reason="OTEL_RL_SYSTEMS names no folder with verl/env"),
+]
+
+
+def _arguments(folder: Path) -> list[str]:
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    return [
+        "algorithm.adv_estimator=grpo",
+        f"data.train_files={folder}/train.parquet",
+        f"data.val_files={folder}/train.parquet",
+        f"data.train_batch_size={PROMPTS}",
+        "data.max_prompt_length=64",
+        "data.max_response_length=16",
+        "data.dataloader_num_workers=0",
+        f"actor_rollout_ref.model.path={MODEL}",
+        "actor_rollout_ref.model.use_remove_padding=False",
+        "+actor_rollout_ref.model.override_config.attn_implementation=eager",
+        f"{actor}.strategy=fsdp2",
+        f"{actor}.ppo_mini_batch_size={PROMPTS}",
+        f"{actor}.ppo_micro_batch_size_per_gpu=4",
+        f"{actor}.optim.lr=1e-3",
+        f"{actor}.use_torch_compile=False",
+        f"{actor}.use_kl_loss=True",
+        "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4",
+        "actor_rollout_ref.ref.use_torch_compile=False",
+        f"{rollout}.log_prob_micro_batch_size_per_gpu=4",
+        f"{rollout}.name=cpu",
+        f"{rollout}.n={SAMPLES}",
+        f"{rollout}.tensor_model_parallel_size=1",
+        f"{rollout}.agent.num_workers=1",
+        f"{rollout}.calculate_log_probs=True",
+        "trainer.device=cpu",
+        "trainer.n_gpus_per_node=1",
+        "trainer.nnodes=1",
+        "trainer.logger=[console,file]",
+        f"trainer.total_training_steps={STEPS}",
+        "trainer.save_freq=-1",
+        "trainer.test_freq=-1",
+        "trainer.val_before_train=False",
+        f"trainer.default_local_dir={folder}/checkpoints",
+        "+ray_kwargs.ray_init.num_gpus=1",
+        "ray_kwargs.ray_init.num_cpus=6",
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+        "reward.num_workers=1",
+        f"reward.custom_reward_function.path={HERE}/verl/reward_fn.py",
+        "reward.custom_reward_function.name=compute_score",
+    ]
+
+
+def _train(folder: Path, trainer: str) -> None:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "RAY_"))}
+    environ = clean | VARIABLES | {"OTEL_RL_DATA_DIR": str(folder / "otel-rl"), "OTEL_RL_RUN_ID": "run"}
+    environ |= {"VERL_FILE_LOGGER_PATH": str(folder / "log.jsonl"), "PATH": f"{ENVIRONMENT}:{os.environ['PATH']}"}
+    subprocess.run(["python", HERE / "verl" / "make_data.py", folder / "train.parquet"], env=environ, check=True)
+    command = ["opentelemetry-instrument", "python", "-m", "verl.trainer.main_ppo"]
+    with (folder / "output").open("w") as output:
+        subprocess.run(
+            [*command, *_arguments(folder), *TRAINERS[trainer]],
+            env=environ,
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=1800,
+            check=True,
+        )
+
+
+class Run:
+    """What verl logged, and what was recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lines = (folder / "log.jsonl").read_text().splitlines()
+        self.logged = {
+            (one["step"], key): value for one in map(json.loads, lines) for key, value in one["data"].items()
+        }
+        self.steps: dict[int, float] = {}
+        self.phases: dict[tuple[int, str], float] = defaultdict(float)
+        self.values: dict[tuple[int, str], Any] = {}
+        self.rewards: dict[int, list[float]] = defaultdict(list)
+        self.advantages = 0
+        self.spans: list[Span] = []
+        for record in Reader(find_run(folder / "otel-rl" / "run")):
+            if isinstance(record, Span):
+                self._add_span(record)
+            elif isinstance(record, Log):
+                self._add_log(record)
+
+    def _add_span(self, span: Span) -> None:
+        self.spans.append(span)
+        iteration = span.attributes.get(names.RL_LOOP_ITERATION)
+        if span.name == "rl.loop":
+            self.steps[iteration] = span.seconds
+        elif span.scope == "otel_rl.verl" and names.RL_PHASE in span.attributes:
+            self.phases[iteration, span.attributes[names.RL_PHASE]] += span.seconds
+
+    def _add_log(self, log: Log) -> None:
+        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
+        if log.event == "rl.step":
+            self.values |= {(iteration, key): value for key, value in log.body.items()}
+        elif log.event == "rl.trajectories":
+            self.rewards[iteration] += log.body[names.RL_ROLLOUT_REWARD]
+        elif log.event == "rl.trajectories.changes":
+            self.advantages += len(log.body[names.RL_ROLLOUT_ADVANTAGE])
+
+
+@pytest.fixture(scope="module", params=TRAINERS)
+def run(request, tmp_path_factory) -> Run:
+    trainer = request.param
+    folder = shared_runs.once(tmp_path_factory, f"verl-{trainer}", lambda folder: _train(folder, trainer))
+    return Run(folder)
+
+
+def test_the_steps_are_those_that_verl_counts(run):
+    assert sorted(run.steps) == list(range(1, STEPS + 1)) == sorted({step for step, _ in run.logged})
+
+
+def test_every_value_that_verl_logs_is_recorded_with_its_step_and_no_other(run):
+    assert run.values.keys() == run.logged.keys()
+    assert {key: float(value) for key, value in run.values.items()} == pytest.approx(run.logged, nan_ok=True)
+
+
+def test_phases_take_as_long_as_verls_own_timer_says(run):
+    for step in run.steps:
+        for phase, timers in TIMERS.items():
+            logged = sum(run.logged.get((step, f"timing_s/{timer}"), 0.0) for timer in timers)
+            assert run.phases[step, phase] == pytest.approx(logged, rel=0.01, abs=0.002), (step, phase)
+
+
+def test_each_sample_is_a_row_and_its_rewards_are_verls(run):
+    for step in run.steps:
+        rewards = run.rewards[step]
+        assert len(rewards) == PROMPTS * SAMPLES
+        assert sum(rewards) / len(rewards) == pytest.approx(run.logged[step, "critic/score/mean"])
+
+
+def test_what_the_workers_do_is_in_the_trace_of_the_step(run):
+    steps = {span.trace_id for span in run.spans if span.name == "rl.loop"}
+    of_workers = {span.name for span in run.spans if span.scope == "otel_rl.ray" and span.trace_id in steps}
+    assert {"WorkerDict.actor_rollout_ref_compute_log_prob", "WorkerDict.actor_rollout_ref_update_actor"} <= of_workers
+    backward = [span for span in run.spans if span.name == "rl.backward"]
+    assert backward
+    assert {span.trace_id for span in backward} <= steps
+
+
+def test_rollouts_have_traces_of_their_own_linked_to_a_step_with_the_call_of_the_engine(run):
+    rollouts = [span for span in run.spans if span.name == "rl.rollout"]
+    assert len(rollouts) == STEPS * PROMPTS * SAMPLES
+    traces = {span.trace_id for span in rollouts}
+    assert len(traces) == len(rollouts)
+    calls = [span for span in run.spans if span.name == "CPUServer.generate" and span.trace_id in traces]
+    assert len(calls) == len(rollouts)
+    versions = {span.attributes.get("rl.inference.weight_version") for span in run.spans if "completion" in span.name}
+    assert len(versions - {None}) >= STEPS - 1
+
+
+def test_a_healthy_run_has_neither_a_warning_nor_a_critical_finding(run, tmp_path):
+    said = own_command.otel_rl(tmp_path, "report", run.folder / "otel-rl" / "run", "-o", tmp_path / "r.html").stderr
+    assert "critical:" not in said
+    assert "warning:" not in said
+    assert "in order" in own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
