@@ -42,6 +42,8 @@ VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "disabled",
     "RAY_raylet_start_wait_time_s": "300",
+    # Not a cluster that somebody else has started here.
+    "RAY_ADDRESS": "local",
     "OMP_NUM_THREADS": "1",
     "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
     "VERL_PLATFORM": "cpu",
@@ -133,7 +135,7 @@ class Run:
         self.rewards: dict[int, list[float]] = defaultdict(list)
         self.advantages = 0
         self.spans: list[Span] = []
-        for record in Reader(find_run(folder / "otel-rl" / "run")):
+        for record in Reader(find_run(folder / "otel-rl" / "run")).records():
             if isinstance(record, Span):
                 self._add_span(record)
             elif isinstance(record, Log):

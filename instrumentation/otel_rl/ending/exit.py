@@ -92,7 +92,7 @@ def register(telemetry: Telemetry) -> None:
     """Deliver at exit."""
     global _telemetry
     _telemetry = telemetry
-    lifecycle.deliver_news = deliver_news
+    lifecycle.deliver_news, lifecycle.prepare_delivery = deliver_news, prepare_delivery
     _stand_for_default_action()
     exceptions.watch()
     hooks.after_import("IPython.core.interactiveshell", _follow_notebook)
@@ -229,15 +229,27 @@ def flush_soon() -> None:
 
 def deliver_news() -> list[IoRequest]:
     """Have what is new delivered, see :mod:`otel_rl.pipeline.prompt_delivery`; return what the caller may wait for."""
-    global _prompt_delivery
     with guard("exit.news"):
-        if _telemetry is not None:
-            if _prompt_delivery is None:
-                from otel_rl.pipeline.prompt_delivery import PromptDelivery  # noqa: PLC0415 - for Ray's workers only
-
-                _prompt_delivery = PromptDelivery(_telemetry)
-            return _prompt_delivery.request()
+        delivery = _prompt_deliveries()
+        return [] if delivery is None else delivery.request()
     return []
+
+
+def prepare_delivery() -> None:
+    """Have the exporters opened that are imported for it."""
+    with guard("exit.news"):
+        delivery = _prompt_deliveries()
+        if delivery is not None:
+            delivery.prepare()
+
+
+def _prompt_deliveries() -> PromptDelivery | None:
+    global _prompt_delivery
+    if _prompt_delivery is None and _telemetry is not None:
+        from otel_rl.pipeline.prompt_delivery import PromptDelivery  # noqa: PLC0415 - for Ray's workers only
+
+        _prompt_delivery = PromptDelivery(_telemetry)
+    return _prompt_delivery
 
 
 def deliver(longest: float | None = None) -> None:

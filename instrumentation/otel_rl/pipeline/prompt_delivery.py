@@ -38,6 +38,12 @@ class PromptDelivery:
         #: Least seconds between two deliveries, as long as they take so long.
         self._interval = _INTERVAL
 
+    def prepare(self) -> None:
+        """Open the exporters to the network, on their thread."""
+        sinks = [sink for sink in self._telemetry.sinks if not sink.destination.is_file]
+        if sinks:
+            self._telemetry.network.post(lambda: all(sink.open() for sink in sinks), time.monotonic() + LONGEST_WAIT)
+
     def request(self) -> list[IoRequest]:
         """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon."""
         now = time.monotonic()

@@ -98,6 +98,11 @@ class Sink:
         """Use ``exporter``, which had to be opened at the start."""
         self._exporter = exporter
 
+    def open(self) -> bool:
+        """Open the exporter before there is something to export; False if it cannot be opened."""
+        with self._in_use:
+            return self._opened() is not None
+
     @property
     def busy(self) -> bool:
         """True while a thread exports."""

@@ -36,6 +36,8 @@ has_recorded = False
 
 #: Has what is new delivered, and returns what to wait for; for a worker that may be killed after any call.
 deliver_news: Callable[[], Sequence[Delivery]] = tuple
+#: Prepares for that before the first call: the import of an exporter takes longer than a call may wait.
+prepare_delivery: Callable[[], object] = tuple
 #: This process is such a worker: what ends beside its calls is delivered at once, too.
 may_be_killed = False
 

@@ -144,6 +144,15 @@ def test_of_the_traceback_that_nbclient_quotes_the_last_line_is_said_without_col
     assert "CellExecutionError: ZeroDivisionError: division by zero" in ended.text
 
 
+def test_of_the_traceback_that_ray_quotes_the_last_line_is_said(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    message = "ray::Worker.f() (pid=7, ip=10.0.0.1)\n  File 'w.py', line 3, in f\nValueError: of the worker"
+    kind = "ray.exceptions.RayTaskError(ValueError)"
+    writer.event("rl.process.exception", 5.0, attributes={"exception.type": kind, "exception.message": message})
+    [ended] = [finding for finding in _findings(tmp_path, writer) if finding.code == "ended"]
+    assert f"failed: {kind}: ValueError: of the worker" in ended.text
+
+
 def _cell(writer: ProcessWriter, at: float, cell: int, kind: str) -> None:
     values = {"exception.type": kind, "exception.message": f"of {cell}", "rl.exception.cell": cell}
     writer.event("rl.process.exception", at, attributes=values, severity=17)

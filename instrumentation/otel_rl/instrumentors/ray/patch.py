@@ -6,6 +6,9 @@ import atexit
 from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.ray import calls, ends, execution
+from otel_rl.process import process_identity
+from otel_rl.semconv.attributes import RlLauncherValues
+from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -22,6 +25,9 @@ def patch_function_manager(module: ModuleType, patches: Patches) -> None:
     """Patch where a worker asks for the function of each task and method that it executes, once for each."""
     patches.replace(module, "FunctionActorManager.get_execution_info", execution.following, required=True)
     execution.switch.on = True
+    if process_identity.current().launcher == RlLauncherValues.RAY:
+        # Now, while the worker waits for its first call.
+        lifecycle.prepare_delivery()
     patches.on_restore(execution.switch.off)
 
 

@@ -19,6 +19,8 @@ _MESSAGE = 240
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: What nbclient and papermill raise where a cell fails: the last line of the traceback that they quote names it.
 _OF_CELL = ("CellExecutionError", "PapermillExecutionError")
+#: What Ray raises where a call has failed, with the traceback of the worker.
+_OF_RAY = "RayTaskError"
 _INTERRUPT = "KeyboardInterrupt"
 #: How tasks fail when their program is interrupted.
 _CANCELLED = frozenset({"CancelledError", "asyncio.CancelledError", "asyncio.exceptions.CancelledError"})
@@ -132,7 +134,8 @@ def _function(exception: UncaughtException) -> str:
 def _said(kind: str, message: str) -> str:
     """Return the exception in one line of bounded length."""
     text = _COLOURS.sub("", message).strip()
-    line = " ".join((text.rpartition("\n")[2] if kind.endswith(_OF_CELL) else text).split())
+    quotes = kind.endswith(_OF_CELL) or _OF_RAY in kind
+    line = " ".join((text.rpartition("\n")[2] if quotes else text).split())
     line = line if len(line) <= _MESSAGE else f"{line[:_MESSAGE].rstrip()}…"
     return f"{kind}: {line}" if line else kind
 
