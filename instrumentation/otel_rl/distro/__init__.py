@@ -13,6 +13,7 @@ sets ``PYTHONPATH``, sets ``OTEL_PYTHON_DISTRO=otel_rl`` and ``OTEL_PYTHON_CONFI
 ``instrument_command``     ``opentelemetry-instrument``: arguments and import path of the program
 ``loader``                 instrumentors, ours and others', loaded when their library is imported
 ``own_triggers``           modules whose import loads one of ours, generated
+``ray_hook``               Ray's hook for the environment of its workers
 ``rooms``                  the rooms of the pack, in layers
 ``start``                  order of the start, in the first process and in its children
 ``trigger_modules``        modules whose import loads an instrumentor of others

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from _thread import allocate_lock
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from otel_rl.distro import import_path
+from otel_rl.distro import import_path, ray_hook
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_RAY_HOOK = "RAY_RUNTIME_ENV_HOOK"
 _starting = allocate_lock()
 _has_begun = False
 #: Variables that hold a whole number from 0 on.
@@ -72,23 +67,8 @@ def begin() -> bool:
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
-    _offer_hook_to_ray()
+    ray_hook.offer()
     return True
-
-
-def _offer_hook_to_ray() -> None:
-    """Set Ray's hook for its workers' environment: they do not inherit ours."""
-    if _RAY_HOOK in os.environ or find_spec("ray") is None:
-        return
-    name = "otel_rl_ray_runtime_env"
-    if name not in sys.modules:
-        # By path: the bootstrap folder is on the path of our children, not of this process.
-        loader = SourceFileLoader(name, f"{import_path.BOOTSTRAP}{os.sep}{name}.py")
-        module = ModuleType(name)
-        module.__file__ = loader.path
-        loader.exec_module(module)
-        sys.modules[name] = module
-    os.environ[_RAY_HOOK] = f"{name}.hook"
 
 
 def _set_refused_values_aside() -> None:

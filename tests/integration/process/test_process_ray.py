@@ -109,9 +109,34 @@ def test_workers_of_a_cluster_that_runs_already_belong_to_their_driver(programs:
     check(programs)
 
 
-def test_a_hook_of_the_user_is_kept(programs: Programs) -> None:
-    done = programs.instrumented(
-        "import os; print(os.environ['RAY_RUNTIME_ENV_HOOK'])", RAY_RUNTIME_ENV_HOOK="mine.hook"
-    )
+#: A hook of the user's, as `RAY_RUNTIME_ENV_HOOK` names it.
+MINE = """
+def hook(runtime_env):
+    changed = dict(runtime_env or {})
+    changed["env_vars"] = {**changed.get("env_vars", {}), "MINE": "hooked"}
+    print("asked", flush=True)
+    return changed
+def refuses(runtime_env):
+    raise LookupError("mine")
+"""
 
-    assert done.out == "mine.hook\n"
+
+def test_a_hook_of_the_user_is_asked_too(programs: Programs, head: str) -> None:
+    programs.write("mine.py", MINE)
+    done = programs.instrumented(DRIVER, head, **PATIENCE, RAY_RUNTIME_ENV_HOOK="mine.hook")
+
+    assert done.code == 0, done.err
+    assert done.out.count("asked") == 1
+    assert done.out.count("('hooked', True)") == 2
+    check(programs)
+
+
+def test_an_error_of_the_users_hook_ends_ray_init_as_without_us(programs: Programs) -> None:
+    programs.write("mine.py", MINE)
+    text = "import ray\ntry:\n    ray.init()\nexcept LookupError as error:\n    print(repr(error))\n"
+    done = programs.instrumented(text, **PATIENCE, RAY_RUNTIME_ENV_HOOK="mine.refuses")
+
+    assert (
+        done.out == programs.run(SCRIPTS / "python", "program.py", **PATIENCE, RAY_RUNTIME_ENV_HOOK="mine.refuses").out
+    )
+    assert done.out == "LookupError('mine')\n"

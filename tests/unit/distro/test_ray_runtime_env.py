@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 
 import pytest
 
+from otel_rl.core.import_hooks import hooks
+from otel_rl.distro import ray_hook
 from otel_rl.distro.import_path import BOOTSTRAP
 
 
@@ -23,7 +26,33 @@ def hook(monkeypatch):
     module = ModuleType(name)
     module.__file__ = loader.path
     loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, name, module)
     return module.hook
+
+
+@pytest.fixture
+def users(monkeypatch):
+    """Modules of the user's, `mine` with a hook and `broken` with one that raises."""
+    for name, function in (("mine", _adds), ("broken", _raises)):
+        module = ModuleType(name)
+        module.hook = function
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def _adds(runtime_env):
+    return {**(runtime_env or {}), "pip": ["emoji"], "env_vars": {"MINE": "1"}}
+
+
+def _raises(_):
+    raise KeyError("mine")
+
+
+class _FakeRay:
+    """Where Ray's worker module is in `sys.modules`, its loader loads the user's hook."""
+
+    @staticmethod
+    def load_class(path):
+        return lambda runtime_env: {"loaded": path, **(runtime_env or {})}
 
 
 def test_workers_get_our_bootstrap_folder_and_the_run_and_no_secret(hook):
@@ -42,3 +71,92 @@ def test_what_the_user_set_wins_and_stays_unchanged(hook):
 def test_what_cannot_be_read_is_given_back_as_it_is(hook):
     odd = object()
     assert hook(odd) is odd
+
+
+@pytest.mark.usefixtures("users")
+def test_a_hook_of_the_user_is_asked_first_and_what_it_returns_is_extended(hook, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "mine.hook")
+
+    assert hook({"working_dir": "."}) == {
+        "working_dir": ".",
+        "pip": ["emoji"],
+        "env_vars": {"MINE": "1", "OTEL_RL_RUN_ID": "run-7", "PYTHONPATH": f"{BOOTSTRAP}:${{PYTHONPATH}}"},
+    }
+
+
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize(
+    ("path", "error"), [("broken.hook", KeyError), ("nowhere_at_all.hook", ImportError), ("mine.other", AttributeError)]
+)
+def test_an_error_of_the_users_hook_is_the_programs(hook, monkeypatch, path, error):
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", path)
+
+    with pytest.raises(error):
+        hook(None)
+
+
+def test_the_users_hook_is_loaded_as_ray_loads_it(hook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray._private.worker", _FakeRay)
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "package.module.function")
+
+    assert hook(None)["loaded"] == "package.module.function"
+
+
+def test_our_own_hook_in_the_place_of_the_users_is_not_called_again(hook, monkeypatch):
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "otel_rl_ray_runtime_env.hook")
+
+    assert set(hook(None)) == {"env_vars"}
+
+
+@pytest.fixture
+def with_ray(monkeypatch):
+    """Ray is installed, and nothing waits for its import."""
+    monkeypatch.setattr(ray_hook, "find_spec", lambda _: object())
+    monkeypatch.setattr(hooks, "after_import", lambda name, callback: waiting.update({name: callback}))
+    monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", "")  # put back at the end, whatever is set below
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "")
+    waiting = {}
+    return waiting
+
+
+@pytest.mark.usefixtures("with_ray")
+@pytest.mark.parametrize(
+    ("present", "kept", "expected"),
+    [
+        ("", "", None),
+        ("mine.hook", "", "mine.hook"),
+        # A child: the variables are its parent's.
+        ("otel_rl_ray_runtime_env.hook", "mine.hook", "mine.hook"),
+        ("otel_rl_ray_runtime_env.hook", "", None),
+        # The parent set another one for it, or none.
+        ("other.hook", "mine.hook", "other.hook"),
+        ("", "mine.hook", None),
+    ],
+)
+def test_the_users_hook_is_kept_once(monkeypatch, present, kept, expected):
+    monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", present)
+    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", kept)
+
+    for _ in range(2):
+        ray_hook.offer()
+
+        assert os.environ["RAY_RUNTIME_ENV_HOOK"] == "otel_rl_ray_runtime_env.hook"
+        assert os.environ.get("OTEL_RL_RAY_RUNTIME_ENV_HOOK") == expected
+
+
+def test_below_uv_run_what_rays_own_hook_returns_is_extended(with_ray):
+    def hook(runtime_env):
+        """Set the workers' Python."""
+        return {**(runtime_env or {}), "py_executable": "uv run python"}
+
+    uv = ModuleType("uv_runtime_env_hook")
+    uv.hook = hook
+    ray_hook.offer()
+    (extend,) = with_ray.values()
+    extend(uv)
+
+    changed = uv.hook({"env_vars": {"MINE": "1"}})
+    assert changed["py_executable"] == "uv run python"
+    assert changed["env_vars"]["MINE"] == "1"
+    assert changed["env_vars"]["PYTHONPATH"] == f"{BOOTSTRAP}:${{PYTHONPATH}}"
+    assert (uv.hook.__name__, uv.hook.__doc__) == ("hook", "Set the workers' Python.")

@@ -4,6 +4,7 @@ Modules:
     environment_checks: the findings about this environment, as one object.
     installed_instrumentors: the installed instrumentors, and the library version that each of them meets.
     uncovered_frameworks: frameworks that are installed and not covered, and what is recorded of a program with them.
+    ray_workers: how workers of Ray get to know of us.
     late_ranks: whether the ranks that the others wait for can be named.
     named_functions: the functions of the program that two variables name.
     credential_files: the files that the variables for TLS name.

@@ -15,6 +15,7 @@ from otel_rl.cli.doctor import (
     mlflow_server,
     named_functions,
     otlp_request,
+    ray_workers,
     redaction_function,
     uncovered_frameworks,
 )
@@ -40,7 +41,8 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
     instrumentors = installed_instrumentors.states(environ)
     problems += [f"{name}: {state['reason']}" for name, state in instrumentors.items() if state.get("problem")]
     ranks, without_times = late_ranks.state(configured, environ, instrumentors)
-    problems += _start_problems(planned) + without_times
+    workers, without_hook = ray_workers.state(environ)
+    problems += _start_problems(planned) + without_times + without_hook
     if planned["config_file"] and (unusable := _unusable_file(planned["config_file"])):
         problems.append(unusable)
         planned["config_file"] = None
@@ -59,6 +61,7 @@ def check(environ: Mapping[str, str], command: Sequence[str] = ()) -> dict[str, 
         "data_directory": directory,
         **({"mlflow": tracked} if tracked is not None else {}),
         "late_ranks": ranks,
+        "ray_workers": workers,
         "instrumentors": instrumentors,
         "not_covered": uncovered_frameworks.installed_here(instrumentors),
         "functions": functions,

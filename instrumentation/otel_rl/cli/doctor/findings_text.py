@@ -29,6 +29,8 @@ def as_text(findings: dict[str, Any]) -> str:
     ]
     if findings["late_ranks"]:
         rows.append(("late ranks", findings["late_ranks"]))
+    if findings["ray_workers"]:
+        rows.append(("workers of Ray", findings["ray_workers"]))
     if findings["config_file"]:
         rows.append(
             ("config file", f"{findings['config_file']} (decides where telemetry goes; nothing was sent there)")
