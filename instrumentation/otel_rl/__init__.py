@@ -668,8 +668,8 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
     return _RewardFunctionOperation("reward_function", {"name": name, "weight": weight, "arguments": arguments})
 
 
-def metric(key: str, value: float | None) -> None:
-    """Record a value of your own: in the record ``rl.step`` of the open step, and as gauge ``rl.trainer.metric``.
+def metric(key: str, value: float | None, *, step: int | None = None) -> None:
+    """Record a value of your own: in the record ``rl.step`` of a step, and as gauge ``rl.trainer.metric``.
 
     The record has the last value of each key, at the end of the step. A value between two guessed steps is in a record
     of the last one. A value wins over a trainer or tracker that logs the same key.
@@ -679,10 +679,13 @@ def metric(key: str, value: float | None) -> None:
             ones are counted as dropped.
         value: Any unit; one that is not finite is in the record, and its gauge is counted as dropped. None: there is
             none yet, and nothing is recorded.
+        step: Number of the step that the value belongs to, e.g. of the one whose checkpoint was evaluated. The open
+            step unless given; the value of another one is a record of its own. One that is no whole number costs the
+            value, which is counted as dropped, and a line says so.
     """
     operations = _operations()
     if operations is not None:
-        operations.metric(key, value)
+        operations.metric(key, value, step)
 
 
 def rollout_metric(name: str, value: float) -> None:

@@ -12,13 +12,14 @@ from otel_rl.api import awaitables, failure_names, outcomes, program_metrics, sc
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.api.reward_functions import RewardFunction
 from otel_rl.api.rollouts import Rollout
-from otel_rl.api.user_messages import say_no_number
+from otel_rl.api.user_messages import say_no_number, say_once
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.definitions import EventDefinition
 from otel_rl.telemetry import (
     deferral,
+    drops,
     lifecycle,
     open_trajectory,
 )
@@ -295,15 +296,34 @@ judge = outcomes.judge
 
 
 @own_cpu.estimated("producer.metric")
-def metric(key: str, value: Any) -> None:
+def metric(key: str, value: Any, step: Any = None) -> None:
     """See :func:`otel_rl.metric`."""
     with guard("producer.metric"):
         if value is None:
             # There is none yet.
             return
         here = steps.where()
-        if not sink.measure(_scope, Source.PRODUCER, here.iteration, key, value, here.certain_step, here.loop):
+        own, iteration, is_named = here.certain_step, here.iteration, False
+        if step is not None:
+            iteration = step_number(step)
+            if iteration is None:
+                _say_no_step(key, step)
+                return
+            is_named = own is None or own.iteration != iteration
+        if is_named:
+            own = None
+        if not sink.measure(_scope, Source.PRODUCER, iteration, key, value, own, here.loop, is_named=is_named):
             say_no_number("the value of", key, value)
+
+
+def _say_no_step(key: object, step: object) -> None:
+    drops.count("metrics", "unsupported_type")
+    kind, name = type(step).__qualname__, text(str(key), 64)
+    say_once(
+        "the step of",
+        f'the step of "{name}" is no whole number of 64 bit ({kind}), and its value is not recorded: give the number of'
+        " the step, or leave it out for the open one",
+    )
 
 
 def trace_id() -> str | None:

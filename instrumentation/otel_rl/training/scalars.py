@@ -229,20 +229,24 @@ class ScalarSink:
         value: Any,
         step: steps.Step | None = None,
         loop: steps.Loop | None = None,
+        *,
+        is_named: bool = False,
     ) -> bool:
         """Record one value as :meth:`log` does; return False where it is no number that can be read.
 
         Values given in an open ``step`` are one event when it ends, see :func:`_keep`. Those between two steps of a
-        ``loop`` that does not say itself where its steps end are events of the last one. Others are in no record. The
-        listener gets them, but not where their ``loop`` is unknown: another loop has other numbers.
+        ``loop`` that does not say itself where its steps end are events of the last one. Those of another step that
+        the caller names (``is_named``) are events of ``iteration``. Others are in no record. The listener gets them,
+        but not where their ``loop`` is unknown: another loop has other numbers.
         """
         scalar = number(value)
         if scalar is None:
             drops.count(Signal.METRICS, "unsupported_type")
             return False
         scalar = in_range(scalar)
-        if scalar is not None and step is None and loop is not None and _is_of_last_step(loop):
-            self.log_single(scope, source, loop.last, str(key), scalar, loop)
+        alone = _recorded_alone(iteration, loop, is_named=is_named) if step is None else None
+        if scalar is not None and alone is not None:
+            self.log_single(scope, source, alone, str(key), scalar, loop)
             return True
         name = labels.name_of(str(key))
         if scalar is None:
@@ -348,9 +352,12 @@ class ScalarSink:
         self.results = Results()
 
 
-def _is_of_last_step(loop: steps.Loop) -> bool:
-    """Return whether a value that comes while no step of ``loop`` is open is recorded with its last one."""
-    return loop.gives_way and loop.last >= 0 and process_identity.current().leads_training and not is_calling()
+def _recorded_alone(iteration: int | None, loop: steps.Loop | None, *, is_named: bool) -> int | None:
+    """Return the step of which a value is an event of its own: the one that is named, or the last one of ``loop``."""
+    if is_calling() or not process_identity.current().leads_training:
+        return None
+    last = loop.last if loop is not None and loop.gives_way and loop.last >= 0 else None
+    return iteration if is_named else last
 
 
 def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool:

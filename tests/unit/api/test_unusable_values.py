@@ -89,6 +89,21 @@ def test_a_value_of_the_program_that_is_no_number_is_said_once(recorded, capfd, 
     assert drops.snapshot()["metrics", "unsupported_type"] == 2
 
 
+@pytest.mark.parametrize("step", ["3", 1.5, True, 2**63, float("nan"), object()])
+def test_a_step_that_is_none_costs_the_value_and_is_said_once(recorded, capfd, step):
+    for _ in range(2):
+        otel_rl.metric("of no step", 1.0, step=step)
+
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said.startswith(
+        f'otel-rl: the step of "of no step" is no whole number of 64 bit ({type(step).__qualname__})'
+    )
+    assert said.endswith("give the number of the step, or leave it out for the open one")
+    assert drops.snapshot() == {("metrics", "unsupported_type"): 2}
+    points = recorded.metrics().get("rl.trainer.metric", ())
+    assert "of no step" not in {point.attributes["rl.trainer.metric.key"] for point in points}
+
+
 def test_a_loop_that_scores_wrongly_in_many_ways_says_few_lines(recorded, capfd):
     for number in range(100):
         otel_rl.reward(f"f{number}", "good")

@@ -309,6 +309,31 @@ class TestValuesThatTheProgramGives:
         assert gauges(recorded)["program/outside"] == 1.0
         assert recorded.events("rl.step") == []
 
+    def test_one_of_a_step_that_the_program_names_is_a_record_of_that_step(self, recorded):
+        with otel_rl.step(5):
+            otel_rl.metric("program/accuracy", 0.5, step=3)
+            otel_rl.metric("program/size", 10.0, step=5)
+            otel_rl.metric("program/size", 11.0)
+        otel_rl.metric("program/accuracy", 0.75, step=np.int64(4))
+        deferral.drain_all()
+
+        found = [(event.attributes["rl.loop.iteration"], event.body) for event in recorded.events("rl.step")]
+        assert sorted(found, key=lambda one: one[0]) == [
+            (3, {"program/accuracy": 0.5}),
+            (4, {"program/accuracy": 0.75}),
+            (5, {"program/size": 11.0}),
+        ]
+        assert gauges(recorded)["program/accuracy"] == 0.75
+
+    def test_one_of_a_named_step_is_recorded_by_one_rank(self, recorded, monkeypatch):
+        follower = process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
+        monkeypatch.setattr(process_identity, "_current", follower)
+        otel_rl.metric("program/of rank 1", 1.0, step=3)
+        deferral.drain_all()
+
+        assert gauges(recorded)["program/of rank 1"] == 1.0
+        assert recorded.events("rl.step") == []
+
     def test_one_rank_records_them(self, recorded, monkeypatch):
         follower = process_identity.ProcessIdentity(id="run", rank=1, world_size=2, leads=False)
         monkeypatch.setattr(process_identity, "_current", follower)
