@@ -17,7 +17,7 @@ from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
 from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
-from otel_rl.health.reward_columns import UNSCORED, RewardSteps
+from otel_rl.health.reward_columns import REWARD, UNSCORED, RewardSteps
 from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
@@ -119,6 +119,11 @@ class LiveHealth:
                 for key, value in followed.rewards.end(step.iteration).items()
                 if not scalars.sink.has_logged(key, step.iteration)
             }
+            if REWARD in rewards:
+                # Of a program that gives its rewards rollout by rollout, and logs none.
+                scalars.sink.results.add(
+                    step.iteration, {REWARD: rewards[REWARD]}, process_identity.current().algorithm
+                )
             changes: list[StateChange] = []
             if UNSCORED in rewards and trajectory_shares.has_later_scores():
                 # The share is known to readers only, once the later scores have joined their rows.

@@ -109,6 +109,24 @@ def test_a_reward_that_is_not_of_the_last_step_stands_with_its_step(tmp_path: Pa
     assert capsys.readouterr().out.splitlines()[1].split()[-3:] == ["0.25", "(step", "7)"]
 
 
+def test_a_run_that_scores_rollouts_and_logs_no_reward_shows_the_mean_of_the_newest_and_not_its_loss(
+    tmp_path: Path, capsys: Any
+) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    writer.clean_exit = False
+    for step in (7, 8):
+        rows = {
+            "rl.rollout.reward": [1.0, 0.5, 9.0, 9.0, None],
+            "rl.rollout.status": ["finished", "finished", "failed", "finished", "finished"],
+            "rl.rollout.evaluation": [None, None, None, True, None],
+        }
+        writer.event("rl.trajectories", 50.0 + step, rows, {"rl.loop.iteration": step, "rl.trajectories.step": step})
+    writer.event("rl.step", 59.0, {"loss": 2.0}, {"rl.loop.iteration": 8})
+    writer.write()
+    assert main(["runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-1] == "0.75"
+
+
 def test_hostile_names_and_messages_reach_no_terminal(tmp_path: Path, capsys: Any) -> None:
     text = HOSTILE + "\u2028\x07\r\x00\ud800" + "y" * 5000
     writer = process(tmp_path / "data" / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)

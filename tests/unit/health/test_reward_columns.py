@@ -19,6 +19,7 @@ from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
 from otel_rl.telemetry import Scope, deferral, lifecycle
 from otel_rl.training import scalars, steps, trajectories, trajectory_shares
+from otel_rl.training.results import Results
 from otel_rl.training.scalars import ScalarSink, Source
 from otel_rl.training.trainer_loop import TrainerLoop
 
@@ -437,3 +438,28 @@ def test_a_forked_child_has_none_of_its_parents_samples(health):
                 os._exit(status)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_program_that_only_gives_rewards_has_them_in_its_result(recorded, judged, monkeypatch):
+    results = Results()
+    monkeypatch.setattr(scalars.sink, "results", results)
+    for number, score in enumerate((0.5, 1.0, 0.25), 1):
+        with otel_rl.step(number):
+            sampled((score, score))
+    judged()
+
+    [(key, result)] = results.items()
+    assert (key, result.last, result.last_step, result.best, result.best_step) == ("reward", 0.25, 3, 1.0, 2)
+
+
+def test_a_reward_that_the_program_logs_is_the_one_in_its_result(recorded, health, monkeypatch):
+    results = Results()
+    monkeypatch.setattr(scalars.sink, "results", results)
+    with otel_rl.step(1):
+        sampled((1.0, 1.0))
+        otel_rl.metric("reward", 0.125)
+    steps.finish()
+    deferral.drain_all()
+
+    [(key, result)] = results.items()
+    assert (key, result.last) == ("reward", 0.125)

@@ -19,7 +19,13 @@ from otel_rl.store.reader.otlp import records
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.processes import MANIFEST, from_folder
 from otel_rl.store.reader.records import Log, Point
-from otel_rl.store.reader.run_records import logged_in_step, loss_of, result_of, reward_of
+from otel_rl.store.reader.run_records import (
+    logged_in_step,
+    loss_of,
+    result_of,
+    reward_of,
+    reward_of_rollouts,
+)
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
 if TYPE_CHECKING:
@@ -106,7 +112,10 @@ class ProcessFolder:
 
     @cached_property
     def last_logged(self) -> tuple[LoggedValue | None, LoggedValue | None]:
-        """Reward and loss of the newest steps that have them, as their logs say: metrics are written less often."""
+        """Reward and loss of the newest steps that have them, as their logs say: metrics are written less often.
+
+        Without a logged reward it is that of the newest rollouts.
+        """
         newest: dict[str, LoggedValue] = {}
         reward = None
         for log in islice(self._each(events.RL_STEP.name), _STEPS):
@@ -116,6 +125,9 @@ class ProcessFolder:
                 break
             newest = logged | newest
             reward = reward_of([*newest.values()])
+        if reward is None:
+            rows = next((log for log in self._each(events.RL_TRAJECTORIES.name) if isinstance(log, Log)), None)
+            reward = reward_of_rollouts(rows) if rows is not None else None
         return reward, loss_of([*newest.values()])
 
     @property

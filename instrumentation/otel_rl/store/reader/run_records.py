@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.core.logged_keys import direction
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, list_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,21 @@ def logged_in_step(log: Log) -> list[LoggedValue]:
     step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
     values = {key: None if isinstance(value, bool) else float_or_none(value) for key, value in log.body.items()}
     return [LoggedValue(key, value, step) for key, value in values.items() if value is not None]
+
+
+def reward_of_rollouts(log: Log) -> LoggedValue | None:
+    """Return the mean reward that the program gave the finished rollouts of a record, without evaluations."""
+    step = int_or_none(log.attributes.get(names.RL_TRAJECTORIES_STEP))
+    if step is None or not isinstance(log.body, dict):
+        # Outside of all steps, or a trainer logs the rewards.
+        return None
+    columns = (names.RL_ROLLOUT_REWARD, names.RL_ROLLOUT_STATUS, names.RL_ROLLOUT_EVALUATION)
+    rewards = [
+        float(reward)
+        for reward, status, evaluated in zip_longest(*(list_of(log.body, name) for name in columns))
+        if isinstance(reward, (int, float)) and math.isfinite(reward) and status == Status.FINISHED and not evaluated
+    ]
+    return LoggedValue("reward", sum(rewards) / len(rewards), step) if rewards else None
 
 
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
