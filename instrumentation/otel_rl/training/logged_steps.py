@@ -32,25 +32,30 @@ if TYPE_CHECKING:
     from otel_rl.semconv.definitions import SpanDefinition
 
 _scope = Scope("logged_steps")
-#: A time in seconds: ``timing_s/gen`` of verl, ``timing/train/generation`` of NeMo-RL, ``perf/train_time`` of slime.
-_TIME = re.compile(r"^(?:(?:timing_s|timing|timeperf|time)/(?:.*/)?(\w+?)(?:_time|_s)?|perf/(?:.*/)?(\w+)_time)$")
+#: A time in seconds: ``timing_s/gen`` of verl, ``timing/train/generation`` of NeMo-RL, ``train/timing/broadcast`` of
+#: OpenRLHF, ``perf/train_time`` of slime.
+_TIME = re.compile(
+    r"^(?:train/)?(?:(?:timing_s|timing|timeperf|time)/(?:.*/)?(\w+?)(?:_time|_s)?|perf/(?:.*/)?(\w+)_time)$"
+)
+#: No part of the work: rollouts of AReaL that are held, and memory that is freed.
+_BESIDE = re.compile(r"pause|resume|continue|onload|offload")
 _STEP = re.compile(r"^(total_)?(step|iteration)(_total)?$")
 #: The first one that is found in the name of a time.
 _PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
     (re.compile(words), phase)
     for words, phase in (
-        (r"wait|data_load|data_preprocess", spans.RL_DATA_WAIT),
-        (r"update_weights|weight_sync|sync|broadcast|transfer|refit", spans.RL_SYNC),
+        (r"wait|data_load|load_data|data_preprocess|get_batch", spans.RL_DATA_WAIT),
+        (r"update_weights|model_update|weight_sync|sync|broadcast|transfer|refit", spans.RL_SYNC),
         (r"save|ckpt|checkpoint", spans.RL_CHECKPOINT),
         (r"eval|valid|^test", spans.RL_EVALUATE),
-        (r"log_?prob|logp|^ref|values", spans.RL_LOG_PROBS),
+        (r"log_?prob|logp|^ref|values|make_experience", spans.RL_LOG_PROBS),
         (r"reward|score|judge", spans.RL_REWARD),
-        (r"^gen|generat|rollout|sample|make_experience|inference", spans.RL_SAMPLE),
+        (r"^gen|generat|rollout|sample|inference", spans.RL_SAMPLE),
         (r"update|train|backward|optim", spans.RL_TRAIN),
     )
 )
-#: Seconds after which what was logged of a step is all of it.
-_QUIET = 10.0
+#: Seconds after which what was logged of a step is all of it; the second one in a worker that may be killed.
+_QUIET, _SOON_QUIET = 10.0, 2.0
 #: Seconds beyond which a number is no time.
 _MOST = 1e9
 _NANOSECONDS = 1_000_000_000
@@ -65,13 +70,17 @@ class _StepLog(NamedTuple):
     times: dict[str, float]
 
 
-#: The step that is being logged, and the end of the one before in ns since the epoch; 0 where there was none.
+#: The step that is being logged, and the one that was recorded last and its end in ns since the epoch.
 _open: _StepLog | None = None
+_last: int | None = None
 _before = 0
+_follows = False
 
 
 def follow() -> None:
     """Take steps from what the trackers of this process get."""
+    global _follows
+    _follows = True
     sink.listeners.add(_logged)
     lifecycle.at_intervals(_look)
     lifecycle.before_shutdown(_end)
@@ -81,6 +90,9 @@ def follow() -> None:
 def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], __: Context, timestamp: int) -> None:
     global _open
     if iteration is None or steps.last_iteration() is not None or not _is_of_training(values):
+        return
+    if iteration == _last:
+        # Too late for its step, such as an evaluation.
         return
     before = _open
     if before is not None and before.iteration != iteration:
@@ -107,16 +119,29 @@ def _times(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def _look() -> None:
-    if _open is not None and time.monotonic() - _open.seen >= _QUIET:
+    quiet = _SOON_QUIET if lifecycle.may_be_killed else _QUIET
+    if _open is not None and time.monotonic() - _open.seen >= quiet:
         deferral.post(Signal.TRACES, _end)
+
+
+def call_ended() -> None:
+    """Record a step whose length has been logged: the worker that logged it may be killed after its call."""
+    if _follows and (_open is not None or deferral.has_posts()):
+        deferral.post(Signal.TRACES, _end_if_whole)
+
+
+def _end_if_whole() -> None:
+    if _open is not None and any(map(_STEP.match, _open.times)):
+        _end()
 
 
 def _end() -> None:
     """Record the step: another one has begun, or no more is logged of it."""
-    global _open, _before
+    global _open, _last, _before
     logged, _open = _open, None
     if logged is None or steps.last_iteration() is not None:
         return
+    _last = logged.iteration
     length = next((seconds for name, seconds in logged.times.items() if _STEP.match(name)), None)
     began = logged.ended - round(length * _NANOSECONDS) if length else _before
     _before = logged.ended
@@ -129,6 +154,8 @@ def _record(logged: _StepLog, began: int) -> None:
     identity = process_identity.current()
     own = ids.derive(identity.steps_key, "logged", logged.iteration)
     values = {
+        # Of slime both the manager of the rollouts and the trainer log, each with steps of its own length.
+        attributes.RL_LOOP_NAME: identity.worker_name,
         attributes.RL_LOOP_ITERATION: logged.iteration,
         attributes.RL_LOOP_SOURCE: LoopSource.LOGGED,
         attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
@@ -151,7 +178,7 @@ def _record(logged: _StepLog, began: int) -> None:
 def _record_phases(logged: _StepLog, began: int, context: Context) -> None:
     for name, seconds in logged.times.items():
         phase = next((phase for words, phase in _PHASES if words.search(name)), None)
-        if phase is None or _STEP.match(name):
+        if phase is None or _STEP.match(name) or _BESIDE.search(name):
             continue
         ended = min(began + round(seconds * _NANOSECONDS), logged.ended)
         values = {
@@ -165,5 +192,5 @@ def _record_phases(logged: _StepLog, began: int, context: Context) -> None:
 
 
 def _forget() -> None:
-    global _open, _before
-    _open, _before = None, 0
+    global _open, _last, _before
+    _open, _last, _before = None, None, 0

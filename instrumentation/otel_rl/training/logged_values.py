@@ -20,12 +20,16 @@ MAXIMUM_VALUES = 1024
 #: Levels of mappings in mappings that are followed.
 MAXIMUM_DEPTH = 4
 #: Keys under which programs log the step among the values, the first that is there counts. The callbacks of
-#: Transformers and Lightning give wandb and Trackio no other step.
+#: Transformers and Lightning give wandb and Trackio no other step, OpenRLHF and slime give wandb none.
 STEP_KEYS = (
     "step",
     "global_step",
     "train/global_step",
     "trainer/global_step",
+    "eval/global_step",
+    "train/step",
+    "rollout/step",
+    "eval/step",
     "timesteps",
     "policy_version",
     "update",

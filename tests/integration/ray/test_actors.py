@@ -165,9 +165,10 @@ def test_the_driver_records_how_its_actors_ended(run):
 
 
 def test_a_job_whose_driver_ended_well_is_in_order_and_its_dead_actors_are_warnings(run, tmp_path):
+    row = own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
+    assert PROGRAM.name in row
+    assert "in order" in row
     said = own_command.otel_rl(tmp_path, "report", run.folder / "otel-rl" / "run", "-o", tmp_path / "r.html").stderr
     assert "critical" not in said
     assert "died (Ray says that its process was killed or crashed); the program went on" in said
     assert "died, and Ray started it again; the program went on" in said
-    row = own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
-    assert "in order" in row

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues
 from otel_rl.telemetry import Scope, lifecycle
 from otel_rl.training import logged_steps, steps
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.trackers import Tracker
 
 SECOND = 1_000_000_000
 scope = Scope("test")
@@ -62,14 +66,20 @@ def test_a_logged_length_of_the_step_says_when_it_began(recorded):
         ("timing_s/gen", "sample"),
         ("timing/train/generation", "sample"),
         ("perf/rollout_time", "sample"),
-        ("timing/make_experience", "sample"),
+        ("timing/make_experience", "log_probs"),
         ("timing_s/old_log_prob", "log_probs"),
         ("timeperf/recompute_logp", "log_probs"),
         ("time/reward", "reward"),
+        ("time/step_generate", "sample"),
+        ("time/step_model_update", "sync"),
+        ("time/get_batch_cost_train", "data_wait"),
+        ("timing/train/policy_and_reference_logprobs", "log_probs"),
+        ("time/forward_backward", "train"),
+        ("time/wait_for_policy", "data_wait"),
         ("perf/actor_train_time", "train"),
         ("timing_s/update_actor", "train"),
         ("perf/update_weights_time", "sync"),
-        ("timing/broadcast", "sync"),
+        ("train/timing/broadcast", "sync"),
         ("perf/train_wait_time", "data_wait"),
         ("timing_s/save_checkpoint", "checkpoint"),
         ("timing_s/testing", "evaluate"),
@@ -93,6 +103,47 @@ def test_several_log_calls_at_one_step_are_one_step(recorded):
     logged_steps._end()
     assert [_number(span) for span in _spans(recorded, "rl.loop")] == [1, 2, 3]
     assert [_number(span) for span in _spans(recorded, "rl.sample")] == [2]
+
+
+def test_values_that_come_after_their_step_was_recorded_begin_no_other(recorded):
+    _log(1, 100, **{"timing_s/step": 4.0})
+    logged_steps._end()
+    _log(1, 130, **{"timing_s/testing": 20.0})
+    logged_steps._end()
+    assert [_number(span) for span in _spans(recorded, "rl.loop")] == [1]
+
+
+def test_a_step_of_logged_length_is_recorded_when_the_call_of_its_worker_ends_and_another_waits_for_more(recorded):
+    _log(1, 100, reward=1.0)
+    logged_steps.call_ended()
+    assert not recorded.spans
+    _log(1, 101, **{"perf/step_time": 4.0})
+    logged_steps.call_ended()
+    assert [_number(span) for span in _spans(recorded, "rl.loop")] == [1]
+
+
+def test_a_worker_of_ray_has_a_loop_of_its_own(recorded, monkeypatch):
+    manager = replace(process_identity.current(), worker_name="RolloutManager")
+    monkeypatch.setattr(process_identity, "_current", manager)
+    _log(1, 100, **{"perf/step_time": 4.0})
+    logged_steps._end()
+    assert {span.attributes["rl.loop.name"] for span in recorded.spans} == {"RolloutManager"}
+
+
+@pytest.mark.parametrize("beside", ["timeperf/rollout_pause", "timeperf/actor_offload"])
+def test_what_is_held_or_moved_is_no_phase(recorded, beside):
+    _log(1, 100, **{"timing_s/step": 4.0, beside: 1.0})
+    logged_steps._end()
+    assert not [span for span in recorded.spans if "rl.phase" in span.attributes]
+
+
+@pytest.mark.parametrize("key", ["step", "train/global_step", "rollout/step", "train/step"])
+def test_a_program_that_gives_its_tracker_the_step_as_a_value_has_steps_of_that_number(recorded, key):
+    tracker = Tracker("wandb", Source.WANDB)
+    for counter, step in ((20, 5), (21, 5), (22, 6)):
+        tracker.log({"perf/step_time": 1.0, key: step}, counter=counter)
+    logged_steps._end()
+    assert [_number(span) for span in _spans(recorded, "rl.loop")] == [5, 6]
 
 
 def test_per_token_times_and_perf_keys_that_are_no_times_are_no_phases(recorded):

@@ -21,7 +21,7 @@ from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, attribute_values, deferral, lifecycle, propagation, run_span
 from otel_rl.telemetry.context import attach, detach
-from otel_rl.training import caller_steps
+from otel_rl.training import caller_steps, logged_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -212,6 +212,7 @@ def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _ExecutedC
 
 def _end_call(call: _ExecutedCall) -> Sequence[Delivery]:
     call.end()
+    logged_steps.call_ended()
     return lifecycle.deliver_news()
 
 

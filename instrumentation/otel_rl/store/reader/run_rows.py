@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
+from otel_rl.semconv.attributes import RlLauncherValues as Launcher
 from otel_rl.semconv.attributes import RlRoleValues as Role
 from otel_rl.store.reader import end_states, run_records
 from otel_rl.store.reader.collector_tails import runs_of_output
@@ -193,7 +194,7 @@ def of_processes(
         state.value,
         "; ".join([*_unusual(folders), *remarks]),
         attempt=_text(_first(latest, "attempt")),
-        program=_text(_first(latest, "command") or _first(latest, "service_name")),
+        program=_program(latest),
         **_names(latest, summary),
         started=min((folder.started for folder in folders if folder.started), default=0),
         latest_start=max(folder.started for folder in folders) or last_sign,
@@ -281,6 +282,12 @@ def _is_followed(folder: ProcessFolder, attempt: tuple[int, ...], start: int) ->
 def _leading_first(folder: ProcessFolder) -> tuple[bool, bool, int]:
     rank = folder.process.rank
     return folder.value("role") != Role.TRAINER, rank is None, rank or 0
+
+
+def _program(folders: list[ProcessFolder]) -> str:
+    """Return what the user started: Ray starts each worker with a script of its own."""
+    started = [folder for folder in folders if folder.value("launcher") != Launcher.RAY]
+    return _text(_first(started, "command") or _first(folders, "service_name"))
 
 
 def _first(folders: list[ProcessFolder], key: str) -> Any:
