@@ -16,7 +16,13 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 #: System -> file of its packages.
-LOCKS = {"verl": HERE / "verl" / "lock.txt"}
+LOCKS = {
+    "verl": HERE / "verl" / "lock.txt",
+    "tinker": HERE / "tinker" / "lock.txt",
+    "tinker-server": HERE / "tinker" / "server_lock.txt",
+}
+#: What a system needs beside its own environment.
+BESIDE = {"tinker": ("tinker-server",)}
 PYTHON = "3.12"
 
 
@@ -42,7 +48,8 @@ def main(arguments: list[str]) -> None:
     uv = os.environ.get("UV") or shutil.which("uv")
     if uv is None:
         raise SystemExit("uv is not to be found: name it in UV, or run `make test-systems`")
-    for system in systems or LOCKS:
+    named = [one for system in systems for one in (system, *BESIDE.get(system, ()))]
+    for system in named or LOCKS:
         make(Path(folder).absolute(), system, uv)
 
 

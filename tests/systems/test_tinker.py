@@ -1,8 +1,7 @@
-"""Tinker's cookbook, and a loop on its client, against a real server on the CPU: plain and watched, compared.
+"""Tinker's cookbook, and a loop on its client, on a real server on the CPU: compared with the cookbook's own files.
 
-`OTEL_RL_SYSTEMS` names a folder with two environments: `tinker/env` (tinker and tinker-cookbook) and `skyrl/env`, whose
-server `tinker/server.sh PORT` starts, and with the models in `models`. `OTEL_RL_TINKER_SERVER` is the address of a server
-that runs already. Run by name only: `pytest tests/systems/test_tinker.py`.
+`make test-systems` makes the environments and runs this: `tinker/env` has the client and the cookbook,
+`tinker-server/env` the server, which is SkyRL's. `OTEL_RL_TINKER_SERVER` is the address of a server that runs already.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 SYSTEMS = Path(os.environ.get("OTEL_RL_SYSTEMS") or "-")
 ENVIRONMENT = SYSTEMS / "tinker" / "env" / "bin"
-PROGRAMS = Path(__file__).parent / "tinker_programs"
+SERVER = SYSTEMS / "tinker-server" / "env" / "bin"
+PROGRAMS = Path(__file__).parent / "tinker"
+#: More models than the tests train: the server keeps each for as long as it lives.
+ADAPTERS = 16
 COOKBOOK = "otel_rl.tinker_cookbook"
 #: Timer of the cookbook -> phases whose time it is, as spans of our scope.
 TIMERS = {
@@ -47,6 +50,9 @@ STEPS = 4
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not ENVIRONMENT.is_dir(), reason="OTEL_RL_SYSTEMS names no folder with tinker/env"),
+    pytest.mark.skipif(
+        not SERVER.is_dir() and "OTEL_RL_TINKER_SERVER" not in os.environ, reason="it has no tinker-server/env"
+    ),
 ]
 
 
@@ -60,10 +66,21 @@ def server(tmp_path_factory) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
-    command = [str(SYSTEMS / "tinker" / "server.sh"), str(port)]
+    folder = tmp_path_factory.mktemp("server")
+    log = folder / "log"
+    # The server looks for uv there.
+    uv = os.environ.get("UV") or shutil.which("uv")
+    assert uv, "uv is not to be found: name it in UV"
+    path = os.pathsep.join([str(SERVER), str(Path(uv).parent), os.environ["PATH"]])
     with log.open("w") as output:
-        started = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        started = subprocess.Popen(
+            _server_command(uv, folder, port),
+            cwd=SYSTEMS / "models",
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "JAX_PLATFORMS": "cpu", "PATH": path},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     address = f"http://127.0.0.1:{port}"
     try:
         until = time.monotonic() + 600
@@ -75,6 +92,21 @@ def server(tmp_path_factory) -> Iterator[str]:
     finally:
         os.killpg(started.pid, signal.SIGTERM)
         started.wait(60)
+
+
+def _server_command(uv: str, folder: Path, port: int) -> list[str]:
+    """SkyRL's server; it starts its engine by `uv run`, with the flags of the `uv run` that is its own parent."""
+    options = {
+        "base-model": "Qwen/Qwen3-8B",
+        "backend": "jax",
+        "backend-config": json.dumps({"max_lora_adapters": ADAPTERS, "max_lora_rank": 8}),
+        "host": "127.0.0.1",
+        "port": str(port),
+        "checkpoints-base": str(folder / "checkpoints"),
+        "database-url": f"sqlite:///{folder}/tinker.db",
+    }
+    command = [uv, "run", "--no-project", "--python", str(SERVER / "python"), "-m", "skyrl.tinker.api"]
+    return command + [part for name, value in options.items() for part in (f"--{name}", value)]
 
 
 def _answers(address: str) -> bool:
@@ -174,7 +206,8 @@ def assert_timers_agree(one: Run, *, has_windows: bool) -> None:
             compared += 1
     if has_windows:
         totals = {line["step"]: line["time/total"] for line in one.written("metrics.jsonl")}
-        for span in one.named("rl.rank.step"):
+        # The first step begins with imports of ours, before the iteration of the cookbook.
+        for span in one.named("rl.rank.step")[1:]:
             total = totals[span.attributes["rl.loop.iteration"]]
             assert (span.end - span.start) / 1e9 == pytest.approx(total, rel=NEAR_SHARE, abs=NEAR_SECONDS)
     assert compared >= STEPS
@@ -183,7 +216,9 @@ def assert_timers_agree(one: Run, *, has_windows: bool) -> None:
 def findings(one: Run) -> list[Any]:
     command = [str(Path(sys.executable).with_name("otel-rl")), "report", "--json", str(one.data)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [finding for finding in json.loads(done.stdout)["findings"] if finding["severity"] in ("warning", "critical")]
+    return [
+        finding for finding in json.loads(done.stdout)["findings"] if finding["severity"] in ("warning", "critical")
+    ]
 
 
 def own_share(one: Run) -> float:
@@ -210,14 +245,23 @@ def test_each_sample_is_a_row_with_its_reward_and_lengths(rl):
         columns = [log.body[f"rl.rollout.{name}"] for name in ("reward", "input_tokens", "output_tokens")]
         evaluated = log.body.get("rl.rollout.evaluation") or [None] * len(columns[0])
         trained = log.body.get("rl.rollout.trained") or [None] * len(columns[0])
-        rows.update(zip([log.attributes["rl.loop.iteration"]] * len(columns[0]), *columns, evaluated, trained))
+        rows.update(
+            zip([log.attributes["rl.loop.iteration"]] * len(columns[0]), *columns, evaluated, trained, strict=True)
+        )
     samples = Counter()
     for file in rl.folder.glob("iteration_*/*_rollout_summaries.jsonl"):
         for line in map(json.loads, file.read_text().splitlines()):
             of_turn = line["steps"][0]
             is_evaluation = True if line["split"] != "train" else None
             trained = None if is_evaluation else True
-            key = (line["iteration"], line["total_reward"], of_turn["ob_len"], of_turn["ac_len"], is_evaluation, trained)
+            key = (
+                line["iteration"],
+                line["total_reward"],
+                of_turn["ob_len"],
+                of_turn["ac_len"],
+                is_evaluation,
+                trained,
+            )
             samples[key] += 1
     assert rows == samples
     assert sum(rows.values()) >= 12 * STEPS

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from contextvars import Context as Variables
 from contextvars import ContextVar, copy_context
 from functools import partial
 from threading import RLock
@@ -41,7 +42,6 @@ from otel_rl.training.guessed_records import SPANS_PER_STEP, Seen
 from otel_rl.training.told_steps import ToldLoop
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from contextvars import Token
     from types import ModuleType
 
@@ -139,8 +139,8 @@ class Operation:
         #: One inside of a phase of the program has its time in that.
         self._counts = definition in _TRAINING or phases.innermost() is None
         #: When it or a later one was done, and its own future once that is.
-        self._ended: Moment | None = None
-        self._future: Future[Any] | None = None
+        self.ended: Moment | None = None
+        self.future: Future[Any] | None = None
         model.updates += definition is spans.RL_OPTIMIZER
         self._version = str(model.updates)
 
@@ -164,21 +164,25 @@ class Operation:
     def done(self, future: Future[Any]) -> None:
         """Record it and what waited for it, on the thread that makes the answers: the earlier ones are over as well."""
         with _DONE:
-            now, waiting, self._future = deferral.now(), self._model.waiting, future
+            now, waiting, self.future = deferral.now(), self._model.waiting, future
             for earlier in tuple(waiting):
-                earlier._ended = earlier._ended or now
+                earlier.ended = earlier.ended or now
                 if earlier is self:
                     break
-            while waiting and (future_of_first := waiting[0]._future) is not None:
-                waiting.popleft()._over(future_of_first)
+            while waiting and waiting[0].future is not None:
+                waiting.popleft().record()
 
-    def _over(self, future: Future[Any]) -> None:
-        model, error, now = self._model, error_of(future), self._ended or deferral.now()
+    def record(self) -> None:
+        """Record it once those before it are recorded."""
+        # The future has this operation among its callbacks: it must not be kept, nor the context of the caller.
+        future, self.future = self.future or Future(), None
+        context, self._context = self._context, Variables()
+        model, error, now = self._model, error_of(future), self.ended or deferral.now()
         began, model.ended = max(self._began, model.ended or self._began), now
         if steps.may_guess:
             own_steps.add((self._definition, began, now))
         else:
-            self._context.run(self._record, began, now, error)
+            context.run(self._record, began, now, error)
         if error is None and self._definition is spans.RL_SYNC:
             answer = future.result()
             _saved_as(getattr(answer, "path", answer), model.name, self._version, self._holder)

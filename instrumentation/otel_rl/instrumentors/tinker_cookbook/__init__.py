@@ -2,8 +2,8 @@
 
 A step is what ``trace_iteration`` is around, with the number that the cookbook logs it under, from 0 on. In supervised
 learning, where the next batch is submitted before the one before is finished, a step ends when its values are logged;
-the next one begins then. Timers of the cookbook are phases where the registry has a name for them (:data:`.loops.PHASES`).
-What tasks beside the loop do, such as rollouts of asynchronous training, is no phase of it.
+the next one begins then. Timers of the cookbook are phases where the registry has a name for them
+(:data:`.loops.PHASES`). What tasks beside the loop do, such as rollouts of asynchronous training, is no phase of it.
 
 A rollout is a trace of its own with a row: its group, its rewards, and its advantage once the cookbook trains on it.
 What ``MultiplexLogger`` hands to its loggers becomes metrics and one event per log call.
@@ -24,7 +24,7 @@ class TinkerCookbookInstrumentor(Instrumentor):
     needs = ("tinker",)
     training: ClassVar = {
         "steps": "known",
-        "phases": "sampling, training, weight sync, checkpoint, evaluation, log-probabilities, data wait, and those of tinker",
+        "phases": "sampling, training, sync, checkpoint, evaluation, log-probabilities, data wait, and those of tinker",
         "values": "`MultiplexLogger.log_metrics`",
     }
     modules: ClassVar = {
