@@ -28,6 +28,7 @@ SYSTEMS = {
     "trl.ppo": "TRL PPO",
     "trl.dpo": "TRL DPO",
     "trl.sft": "TRL SFT",
+    "tinker_cookbook": "Tinker's cookbook",
     "verl": "verl",
     "modelstudio": "Model Studio",
     "slime": "slime",
