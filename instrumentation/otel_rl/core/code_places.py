@@ -36,6 +36,10 @@ class RunningFunction(NamedTuple):
     line: int
 
 
+#: What a thread is at whose innermost frame is that of our callback of the garbage collector.
+GARBAGE_COLLECTION = RunningFunction("garbage collection", "", 0)
+
+
 def innermost_of_program(frames: Iterable[FrameType]) -> FrameType | None:
     """Return the innermost frame of the program, else of a library, else of the standard library.
 

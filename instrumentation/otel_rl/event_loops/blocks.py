@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import code_places
 from otel_rl.event_loops import stacks
+from otel_rl.runtime_metrics.garbage import COLLECTOR
 from otel_rl.semconv.attributes import RlEventLoopBlockedStateValues as State
 
 if TYPE_CHECKING:
@@ -75,11 +76,13 @@ class Running:
     def see(self, call: RunningCall) -> None:
         """Take note of where it is."""
         frame: FrameType = stacks.program_frame(call)
-        code = frame.f_code
+        is_garbage = call.innermost.f_code is COLLECTOR
+        code = COLLECTOR if is_garbage else frame.f_code
         if code not in self._places:
             if len(self._places) >= _MAXIMUM_FUNCTIONS:
                 return
-            self._places[code] = code_places.place(frame), stacks.as_text(call)
+            place = code_places.GARBAGE_COLLECTION if is_garbage else code_places.place(frame)
+            self._places[code] = place, stacks.as_text(call)
         self._seen[code] = self._seen.get(code, 0) + 1
 
     def block(self) -> EventLoopBlock:

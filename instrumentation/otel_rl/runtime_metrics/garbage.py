@@ -70,3 +70,5 @@ class Pauses:
 
 
 pauses = Pauses()
+#: A thread that collects is seen here: other threads run only once the collection is over and this is called.
+COLLECTOR = Pauses._collector.__code__  # noqa: SLF001 - of this module

@@ -14,14 +14,16 @@ import pytest
 
 import otel_rl
 from otel_rl.core import code_places, threads
-from otel_rl.event_loops import ping
+from otel_rl.event_loops import blocks, ping
 from otel_rl.event_loops import thread as loops_thread
+from otel_rl.event_loops.stacks import RunningCall
 from otel_rl.event_loops.thread import EventLoopWatch
 from otel_rl.event_loops.thread_time import ThreadInterval, ThreadTime
 from otel_rl.inference import servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.engine_calls import EngineCall
 from otel_rl.inference.requests import ModelRequest, endpoint_of
+from otel_rl.runtime_metrics import garbage
 from otel_rl.telemetry import progress
 from otel_rl.telemetry.scope import Scope
 
@@ -507,6 +509,25 @@ def test_model_calls_count_in_the_loop_they_began_in_until_their_answer_is_there
 
 def test_code_without_a_running_loop_has_none(program):
     assert progress.event_loop() == 0
+
+
+def test_a_pause_of_the_garbage_collector_is_not_laid_to_the_code_that_it_interrupted():
+    """Nothing else of the thread is seen of it: other threads run once our callback does."""
+    frames: list[Any] = []
+
+    class Info(dict[str, Any]):
+        def __missing__(self, key: str) -> int:
+            frames.append(sys._getframe(1))
+            return 2
+
+    pauses = garbage.Pauses()
+    pauses._collector("start", Info())
+    pauses._collector("stop", Info())
+    (frame,) = frames
+    running = blocks.Running(None, RunningCall(frame, frame), ping.Ping())
+    running.see(RunningCall(frame, frame))
+    place = running.block().place
+    assert place == code_places.GARBAGE_COLLECTION
 
 
 def test_functions_of_the_program_come_before_those_of_libraries():

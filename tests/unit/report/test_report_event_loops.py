@@ -85,6 +85,21 @@ def test_short_blocks_of_a_long_run_are_no_finding(writer: ProcessWriter) -> Non
     assert _findings(writer) == []
 
 
+def test_the_first_use_of_a_library_in_a_program_of_seconds_is_no_finding(writer: ProcessWriter) -> None:
+    _rollouts(writer, 12, 1)
+    _block(writer, 1, 0.3, 12, step=0)
+    assert _findings(writer) == []
+
+
+def test_pauses_of_the_garbage_collector_are_called_so_and_say_what_helps(writer: ProcessWriter) -> None:
+    _rollouts(writer, 10, 20)
+    for number in range(1, 5):
+        _block(writer, number, 1.0, 10, "garbage collection", **{"code.file.path": "", "code.line.number": 0})
+    [one] = _findings(writer)
+    assert "by garbage collection; up to 10 rollouts" in one.text
+    assert one.look_at[0].startswith("`gc.freeze()`")
+
+
 def test_a_small_share_of_the_rollouts_is_a_notice(writer: ProcessWriter) -> None:
     _rollouts(writer, 10, 100)
     _block(writer, 1, 4.0, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.core import code_places
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.event_loops.aggregate import BlockingFunction
 
 _OTHERS = 3
+#: Blocks that last less than this altogether are no finding: a program of seconds is blocked by the first use of its
+#: libraries, and a share of so short a run says nothing about a longer one.
+_BRIEF = 1.0
+#: Where the collector of Python is what blocks.
+_COLLECT_ELSEWHERE = (
+    "`gc.freeze()` once everything is imported: collections then skip what was there; or `gc.collect()` between steps."
+)
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
@@ -24,7 +32,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     waited.sort(key=lambda function: -function.waited)
     seconds = sum(function.waited for function in waited)
     cost = _cost(collected, waited)
-    is_notable = cost is not None and cost >= thresholds.NOTABLE_SHARE
+    is_notable = cost is not None and cost >= thresholds.NOTABLE_SHARE and seconds >= _BRIEF
     if not waited or not (is_notable or seconds >= thresholds.LOST_SECONDS):
         return []
     worst = waited[0]
@@ -41,7 +49,9 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
         f"{function.place} blocked it for {human.duration(function.waited)} of that."
         for function in waited[1 : 1 + _OTHERS]
     ]
-    finding.look_at = [f"{worst.function}: an asynchronous client, or `await asyncio.to_thread(...)` around it."]
+    is_garbage = worst.function == code_places.GARBAGE_COLLECTION.function
+    elsewhere = f"{worst.function}: an asynchronous client, or `await asyncio.to_thread(...)` around it."
+    finding.look_at = [_COLLECT_ELSEWHERE if is_garbage else elsewhere]
     return [finding]
 
 
