@@ -45,6 +45,8 @@ TIMERS = {
 }
 #: A timer and its phase may differ by so much: a share of it, or seconds.
 NEAR_SHARE, NEAR_SECONDS = 0.01, 0.002
+#: Most seconds by which our window of the first step is longer than the cookbook's.
+FIRST_IMPORTS = 0.5
 STEPS = 4
 
 pytestmark = [
@@ -206,10 +208,13 @@ def assert_timers_agree(one: Run, *, has_windows: bool) -> None:
             compared += 1
     if has_windows:
         totals = {line["step"]: line["time/total"] for line in one.written("metrics.jsonl")}
-        # The first step begins with imports of ours, before the iteration of the cookbook.
-        for span in one.named("rl.rank.step")[1:]:
-            total = totals[span.attributes["rl.loop.iteration"]]
-            assert (span.end - span.start) / 1e9 == pytest.approx(total, rel=NEAR_SHARE, abs=NEAR_SECONDS)
+        for span in one.named("rl.rank.step"):
+            number, seconds = span.attributes["rl.loop.iteration"], (span.end - span.start) / 1e9
+            if number:
+                assert seconds == pytest.approx(totals[number], rel=NEAR_SHARE, abs=NEAR_SECONDS)
+            else:
+                # What we import for the first step lies in our window, before the cookbook reads its clock.
+                assert totals[number] <= seconds <= totals[number] + FIRST_IMPORTS
     assert compared >= STEPS
 
 

@@ -1,7 +1,7 @@
 """Stand-ins for what Tinker's client and its cookbook call around our hooks: the same names, signatures and kinds.
 
-The packages want another Transformers than the test environment has. `tests/library_versions.py` looks for the names in
-the real ones, oldest and latest; `make test-systems` runs them.
+The packages want another Transformers than the test environment has. `tests/unit/tinker_client` has the real ones, in
+the environments of `tests/library_versions.py`, oldest and latest; `make test-systems` runs them with a real server.
 """
 
 from __future__ import annotations

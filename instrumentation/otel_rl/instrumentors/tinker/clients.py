@@ -205,7 +205,8 @@ _timed_done = own_cpu.timed("tinker.done", Operation.done)
 
 def future_of(answer: Any) -> Future[Any]:
     """Return the future behind what a method of a client returns: that of ``concurrent.futures`` itself in 0.25."""
-    future: Future[Any] = answer if hasattr(answer, "add_done_callback") else answer.future()
+    # Newer ones take callbacks as well, and warn that they will not.
+    future: Future[Any] = answer.future() if hasattr(answer, "future") else answer
     return future
 
 
