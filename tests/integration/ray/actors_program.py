@@ -11,6 +11,8 @@ from pathlib import Path
 import ray
 
 import otel_rl
+from otel_rl.instrumentors.ray import ends
+from otel_rl.pipeline import prompt_delivery
 
 
 @ray.remote(num_cpus=0)
@@ -43,7 +45,8 @@ class RolloutWorker:
         self.tasks = [asyncio.create_task(self.generate(number)) for number in numbers]
 
     async def wait(self) -> int:
-        await asyncio.gather(*self.tasks)
+        # Longer than a call that is too short for a span.
+        await asyncio.gather(asyncio.sleep(0.01), *self.tasks)
         return len(self.tasks)
 
 
@@ -77,8 +80,22 @@ def task(number: int) -> int:
         return number + 1
 
 
+def wait_longer() -> None:
+    """Let each call deliver, however long that takes: a busy machine is no part of what is tested."""
+    prompt_delivery.LONGEST_WAIT, prompt_delivery._INTERVAL, prompt_delivery._PAUSE = 60.0, 0.0, 0
+    ends._LONGEST_WAIT = 60.0
+
+
 def main(folder: str) -> None:
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    wait_longer()
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        _node_ip_address="127.0.0.1",
+        runtime_env={"worker_process_setup_hook": wait_longer},
+    )
     learner, rollouts, killed, dead = Learner.remote(), RolloutWorker.remote(), Learner.remote(), Learner.remote()
     for number in (1, 2):
         with otel_rl.step(number):
