@@ -174,6 +174,24 @@ def test_process_that_does_not_lead_counts_for_nothing(tmp_path: Path) -> None:
     assert _shares(tmp_path) == TRAINING
 
 
+def test_time_of_a_driver_has_the_steps_of_its_worker(tmp_path: Path) -> None:
+    driver = _writer(tmp_path, None, **START_UP)
+    _part(driver, "import", 2, 20)
+    driver.span("rl.run", 2, 100)
+    driver.write()
+    identity = {"rl__launcher": "ray", "rl__worker__name": "TaskRunner"}
+    worker = process(tmp_path / "data" / "run", None, started=STARTED, **identity)
+    _part(worker, "import", 25, 30)
+    for number, start, end in ((1, 60, 70), (2, 70, 90)):
+        worker.span("rl.rank.step", start, end, {"rl.loop.iteration": number})
+    run = worker.write().parent
+
+    shares = _shares(tmp_path)
+    assert (shares["imports"], shares["before"], shares["first step"], shares["steps"]) == (18, 40, 10, 20)
+    assert sum(shares.values()) == 100
+    _has(_page(tmp_path, run).texts["run_time"], "The steps are those of its worker TaskRunner 4000.")
+
+
 @pytest.mark.parametrize(("scale", "expected"), [(1, 0), (10, 1)])
 def test_long_run_with_few_steps_is_a_notice_and_a_short_one_is_none(tmp_path: Path, scale: int, expected: int) -> None:
     writer = _writer(tmp_path)

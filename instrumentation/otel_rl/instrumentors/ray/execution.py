@@ -48,6 +48,7 @@ class _Switch:
     on = False
 
     def off(self) -> None:
+        """Follow no further call."""
         self.on = False
 
 
@@ -152,6 +153,7 @@ class _ExecutedCall:
             self._token = attach(set_span_in_context(self.span, context))
 
     def end(self) -> None:
+        """Record the call, unless it is too short for a span."""
         now = deferral.now()
         if self._token is not None:
             detach(self._token)

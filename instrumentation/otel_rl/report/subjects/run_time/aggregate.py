@@ -46,6 +46,8 @@ _OF_SPAN = {
     spans.RL_CHECKPOINT.type: SAVING,
     spans.RL_ROLLOUT.type: _CALLS,
 }
+#: What a worker does in place of its driver.
+_WORK = frozenset({_STEP, EVALUATION, SAVING})
 #: Events that say which program it is.
 FACTS = (events.RL_RUN_PROGRAM.name, events.RL_RUN_END.name)
 #: Processes with steps, calls or parts that are told apart.
@@ -80,6 +82,16 @@ class _ProcessTime:
         if self.first_step is None or span.start < self.first_step[0]:
             self.first_step = span.start, span.end
 
+    def with_work_of(self, worker: _ProcessTime) -> _ProcessTime:
+        """Return the same with what another process did: a driver of Ray leaves the training to a worker."""
+        both = _ProcessTime()
+        both.created, both.started, both.telemetry, both.ended = self.created, self.started, self.telemetry, self.ended
+        both.first_step, both.steps, both.has_gaps = worker.first_step, worker.steps, worker.has_gaps
+        own = {kind: stretches for kind, stretches in self.intervals.items() if kind not in _WORK}
+        work = {kind: stretches for kind, stretches in worker.intervals.items() if kind in _WORK}
+        both.intervals.update(own | work)
+        return both
+
     def add_call(self, span: Span) -> None:
         # Calls overlap: a stretch of them may be the whole run.
         if self.first_call is None or span.start < self.first_call[0]:
@@ -93,6 +105,8 @@ class RunTime:
         self._processes: dict[Process, _ProcessTime] = {}
         #: From the first question for them to the next record.
         self._shares: list[Share] | None = None
+        #: The worker that makes the steps in place of the leading process; empty where that makes them itself.
+        self.worker = ""
 
     def _of(self, process: Process) -> _ProcessTime | None:
         found = self._processes.get(process)
@@ -143,14 +157,21 @@ class RunTime:
         if not leading:
             return []
         process = max(leading, key=lambda process: (self._processes[process].steps, self._processes[process].created))
+        trainer = max(latest, key=lambda process: self._processes[process].steps)
         time = self._processes[process]
-        if time.steps < thresholds.COMPLETE * _counted_steps(collected, process):
+        self.worker = ""
+        if time.steps or not trainer.is_of_ray:
+            trainer = process
+        elif self._processes[trainer].steps:
+            self.worker = trainer.label
+            time = time.with_work_of(self._processes[trainer])
+        if time.steps < thresholds.COMPLETE * _counted_steps(collected, trainer):
             if not (collected.steps.guessed and time.steps):
                 return []
             # Of short ones some have spans, and those between follow each other without a gap.
             stretches = time.intervals[_STEP].stretches
             time.intervals[_STEP].add(stretches[0][0], stretches[-1][1])
-        time.has_gaps = _leaves_rollouts_out(collected, process)
+        time.has_gaps = _leaves_rollouts_out(collected, trainer)
         start, end = time.created, max(time.ended, process.last, process.number("ended_unix_nano") or 0)
         return _divided(time, start, end) if end > start else []
 

@@ -53,8 +53,10 @@ def build(collected: Collected, charts: Charts) -> Section:
     whole = sum(share.seconds for share in shares)
     if not whole:
         return section
+    worker = collected[RunTime].worker
     section.lead = (
         f"{human.duration(whole)} of the leading process, from its creation to its end or last record."
+        f"{f' The steps are those of its worker {worker}.' if worker else ''}"
         " What happens inside of something else counts as itself, so the parts add up."
     )
     section.blocks.append(PageBlock(charts=[charts.shares("Time of the run", [_drawn(share) for share in shares])]))
