@@ -104,7 +104,8 @@ def main(folder: str) -> None:
             ray.get(learner.update.remote(0.5))
     assert ray.get(learner.plain.remote(_private=7)) == 7
     assert ray.get(task.remote(1)) == 2
-    ray.get(Controller.remote().run.remote(f"{folder}/tensorboard"))
+    controller, phoenix = Controller.remote(), Phoenix.remote()
+    ray.get(controller.run.remote(f"{folder}/tensorboard"))
     ray.get(killed.update.remote(1.0))
     ray.kill(killed)
     try:
@@ -115,7 +116,7 @@ def main(folder: str) -> None:
         ray.get(dead.die.remote())
     except ray.exceptions.RayActorError as error:
         print("died", type(error).__name__, flush=True)
-    print(ray.get(Phoenix.remote().once.remote(f"{folder}/mark")), flush=True)
+    print(ray.get(phoenix.once.remote(f"{folder}/mark")), flush=True)
     print("done", flush=True)
 
 
