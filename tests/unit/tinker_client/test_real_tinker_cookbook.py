@@ -19,15 +19,15 @@ PROMPT = tinker.ModelInput.from_ints([1, 2, 3])
 
 @pytest.fixture(autouse=True)
 def cookbook(instrumented):
-    """Instrumented before a test imports its modules' functions."""
-    trajectory_shares.forget()
-    instrumentor = TinkerCookbookInstrumentor()
-    instrumentor.instrument()
+    """Imported first: where stand-ins of these modules were instrumented before, an import is not noticed again."""
     import tinker_cookbook.rl.data_processing
     import tinker_cookbook.rl.rollouts
     import tinker_cookbook.supervised.train
     import tinker_cookbook.utils.ml_log
 
+    trajectory_shares.forget()
+    instrumentor = TinkerCookbookInstrumentor()
+    instrumentor.instrument()
     assert not instrumentor.missing
     yield tinker_cookbook
     instrumentor.uninstrument()
