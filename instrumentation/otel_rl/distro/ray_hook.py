@@ -1,8 +1,9 @@
 """Ray's hook for the environment of a job's workers, which inherit nothing from their driver on a running cluster.
 
-``ray.init`` calls one function, which ``RAY_RUNTIME_ENV_HOOK`` names (``_maybe_modify_runtime_env`` in
-``ray._private.worker``, Ray 2.60). Ours stands there, and calls the user's first. Below ``uv run`` Ray calls a hook of
-its own instead, whose result ours extends.
+``ray.init`` calls one function, which ``RAY_RUNTIME_ENV_HOOK`` names (``init`` and ``_maybe_modify_runtime_env`` in
+``ray._private.worker``, Ray 2.40 and 2.60). Ours stands there for as long as ``ray.init`` runs, and calls the user's
+first. A child process may have another ``PYTHONPATH`` and not find ours, so none inherits it. Below ``uv run`` Ray
+calls a hook of its own instead, whose result ours extends.
 """
 
 from __future__ import annotations
@@ -13,40 +14,23 @@ import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otel_rl.core.import_hooks import hooks
 from otel_rl.distro import import_path
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 VARIABLE = "RAY_RUNTIME_ENV_HOOK"
-#: Holds the user's hook, which ours calls; read by the module in the bootstrap folder.
-_USERS = "OTEL_RL_RAY_RUNTIME_ENV_HOOK"
 _NAME = "otel_rl_ray_runtime_env"
 _OURS = f"{_NAME}.hook"
-_UV = "ray._private.runtime_env.uv_runtime_env_hook"
-
-
-def users(environ: Mapping[str, str]) -> str:
-    """Return the user's hook: of a parent that has started us already, or the one that is set; empty without one."""
-    present = environ.get(VARIABLE, "")
-    return environ.get(_USERS, "") if present == _OURS else present
+_WORKER, _UV = "ray._private.worker", "ray._private.runtime_env.uv_runtime_env_hook"
 
 
 def offer() -> None:
-    """Set our hook in this process's environment if Ray is installed, and keep the user's."""
+    """Have ``ray.init`` of this process ask our hook, if Ray is installed."""
     if find_spec("ray") is None:
         return
-    module, theirs = _module(), users(os.environ)
-    os.environ[VARIABLE] = _OURS
-    if theirs:
-        os.environ[_USERS] = theirs
-    else:
-        # What a parent has left there is not this process's.
-        os.environ.pop(_USERS, None)
-    hooks.after_import(_UV, functools.partial(_extend_uv, module.extended))
+    hooks.after_import(_WORKER, _follow_init)
+    hooks.after_import(_UV, _extend_uv)
 
 
 def _module() -> Any:
@@ -61,8 +45,28 @@ def _module() -> Any:
     return sys.modules[_NAME]
 
 
-def _extend_uv(extended: Any, uv: ModuleType) -> None:
-    original = uv.hook
+def _follow_init(worker: ModuleType) -> None:
+    original, module = worker.init, _module()
+
+    @functools.wraps(original)
+    def init(*args: Any, **kwargs: Any) -> Any:
+        """Stand in for ``ray.init``."""
+        theirs = os.environ.get(VARIABLE)
+        module.users = None if theirs == _OURS else theirs
+        os.environ[VARIABLE] = _OURS
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if theirs is None:
+                os.environ.pop(VARIABLE, None)
+            else:
+                os.environ[VARIABLE] = theirs
+
+    worker.init = init  # type: ignore[attr-defined]
+
+
+def _extend_uv(uv: ModuleType) -> None:
+    original, extended = uv.hook, _module().extended
 
     @functools.wraps(original)
     def hook(runtime_env: Any) -> Any:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 #: Longest wait for a delivery in seconds.
 LONGEST_WAIT = 0.05
-#: Least seconds between two deliveries of spans and log records, and of metrics, all of which a collection repeats.
-_INTERVAL, _METRICS_INTERVAL = 0.25, 5.0
+#: Least seconds between two deliveries of spans and log records, after a pause and at last, and between two of metrics,
+#: all of which a collection repeats.
+_FIRST_INTERVAL, _INTERVAL, _METRICS_INTERVAL = 0.02, 0.25, 5.0
 #: Times that a delivery takes until the next: calls wait for less than this share of the time.
 _PAUSE = 20
 
@@ -35,8 +36,10 @@ class PromptDelivery:
         self._awaits_measurement = False
         #: When the latest delivery began, and the latest with metrics; in seconds of ``time.monotonic``.
         self._delivered = self._collected = 0.0
-        #: Least seconds between two deliveries, as long as they take so long.
-        self._interval = _INTERVAL
+        #: Least seconds to the next delivery: more and more while one follows the other, and as many as they take.
+        self._interval = 0.0
+        #: The latest request to each thread: a server that does not answer keeps one busy for long.
+        self._requests: dict[str, IoRequest] = {}
 
     def prepare(self) -> None:
         """Open the exporters to the network, on their thread."""
@@ -49,10 +52,12 @@ class PromptDelivery:
         now = time.monotonic()
         if not self._has_news():
             return []
-        if now - self._delivered < self._interval:
+        since = now - self._delivered
+        if since < self._interval:
             self._hasten(self._delivered + self._interval)
             return []
         self._delivered = now
+        self._interval = _FIRST_INTERVAL if since > 4 * _INTERVAL else min(2 * self._interval, _INTERVAL)
         with_metrics = now - self._collected >= _METRICS_INTERVAL
         if with_metrics:
             self._collected = now
@@ -60,11 +65,15 @@ class PromptDelivery:
             self._hasten_metrics()
         self._telemetry.gate.force_open()
         deadline = now + LONGEST_WAIT
-        return [
-            thread.post(partial(self._deliver, thread, deadline, with_metrics), deadline)
-            for thread in self._telemetry.threads
-            if thread.needed
-        ]
+        free = [thread for thread in self._telemetry.threads if thread.needed and not self._is_busy(thread)]
+        for thread in free:
+            self._requests[thread.name] = thread.post(partial(self._deliver, thread, deadline, with_metrics), deadline)
+        return [self._requests[thread.name] for thread in free]
+
+    def _is_busy(self, thread: IoThread) -> bool:
+        """Return whether it is still at what it was asked for before, which took longer than a call waits."""
+        latest = self._requests.get(thread.name)
+        return latest is not None and not (latest.finished or latest.refused)
 
     @property
     def _has_measured(self) -> bool:
@@ -83,7 +92,7 @@ class PromptDelivery:
             if task.in_outage or (task.signal == "metrics" and not with_metrics):
                 continue
             is_complete = task.flush(deadline) and is_complete
-        self._interval = max(_INTERVAL, _PAUSE * (time.monotonic() - began))
+        self._interval = max(self._interval, _PAUSE * (time.monotonic() - began))
         return is_complete
 
     def _await_measurement(self) -> None:

@@ -52,6 +52,11 @@ class ProcessIdentity:
     has_steps: bool = False
 
     @property
+    def is_worker_of_ray(self) -> bool:
+        """True of a worker without a rank, or with rank 0: the others of a group say the same."""
+        return self.launcher == _RAY and self.rank in (0, None)
+
+    @property
     def leads_training(self) -> bool:
         """True in the process that speaks for the steps: of its values, settings, health and trackers."""
         return self.leads or (self.has_steps and self.rank in (0, None))
@@ -133,7 +138,7 @@ def add_listener(listener: Callable[[ProcessIdentity], None]) -> None:
 def begin_steps() -> None:
     """Note that a trainer, or the program, marks the steps of this process."""
     who = _current
-    if who.has_steps or who.launcher != _RAY or who.rank not in (0, None):
+    if who.has_steps or not who.is_worker_of_ray:
         return
     update(has_steps=True, steps_key=who.steps_key or f"{who.id}/{who.attempt}/{os.urandom(8).hex()}")
 
@@ -170,7 +175,7 @@ def settled() -> bool:
     """
     if _frozen or _meeting:
         return _frozen
-    if _current.launcher == _RAY or _current.role == _DRIVER:
+    if _current.launcher == _RAY or (_current.role == _DRIVER and not will_meet()):
         return True
     if _current.numbered:
         return _current.agreed

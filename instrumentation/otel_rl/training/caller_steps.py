@@ -78,15 +78,33 @@ class CallerStep(NamedTuple):
 
 #: Of the call that this process runs, as the worker of a pool.
 _of_call: CallerStep | None = None
-#: Of the call that this thread or task runs, as a Ray actor.
-_of_remote_call: ContextVar[CallerStep | None] = ContextVar("otel_rl_caller_step", default=None)
+
+
+class RemoteCall:
+    """One call that a Ray actor runs; tasks that it has started see it after its end too."""
+
+    __slots__ = ("is_over", "step", "token")
+
+    def __init__(self, step: CallerStep | None) -> None:
+        self.step = step
+        self.is_over = False
+        self.token: Token[RemoteCall | None] | None = None
+
+
+#: The call that this thread or task runs, as a Ray actor; the step of the newest one in this process.
+_remote_call: ContextVar[RemoteCall | None] = ContextVar("otel_rl_remote_call", default=None)
+_newest: CallerStep | None = None
 #: Whether what runs here, or is submitted by another thread, belongs to an evaluation without a phase of this process.
 made_in_evaluation: ContextVar[bool] = ContextVar("otel_rl_made_in_evaluation", default=False)
 
 
 def current() -> CallerStep | None:
     """Return the step in which the call of this process was submitted; None outside of steps, and without a call."""
-    return _of_remote_call.get() or _of_call
+    call = _remote_call.get()
+    if call is None or call.step is None:
+        return _of_call
+    # A loop that a call has left in the background goes on through later steps, which only other calls say.
+    return _newest if call.is_over else call.step
 
 
 def is_evaluation() -> bool:
@@ -142,14 +160,20 @@ def begin_call(text: str | None) -> None:
             attach(context)
 
 
-def begin_remote_call(text: str) -> Token[CallerStep | None]:
+def begin_remote_call(text: str) -> RemoteCall:
     """Enter the step of ``text`` in this thread or task; :func:`end_remote_call` leaves it."""
-    return _of_remote_call.set(_read(text))
+    global _newest
+    call = RemoteCall(_read(text))
+    _newest = call.step or _newest
+    call.token = _remote_call.set(call)
+    return call
 
 
-def end_remote_call(token: Token[CallerStep | None]) -> None:
+def end_remote_call(call: RemoteCall) -> None:
     """Leave the step that :func:`begin_remote_call` has entered, in the same thread or task."""
-    _of_remote_call.reset(token)
+    call.is_over = True
+    if call.token is not None:
+        _remote_call.reset(call.token)
 
 
 def _without(loop: steps.Loop, context: Context) -> Context:

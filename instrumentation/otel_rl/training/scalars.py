@@ -354,7 +354,9 @@ class ScalarSink:
 
 def _recorded_alone(iteration: int | None, loop: steps.Loop | None, *, is_named: bool) -> int | None:
     """Return the step of which a value is an event of its own: the one that is named, or the last one of ``loop``."""
-    if is_calling() or not process_identity.current().leads_training:
+    who = process_identity.current()
+    # A verifier of Ray has no steps of its own, and knows whose its value is.
+    if is_calling() or not (who.leads_training or (is_named and who.is_worker_of_ray)):
         return None
     last = loop.last if loop is not None and loop.gives_way and loop.last >= 0 else None
     return iteration if is_named else last

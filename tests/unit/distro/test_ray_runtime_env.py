@@ -74,8 +74,8 @@ def test_what_cannot_be_read_is_given_back_as_it_is(hook):
 
 
 @pytest.mark.usefixtures("users")
-def test_a_hook_of_the_user_is_asked_first_and_what_it_returns_is_extended(hook, monkeypatch):
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "mine.hook")
+def test_a_hook_of_the_user_is_asked_first_and_what_it_returns_is_extended(hook):
+    sys.modules[hook.__module__].users = "mine.hook"
 
     assert hook({"working_dir": "."}) == {
         "working_dir": ".",
@@ -88,8 +88,8 @@ def test_a_hook_of_the_user_is_asked_first_and_what_it_returns_is_extended(hook,
 @pytest.mark.parametrize(
     ("path", "error"), [("broken.hook", KeyError), ("nowhere_at_all.hook", ImportError), ("mine.other", AttributeError)]
 )
-def test_an_error_of_the_users_hook_is_the_programs(hook, monkeypatch, path, error):
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", path)
+def test_an_error_of_the_users_hook_is_the_programs(hook, path, error):
+    sys.modules[hook.__module__].users = path
 
     with pytest.raises(error):
         hook(None)
@@ -97,51 +97,39 @@ def test_an_error_of_the_users_hook_is_the_programs(hook, monkeypatch, path, err
 
 def test_the_users_hook_is_loaded_as_ray_loads_it(hook, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray._private.worker", _FakeRay)
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "package.module.function")
+    sys.modules[hook.__module__].users = "package.module.function"
 
     assert hook(None)["loaded"] == "package.module.function"
 
 
-def test_our_own_hook_in_the_place_of_the_users_is_not_called_again(hook, monkeypatch):
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "otel_rl_ray_runtime_env.hook")
-
-    assert set(hook(None)) == {"env_vars"}
-
-
 @pytest.fixture
-def with_ray(monkeypatch):
-    """Ray is installed, and nothing waits for its import."""
+def with_ray(monkeypatch, hook):
+    """Ray is installed, and what waits for its import."""
     monkeypatch.setattr(ray_hook, "find_spec", lambda _: object())
     monkeypatch.setattr(hooks, "after_import", lambda name, callback: waiting.update({name: callback}))
-    monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", "")  # put back at the end, whatever is set below
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", "")
     waiting = {}
+    ray_hook.offer()
     return waiting
 
 
-@pytest.mark.usefixtures("with_ray")
-@pytest.mark.parametrize(
-    ("present", "kept", "expected"),
-    [
-        ("", "", None),
-        ("mine.hook", "", "mine.hook"),
-        # A child: the variables are its parent's.
-        ("otel_rl_ray_runtime_env.hook", "mine.hook", "mine.hook"),
-        ("otel_rl_ray_runtime_env.hook", "", None),
-        # The parent set another one for it, or none.
-        ("other.hook", "mine.hook", "other.hook"),
-        ("", "mine.hook", None),
-    ],
-)
-def test_the_users_hook_is_kept_once(monkeypatch, present, kept, expected):
-    monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", present)
-    monkeypatch.setenv("OTEL_RL_RAY_RUNTIME_ENV_HOOK", kept)
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize("present", [None, "mine.hook", "otel_rl_ray_runtime_env.hook"])
+def test_ray_init_asks_our_hook_and_leaves_the_variable_as_it_was(monkeypatch, hook, with_ray, present):
+    def init(address):
+        asked.append((os.environ["RAY_RUNTIME_ENV_HOOK"], hook(None).get("pip")))
+        raise ConnectionError(address)
 
-    for _ in range(2):
-        ray_hook.offer()
+    monkeypatch.delenv("RAY_RUNTIME_ENV_HOOK", raising=False)
+    if present is not None:
+        monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", present)
+    worker, asked = ModuleType("worker"), []
+    worker.init = init
+    with_ray["ray._private.worker"](worker)
 
-        assert os.environ["RAY_RUNTIME_ENV_HOOK"] == "otel_rl_ray_runtime_env.hook"
-        assert os.environ.get("OTEL_RL_RAY_RUNTIME_ENV_HOOK") == expected
+    with pytest.raises(ConnectionError, match="auto"):
+        worker.init("auto")
+    assert asked == [("otel_rl_ray_runtime_env.hook", ["emoji"] if present == "mine.hook" else None)]
+    assert os.environ.get("RAY_RUNTIME_ENV_HOOK") == present
 
 
 def test_below_uv_run_what_rays_own_hook_returns_is_extended(with_ray):
@@ -151,9 +139,7 @@ def test_below_uv_run_what_rays_own_hook_returns_is_extended(with_ray):
 
     uv = ModuleType("uv_runtime_env_hook")
     uv.hook = hook
-    ray_hook.offer()
-    (extend,) = with_ray.values()
-    extend(uv)
+    with_ray["ray._private.runtime_env.uv_runtime_env_hook"](uv)
 
     changed = uv.hook({"env_vars": {"MINE": "1"}})
     assert changed["py_executable"] == "uv run python"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 
@@ -102,6 +103,27 @@ def test_calls_that_follow_quickly_leave_it_to_the_thread_which_soon_delivers(pr
     while len(process.spans.batches) < 2 and time.monotonic() < limit:
         process.thread.post(lambda: True, limit).wait()
     assert process.spans.batches == [["a span"], ["a span"]]
+
+
+def test_the_first_calls_of_a_worker_wait_and_those_of_a_busy_one_ever_less_often(process):
+    assert process.call()
+    assert process.delivery._interval < prompt_delivery._INTERVAL / 2
+    for _ in range(8):
+        process.delivery._delivered = time.monotonic() - process.delivery._interval
+        assert process.call()
+    assert process.delivery._interval >= prompt_delivery._INTERVAL
+
+
+def test_calls_ask_nothing_of_a_thread_that_is_still_at_what_it_was_asked_for(process):
+    may_go_on = threading.Event()
+    process.spans.export = lambda *_, **__: may_go_on.wait(60)
+    process.queue.emit("a span")
+    (first,) = process.delivery.request()
+    process.delivery._delivered = 0.0
+    process.queue.emit("a span")
+    assert process.delivery.request() == []
+    may_go_on.set()
+    first.wait()
 
 
 def test_metrics_which_a_collection_repeats_leave_less_often_than_spans(process):

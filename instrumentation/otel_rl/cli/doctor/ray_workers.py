@@ -19,7 +19,7 @@ def state(environ: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return a sentence, and problems; an empty one if Ray is not installed."""
     if find_spec("ray") is None:
         return "", []
-    users = ray_hook.users(environ)
+    users = environ.get(ray_hook.VARIABLE, "")
     hook = f"ray.init asks {ray_hook.VARIABLE}" + (f": yours ({users}), then ours" if users else ", which is ours")
     address, source = _cluster(environ)
     if not address:

@@ -1,23 +1,23 @@
 # ruff: noqa: INP001, D100, ANN001, ANN201, ANN202, PTH100, PTH120, BLE001 - found by Python of any age through PYTHONPATH; not part of the package
 # mypy: ignore-errors
 # RAY_RUNTIME_ENV_HOOK: ray.init asks it for the job's runtime environment (ray 2.60, ray._private.worker,
-# _maybe_modify_runtime_env). It lies beside our sitecustomize, so that every child that inherits the variable finds it,
-# also one whose environment cannot import us. Only the standard library, no error but that of the user's hook.
+# _maybe_modify_runtime_env). It lies beside our sitecustomize, so that every worker that inherits the variable from the
+# node finds it, also one whose environment cannot import us. Only the standard library, no error but that of the user's
+# hook.
 import os
 import sys
 from importlib import import_module
 
 _here = os.path.dirname(os.path.abspath(__file__))
-# The user's own hook; distro/ray_hook.py puts it there.
-_USERS = "OTEL_RL_RAY_RUNTIME_ENV_HOOK"
+# Path of the user's own hook; distro/ray_hook.py puts it there.
+users = None
 # The runtime environment is shown on Ray's dashboard.
 _SECRET = ("HEADER", "KEY", "CERTIFICATE", "TOKEN", "PASSWORD", "SECRET")
 
 
 def hook(runtime_env):
     """Ask the user's hook, if there is one, then extend what it returns."""
-    users = os.environ.get(_USERS)
-    if users and users != f"{__name__}.hook":
+    if users:
         runtime_env = _load(users)(runtime_env)
     return extended(runtime_env)
 
@@ -36,7 +36,7 @@ def extended(runtime_env):
         ours = {
             name: value
             for name, value in os.environ.items()
-            if name.startswith("OTEL_") and name != _USERS and not any(part in name for part in _SECRET)
+            if name.startswith("OTEL_") and not any(part in name for part in _SECRET)
         }
         changed = dict(runtime_env or {})
         env_vars = dict(changed.get("env_vars") or {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import queue
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -95,8 +96,11 @@ def _synchronous(function: Function, what: str, worker: str) -> Function:
             call.error = error
             raise
         finally:
-            for delivery in _end(call):
-                delivery.wait()
+            deliveries = _end(call)
+            # Ray runs plain methods of an asynchronous actor on its event loop, which may not wait.
+            if asyncio._get_running_loop() is None:  # noqa: SLF001 - the public one raises
+                for delivery in deliveries:
+                    delivery.wait()
 
     return executor
 
@@ -140,7 +144,7 @@ class _ExecutedCall:
         self.what = what
         self.error: BaseException | None = None
         self.began = deferral.now()
-        self._step: Token[Any] | None = None
+        self._step: caller_steps.RemoteCall | None = None
         self._token: Token[Context] | None = None
         self.span: Span = INVALID_SPAN
         context = _context_of(tuple(carrier.items())) if carrier else _NOWHERE
@@ -159,7 +163,7 @@ class _ExecutedCall:
             detach(self._token)
         if self._step is not None:
             caller_steps.end_remote_call(self._step)
-        kind = None if self.error is None else attribute_values.error_type(self.error)
+        kind = None if self.error is None or _is_no_failure(self.error) else attribute_values.error_type(self.error)
         self.error = None
         seconds = now.counter - self.began.counter
         if self.span is not INVALID_SPAN:
@@ -168,6 +172,14 @@ class _ExecutedCall:
         elif seconds >= _SHORTEST_ALONE:
             deferral.post(Signal.TRACES, partial(_record_alone, self.what, self.began.wall, now.wall, kind))
         _record_soon(self.what, kind, seconds)
+
+
+#: What tells a caller that a queue has nothing, or no room, or that it has cancelled the call.
+_ANSWERS = (queue.Empty, queue.Full, asyncio.QueueEmpty, asyncio.QueueFull, asyncio.CancelledError, KeyboardInterrupt)
+
+
+def _is_no_failure(error: BaseException) -> bool:
+    return isinstance(error, _ANSWERS)
 
 
 #: Function, error and seconds of calls that have ended; whether their recording is already scheduled.

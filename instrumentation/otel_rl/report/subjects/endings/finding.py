@@ -294,7 +294,10 @@ def _without_failure(ends: list[ProcessEnd]) -> list[Finding]:
         if end.is_survived:
             survived.setdefault(end.words, []).append(end)
     found += [_survived(alike[:_SHOWN]) for alike in list(survived.values())[:_SHOWN]]
-    unfinished = [end for end in ends if end.process.was_ending and end.process.exit_status is None]
+    # Ray's workers are ended while they shut down.
+    unfinished = [
+        end for end in ends if end.process.was_ending and end.process.exit_status is None and not end.process.is_of_ray
+    ]
     return [*found, *(_notice([end]) for end in unfinished if end.state is EndState.IN_ORDER)]
 
 

@@ -42,6 +42,8 @@ SECTION = "ending"
 SILENT = 600.0
 #: Steps that a usual length takes; steps and seconds without progress from which a running process is said to stall.
 _ENOUGH_STEPS, _STALLED_STEPS, _STALLED = 5, 5, 2.0
+#: Most time in ns from the last sign of a worker to the end of its driver where they ended together.
+_TOGETHER = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +174,15 @@ class _Ends:
         seen = ring.exit if ring is not None and ring.exit is not None else self._exit(process)
         if exception is not None:
             return self._of_exception(process, exception, seen, is_recorded=self._has_end(process))
+        told = self._workers.get(str(process.identity(names.RL_WORKER_ID)))
         if self._has_end(process):
-            return _of_recorded(process, recorded, seen, ring)
+            end = _of_recorded(process, recorded, seen, ring)
+            # Ray ends a worker while it shuts down, and says itself what that was.
+            is_cut = process.is_of_ray and process.was_ending and process.exit_status is None
+            return end if told is None or not is_cut else _as_told(end, told)
         if process.manifest is None and ring is None and seen is None and process.key not in self._begun:
             return ProcessEnd(process, EndState.NOT_RECORDED, "did not record whether it ended", process.last)
         end = _without_end(process, ring, seen, self._usual_step)
-        told = self._workers.get(str(process.identity(names.RL_WORKER_ID)))
         return end if told is None or end.state is not EndState.NOT_RECORDED else _as_told(end, told)
 
     def _has_end(self, process: Process) -> bool:
@@ -280,6 +285,9 @@ def _with_driver(ends: list[ProcessEnd]) -> list[ProcessEnd]:
 
 def _beside(end: ProcessEnd, driver: ProcessEnd) -> ProcessEnd:
     if end.state is EndState.NOT_RECORDED:
+        if end.process.identity(names.RL_WORKER_NAME) is None and driver.time - end.time > _TOGETHER:
+            # A worker of tasks, of whose end Ray keeps no record. It was silent for a while, and may have died.
+            return end
         return replace(end, state=EndState.IN_ORDER, words="ended with the program, as Ray ends its workers")
     if end.state is EndState.KILLED and driver.state.is_well:
         return replace(end, state=EndState.IN_ORDER, words=f"{end.words}; the program went on", is_survived=True)
