@@ -15,6 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, get_current_span
 
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import allocate_lock
+from otel_rl.process import process_identity
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.training import caller_steps, guessed_records, step_sampling, steps
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-    from otel_rl.process import process_identity
     from otel_rl.telemetry import Scope
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.guessed_records import Seen
@@ -172,6 +172,13 @@ class GuessedLoop(UnmarkedLoop):
     def __init__(self) -> None:
         super().__init__()
         self._short_steps = step_sampling.ShortSteps()
+
+    def begin(
+        self, iteration: int, scope: Scope, at: Moment | None = None, waiting_since: Moment | None = None
+    ) -> steps.Step | None:
+        """Open a step. The loop of a worker of Ray is named after it: the driver may have one too."""
+        self.name = process_identity.current().worker_name
+        return super().begin(iteration, scope, at, waiting_since)
 
     def chooses(self, iteration: int, seconds: float) -> bool:
         """Choose some of many short steps: recording all of them would slow the program down."""

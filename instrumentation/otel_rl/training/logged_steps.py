@@ -20,6 +20,7 @@ from opentelemetry.trace import set_span_in_context
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
+from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, deferral, ids, lifecycle, run_span, sampling
 from otel_rl.training import steps
@@ -56,6 +57,7 @@ _PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
 )
 #: Seconds after which what was logged of a step is all of it; the second one in a worker that may be killed.
 _QUIET, _SOON_QUIET = 10.0, 2.0
+_DRIVER = RlRoleValues.DRIVER
 #: Seconds beyond which a number is no time.
 _MOST = 1e9
 _NANOSECONDS = 1_000_000_000
@@ -155,7 +157,7 @@ def _record(logged: _StepLog, began: int) -> None:
     own = ids.derive(identity.steps_key, "logged", logged.iteration)
     values = {
         # Of slime both the manager of the rollouts and the trainer log, each with steps of its own length.
-        attributes.RL_LOOP_NAME: identity.worker_name,
+        attributes.RL_LOOP_NAME: identity.worker_name or (_DRIVER if identity.role == _DRIVER else None),
         attributes.RL_LOOP_ITERATION: logged.iteration,
         attributes.RL_LOOP_SOURCE: LoopSource.LOGGED,
         attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,

@@ -169,13 +169,23 @@ class _ExecutedCall:
         if self.span is not INVALID_SPAN:
             if seconds >= _SHORTEST or kind is not None:
                 scope.end_span(self.span, kind, now.wall)
-        elif seconds >= _SHORTEST_ALONE:
+        elif seconds >= _SHORTEST_ALONE or (kind is not None and _admits_failure()):
             deferral.post(Signal.TRACES, partial(_record_alone, self.what, self.began.wall, now.wall, kind))
         _record_soon(self.what, kind, seconds)
 
 
 #: What tells a caller that a queue has nothing, or no room, or that it has cancelled the call.
 _ANSWERS = (queue.Empty, queue.Full, asyncio.QueueEmpty, asyncio.QueueFull, asyncio.CancelledError, KeyboardInterrupt)
+
+
+#: How many more calls outside of steps that failed at once have a span.
+_failures_left = 100
+
+
+def _admits_failure() -> bool:
+    global _failures_left
+    _failures_left -= 1
+    return _failures_left >= 0
 
 
 def _is_no_failure(error: BaseException) -> bool:

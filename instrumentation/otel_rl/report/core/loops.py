@@ -140,11 +140,14 @@ class Loops:
 
     @property
     def shown(self) -> RisingSteps:
-        """The last stretch of the loop with most of the time."""
+        """The last stretch of the loop with most of the time; one whose steps are guessed comes after all others."""
         seconds: dict[str, float] = {}
+        known = set[str]()
         for stretch, steps in self._kept.items():
             seconds[stretch.loop] = seconds.get(stretch.loop, 0.0) + steps.lengths.cell.total
-        loop = max(seconds, key=seconds.__getitem__, default="")
+            if not steps.guessed:
+                known.add(stretch.loop)
+        loop = max(seconds, key=lambda name: (name in known, seconds[name]), default="")
         return max((kept for kept in self._kept if kept.loop == loop), default=RisingSteps((), 0, ""))
 
     @property

@@ -323,8 +323,8 @@ def _names(folders: list[ProcessFolder], summary: RunSummary | None) -> dict[str
 
 
 def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
-    """Return what the first process says that has made steps."""
-    for folder in folders[:_TAILS]:
+    """Return what the first process says that has made steps: a driver of Ray, else the leading one."""
+    for folder in sorted(folders[:_TAILS], key=lambda folder: folder.value("role") != Role.DRIVER):
         values, result = folder.values, folder.result
         if folder.step is None and not result:
             continue

@@ -36,6 +36,12 @@ _DEATHS = {
     "OOM": "Ray's memory monitor ended it",
     "CREATION_TASK_FAILURE": "its constructor raised",
 }
+_PLANNED = {
+    "RAY_KILL": "ray.kill",
+    "OUT_OF_SCOPE": "nothing referred to it any more",
+    "REF_DELETED": "nothing referred to it any more",
+}
+_RESTARTED = "RESTARTED"
 #: Section of the page on how the run ended.
 SECTION = "ending"
 #: Seconds without a record after which a process without an end, on another machine, is taken for one that has ended.
@@ -135,7 +141,8 @@ class _Ends:
         self._by_pid: dict[tuple[str, int], list[Exit]] = {}
         for end in sorted(collected.rings.exits, key=lambda end: end.at_unix_nano):
             self._by_pid.setdefault((end.host, end.lifetime.pid), []).append(end)
-        self._trains = collected.steps.loops > 0
+        # Steps that are taken from what was logged are over before they are known: they say not when a process failed.
+        self._trains = collected.steps.loops > 0 and not collected.steps.logged
         lengths = collected.steps.lengths
         self._usual_step = lengths.quantile(0.5) if lengths.cell.count >= _ENOUGH_STEPS else None
 
@@ -263,8 +270,12 @@ def _as_told(end: ProcessEnd, told: WorkerEnd) -> ProcessEnd:
     """Return the end of a worker as its cluster has it."""
     if told.pid is not None and told.pid != end.process.identity(names.PROCESS_PID):
         return replace(end, state=EndState.KILLED, words="died, and Ray started it again")
+    if told.reason == _RESTARTED:
+        # Its cluster has the end of the one before it.
+        return end
     if told.is_expected:
-        return replace(end, state=EndState.IN_ORDER, words=f"was ended by the program ({told.reason})", time=told.time)
+        said = f"was ended by the program ({_PLANNED.get(told.reason, told.reason)})"
+        return replace(end, state=EndState.IN_ORDER, words=said, time=told.time)
     bounds = EndBounds(told.time, told.time)
     return replace(
         end,

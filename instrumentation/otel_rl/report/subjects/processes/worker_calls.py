@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 LEAD = (
     "Calls of actors and tasks in the processes that ran them. Busy is their time as a share of the time for which"
-    " these processes are known to have lived; calls that run at once count each."
+    " these processes are known to have lived; calls that run at once count each. Calls in the last seconds of a worker"
+    " that Ray ended may be missing."
 )
 _NANOSECONDS = 1e9
 
