@@ -7,6 +7,7 @@ left out.
 from __future__ import annotations
 
 import json
+from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,8 @@ from otel_rl.telemetry.attribute_values import text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Version of the weights that an engine has by the count of its client, for calls that begin here; engines may report none.
+version_of_client: ContextVar[str | None] = ContextVar("otel_rl_version_of_client", default=None)
 #: Server-side times that vLLM reports per request, in ms.
 _SERVER_TIMES = (
     ("queue_time_ms", attributes.RL_INFERENCE_SERVER_QUEUE_TIME),
@@ -84,6 +87,7 @@ class Answer:
     def __init__(self, captures: bool = False) -> None:
         if captures:
             self._content = StreamedMessages()
+        self._version_of_client = version_of_client.get()
 
     # -- what came -------------------------------------------------------------------------------------------------
 
@@ -150,13 +154,15 @@ class Answer:
         given, made = self._inside
         self._inside = _sum(given, input_tokens), _sum(made, output_tokens)
 
-    def adopt_inside(self) -> None:
-        """Take the tokens of the calls inside for its own, where the server said none."""
+    def adopt(self) -> None:
+        """Take the tokens of the calls inside, and its client's version of the weights, unless the server sent them."""
         given, made = self._inside
         if given is not None and self.input_tokens is None:
             self.input_tokens = given
         if made is not None and self.exact_output_tokens() is None:
             self.output_tokens = made
+        if self.weight_version is None:
+            self.weight_version = self._version_of_client
 
     def end(self) -> None:
         """Nothing more comes; called once, however the call ends."""

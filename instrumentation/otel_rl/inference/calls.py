@@ -349,7 +349,7 @@ class InferenceCall:
         progress.call_is_over(
             self, RlCallKindValues.MODEL, self._request.name, failed=kind is not None, was_left=was_left
         )
-        answer.adopt_inside()
+        answer.adopt()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)
         if self._counts:

@@ -45,6 +45,8 @@ _ANYWHERE = {
     "/v1/responses": "/responses",
     "/v1/embeddings": "/embeddings",
     GENERATE_TOKENS: GENERATE_TOKENS,
+    # Of SkyRL: the same with what it replays of each token.
+    "/skyrl/v1/generate": GENERATE_TOKENS,
 }
 _BRING_WEIGHTS = (
     "init_weight_transfer_engine",

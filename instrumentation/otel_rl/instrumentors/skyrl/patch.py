@@ -1,0 +1,69 @@
+"""Wrappers of ``skyrl``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_rl.instrumentors.skyrl import engines, rollouts, trainer
+from otel_rl.training import trainer_loop
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+
+def patch_timer(module: ModuleType, patches: Patches) -> None:
+    """Patch the one timer, which times its block in both kinds of ``with``."""
+    for begin, end in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+        patches.observe(module, f"Timer.{begin}", before=trainer.timer_begins, required=True)
+        patches.observe(module, f"Timer.{end}", after=trainer.timer_ended, required=True)
+
+
+def patch_tracking(module: ModuleType, patches: Patches) -> None:
+    """Patch the class by which all trainers log."""
+    patches.observe(module, "Tracking.__init__", before=trainer.configured)
+    patches.observe(module, "Tracking.log", begin=trainer.log_begins, end=trainer.log_ended, required=True)
+
+
+def patch_trainer(module: ModuleType, patches: Patches) -> None:
+    """Patch the synchronous trainer."""
+    _observe_train(module, "RayPPOTrainer", patches)
+
+
+def patch_async_trainer(module: ModuleType, patches: Patches) -> None:
+    """Patch the trainer whose rollouts run beside it."""
+    _observe_train(module, "FullyAsyncRayPPOTrainer", patches)
+
+
+def patch_sft_trainer(module: ModuleType, patches: Patches) -> None:
+    """Patch the trainer of supervised fine-tuning."""
+    _observe_train(module, "SFTTrainer", patches)
+
+
+def _observe_train(module: ModuleType, kind: str, patches: Patches) -> None:
+    patches.on_restore(trainer_loop.close_steps)
+    patches.observe(module, f"{kind}.train", begin=trainer.train_begins, end=trainer.train_ended, required=True)
+
+
+def patch_generator(module: ModuleType, patches: Patches) -> None:
+    """Patch the call that is one rollout, from its prompt to its reward."""
+    _observe_rollouts(module, "SkyRLGymGenerator", patches)
+
+
+def patch_vlm_generator(module: ModuleType, patches: Patches) -> None:
+    """Patch the same of models that see images."""
+    _observe_rollouts(module, "SkyRLVLMGymGenerator", patches)
+
+
+def _observe_rollouts(module: ModuleType, kind: str, patches: Patches) -> None:
+    begin, end = rollouts.rollout_begins, rollouts.rollout_ended
+    patches.observe(module, f"{kind}.agent_loop", begin=begin, end=end, required=True)
+
+
+def patch_client(module: ModuleType, patches: Patches) -> None:
+    """Patch the client of the engines where it knows the version of their weights."""
+    client = "RemoteInferenceClient"
+    begin, end = engines.generate_begins, engines.generate_ended
+    patches.observe(module, f"{client}.generate", begin=begin, end=end, required=True)
+    patches.observe(module, f"{client}.increment_weight_version", after=engines.synced, required=True)
