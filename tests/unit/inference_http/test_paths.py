@@ -42,6 +42,8 @@ TOKENS = [
     ("POST", "/v1/responses", RESPONSES, "chat tiny"),
     ("POST", "/v1/embeddings", RESPONSES, "embeddings tiny"),
     ("POST", "/inference/v1/generate", IDS, "text_completion tiny"),
+    # SkyRL's own, with what it replays of each token
+    ("POST", "/skyrl/v1/generate", IDS, "text_completion tiny"),
     ("POST", "/generate", TEXT, "text_completion"),
     ("POST", "/generate/", {"prompts": ["a"]}, "text_completion"),
     ("PUT", "/generate", TEXT, "text_completion"),
