@@ -321,7 +321,7 @@ def test_no_path_of_the_table_is_missing_in_the_list():
 
 
 @pytest.mark.parametrize(
-    ("row", "anywhere"), [*((row, True) for row in TOKENS[:11]), *((row, False) for row in TOKENS[11:])]
+    ("row", "anywhere"), [*((row, True) for row in TOKENS[:12]), *((row, False) for row in TOKENS[12:])]
 )
 def test_the_protocol_of_openai_counts_on_any_host_and_the_engines_own_on_private_ones(row, anywhere):
     found = paths.target_of(row[0], row[1].partition("?")[0])

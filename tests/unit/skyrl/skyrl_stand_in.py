@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 
 import aiohttp
 
+#: Who has called the timer, as it logs it.
+CALLERS: list[str] = []
 MODEL = "/models/Qwen/Qwen3-0.6B"
 
 
@@ -23,17 +26,21 @@ class Timer:
 
     def __enter__(self):
         self.start_time = time.time()
+        CALLERS.append(sys._getframe(1).f_code.co_name)
         return self
 
     def __exit__(self, exc_type, exc_val, exc_tb):
+        CALLERS.append(f"{sys._getframe(1).f_code.co_name} {time.time() - self.start_time:.0f}")
         if self.update_dict is not None:
             self.update_dict[self.message] = time.time() - self.start_time
 
     async def __aenter__(self):
-        return self.__enter__()
+        self.start_time = time.time()
+        return self
 
     async def __aexit__(self, exc_type, exc_val, exc_tb):
-        self.__exit__(exc_type, exc_val, exc_tb)
+        if self.update_dict is not None:
+            self.update_dict[self.message] = time.time() - self.start_time
 
 
 class Tracking:
@@ -159,7 +166,7 @@ class RayPPOTrainer:
 
 
 class FullyAsyncRayPPOTrainer(RayPPOTrainer):
-    """Samples in tasks that begin before the steps; the timer is called by a generator, as SkyRL's gauge of phases."""
+    """Samples in tasks that begin before the steps; uses both kinds of ``with``."""
 
     async def train(self):
         self.global_step = 1
@@ -176,7 +183,7 @@ class FullyAsyncRayPPOTrainer(RayPPOTrainer):
         worker = asyncio.create_task(work())
         for _ in self.rounds:
             with Timer("step", self.all_timings):
-                with Timer("wait_for_generation_buffer", self.all_timings):
+                async with Timer("wait_for_generation_buffer", self.all_timings):
                     await buffer.get()
                 with Timer("convert_to_training_input", self.all_timings):
                     await asyncio.to_thread(lambda: None)

@@ -77,6 +77,23 @@ def test_the_parts_that_the_timer_names_are_phases(recorded):
     assert _phases(recorded) == ["sample", "log_probs", "train", "sync", "evaluate"]
 
 
+def test_the_timer_logs_the_program_as_its_caller(recorded):
+    skyrl.CALLERS.clear()
+    _train(skyrl.SFTTrainer(steps_=1))
+    assert set(skyrl.CALLERS) == {"train", "train 0"}
+    assert recorded.span("rl.loop")
+
+
+def test_the_timer_has_the_attributes_that_it_has_without_us(recorded):
+    timer = skyrl.Timer("generate", {})
+    with pytest.raises(AttributeError, match="'Timer' object has no attribute 'start_time'"):
+        _ = timer.start_time
+    with timer:
+        assert vars(timer).keys() == {"message", "update_dict", "start_time"}
+    del timer.start_time
+    assert not hasattr(timer, "start_time")
+
+
 def test_a_step_that_samples_again_is_one_step(recorded):
     _train(skyrl.RayPPOTrainer(rounds=(3, 1)))
     assert _steps(recorded) == [1, 2]

@@ -1,8 +1,8 @@
 """Instrumentation of SkyRL: its trainers, their phases and values, and the rollouts of its generator.
 
 One Ray task runs the trainer and, as coroutines beside it, the rollouts. The trainer's timer names the parts of a step,
-the step itself among them; ``Tracking`` has what it logs. Calls of the engine are those of ``aiohttp`` below its client,
-which counts the versions of the weights.
+the step itself among them; ``Tracking`` has what it logs. Calls of the engine are those of ``aiohttp`` below SkyRL's
+client, which counts the versions of the weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SkyrlInstrumentor(Instrumentor):
         "values": "what `Tracking` logs",
     }
     modules: ClassVar = {
-        "skyrl.train.utils.utils": "patch:patch_timer",
+        "skyrl.train.utils.utils": "timer:patch_timer",
         "skyrl.train.utils.tracking": "patch:patch_tracking",
         "skyrl.train.trainer": "patch:patch_trainer",
         "skyrl.train.fully_async_trainer": "patch:patch_async_trainer",

@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 
-def patch_timer(module: ModuleType, patches: Patches) -> None:
-    """Patch the one timer, which times its block in both kinds of ``with``."""
-    for begin, end in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
-        patches.observe(module, f"Timer.{begin}", before=trainer.timer_begins, required=True)
-        patches.observe(module, f"Timer.{end}", after=trainer.timer_ended, required=True)
-
-
 def patch_tracking(module: ModuleType, patches: Patches) -> None:
     """Patch the class by which all trainers log."""
     patches.observe(module, "Tracking.__init__", before=trainer.configured)

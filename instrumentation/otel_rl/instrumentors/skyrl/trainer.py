@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
@@ -43,8 +42,6 @@ _PHASES = {
 }
 #: Parts without which the step goes on with the next time that the timer says "step": it samples once more.
 _UPDATES = frozenset({"train_critic_and_policy", "run_training", "forward_backward"})
-#: What the blocks of the timer have begun.
-_open: WeakKeyDictionary[Any, TimedLoop | PhaseHandle] = WeakKeyDictionary()
 
 
 class _Loop(TimedLoop):
@@ -101,21 +98,6 @@ def train_begins(trainer: Any, *_: Any, **__: Any) -> _Loop | None:
 def train_ended(loop: _Loop, _: Any, error: BaseException | None) -> None:
     """End the loop, and the step that an exception has left open."""
     loop.leave(error)
-
-
-def timer_begins(timer: Any) -> None:
-    """Begin the step, or a part of it; outside of a training the timer times other things."""
-    loop = timed_loop.running()
-    opened = None if loop is None else loop.part_begins(timer.message)
-    if opened is not None:
-        _open[timer] = opened
-
-
-def timer_ended(_: Any, timer: Any, __: Any = None, error: BaseException | None = None, *___: Any) -> None:
-    """End what the timer has begun."""
-    opened = _open.pop(timer, None)
-    if opened is not None:
-        timed_loop.part_ended(opened, None, error)
 
 
 def configured(_: Any, *__: Any, config: Any = None, **___: Any) -> None:

@@ -1,0 +1,88 @@
+"""The timer: its blocks begin where it sets the attribute ``start_time``, and end where it reads it.
+
+It logs with loguru's ``opt(depth=1)`` who has called it (``Timer`` in ``skyrl/train/utils/utils.py`` of 0.4.0): a
+wrapper of its methods would be named there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from otel_rl.core.guard import guard
+from otel_rl.training import timed_loop
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType, ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.training.phases import PhaseHandle
+    from otel_rl.training.timed_loop import TimedLoop
+
+_START = "start_time"
+_BEGIN, _END = guard("skyrl.timer.begin"), guard("skyrl.timer.end")
+#: What the blocks of the timer have begun.
+_open: WeakKeyDictionary[Any, TimedLoop | PhaseHandle] = WeakKeyDictionary()
+
+
+class _StartTime:
+    """The attribute, which stays in the dictionary of the timer."""
+
+    def __init__(self, begin: frozenset[CodeType], end: frozenset[CodeType]) -> None:
+        self._begin, self._end = begin, end
+
+    def __get__(self, timer: Any, kind: type | None = None) -> Any:
+        if timer is None:
+            return self
+        try:
+            value = vars(timer)[_START]
+        except KeyError:
+            raise AttributeError(f"{type(timer).__name__!r} object has no attribute {_START!r}") from None
+        with _END:
+            frame = sys._getframe(1)  # noqa: SLF001 - there is no other way to see the caller
+            if frame.f_code in self._end:
+                _ended(timer, frame)
+        return value
+
+    def __set__(self, timer: Any, value: Any) -> None:
+        vars(timer)[_START] = value
+        with _BEGIN:
+            if sys._getframe(1).f_code in self._begin:  # noqa: SLF001 - as above
+                _begins(timer)
+
+    def __delete__(self, timer: Any) -> None:
+        del vars(timer)[_START]
+
+
+def patch_timer(module: ModuleType, patches: Patches) -> None:
+    """Follow the timer in both kinds of ``with``."""
+    kind = module.Timer
+    begin = _code_of(kind, "__enter__", "__aenter__")
+    end = _code_of(kind, "__exit__", "__aexit__")
+    if not begin or not end:
+        patches.observe(module, f"Timer.{_START}", required=True)
+        return
+    setattr(kind, _START, _StartTime(begin, end))
+    patches.on_restore(lambda: delattr(kind, _START))
+
+
+def _code_of(kind: type, *methods: str) -> frozenset[CodeType]:
+    """Return the code of those methods that use the attribute."""
+    found = [getattr(vars(kind).get(method), "__code__", None) for method in methods]
+    return frozenset(code for code in found if code is not None and _START in code.co_names)
+
+
+def _begins(timer: Any) -> None:
+    loop = timed_loop.running()
+    opened = None if loop is None else loop.part_begins(timer.message)
+    if opened is not None:
+        _open[timer] = opened
+
+
+def _ended(timer: Any, frame: FrameType) -> None:
+    opened = _open.pop(timer, None)
+    if opened is not None:
+        # ``__exit__(self, exc_type, exc_val, exc_tb)``
+        error = frame.f_locals.get(frame.f_code.co_varnames[2])
+        timed_loop.part_ended(opened, None, error)
