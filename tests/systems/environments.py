@@ -1,7 +1,8 @@
 """Make the environments of the systems that people train with, each in a folder of its own; what is there stays.
 
-Run it as `python environments.py FOLDER [SYSTEM ...]`. FOLDER/SYSTEM/env is the environment, this checkout installed
-in it, and FOLDER/models has what the programs train. It prints how long each took and how much of the disk is left.
+Run it as `python environments.py FOLDER [SYSTEM ...]`. FOLDER/SYSTEM/env is the environment (of SkyRL simenv), this
+checkout installed in it, and FOLDER/models has what the programs train. It prints how long each took and how much of
+the disk is left.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ROOT = HERE.parents[1]
 #: System -> file of its packages.
 LOCKS = {
     "verl": HERE / "verl" / "lock.txt",
+    "skyrl": HERE / "skyrl" / "lock.txt",
     "tinker": HERE / "tinker" / "lock.txt",
     "tinker-server": HERE / "tinker" / "server_lock.txt",
 }

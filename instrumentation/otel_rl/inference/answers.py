@@ -21,7 +21,7 @@ from otel_rl.telemetry.attribute_values import text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Version of the weights that an engine has by the count of its client, for calls that begin here; engines may report none.
+#: Version of an engine's weights as its client counts them, for calls that begin here: the engine may not report one.
 version_of_client: ContextVar[str | None] = ContextVar("otel_rl_version_of_client", default=None)
 #: Server-side times that vLLM reports per request, in ms.
 _SERVER_TIMES = (
