@@ -39,6 +39,7 @@ class Timer:
         return self
 
     async def __aexit__(self, exc_type, exc_val, exc_tb):
+        CALLERS.append(f"{time.time() - self.start_time:.0f}")
         if self.update_dict is not None:
             self.update_dict[self.message] = time.time() - self.start_time
 

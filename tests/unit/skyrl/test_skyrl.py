@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -82,6 +83,20 @@ def test_the_timer_logs_the_program_as_its_caller(recorded):
     _train(skyrl.SFTTrainer(steps_=1))
     assert set(skyrl.CALLERS) == {"train", "train 0"}
     assert recorded.span("rl.loop")
+
+
+def test_a_phase_ends_where_the_timer_keeps_its_time_after_it_has_logged_it(recorded, monkeypatch):
+    class SlowLog(list):
+        def append(self, caller):
+            super().append(caller)
+            if caller == "train 0":
+                time.sleep(0.02)
+
+    monkeypatch.setattr(skyrl, "CALLERS", SlowLog())
+    kept = _train(skyrl.RayPPOTrainer(rounds=(1,))).all_timings
+    for phase, timer in (("log_probs", "fwd_logprobs_values_reward"), ("sync", "sync_weights")):
+        span = next(span for span in recorded.spans if span.attributes.get("rl.phase") == phase)
+        assert (span.end_time - span.start_time) / 1e9 == pytest.approx(kept[timer], abs=0.005)
 
 
 def test_the_timer_has_the_attributes_that_it_has_without_us(recorded):

@@ -1,4 +1,6 @@
-"""The timer: its blocks begin where it sets the attribute ``start_time``, and end where it reads it.
+"""The timer: its blocks begin where it sets the attribute ``start_time``, and end where it reads it last.
+
+At the end it reads it for its log, and once more where it keeps the time, which has that of the log in it.
 
 It logs with loguru's ``opt(depth=1)`` who has called it (``Timer`` in ``skyrl/train/utils/utils.py`` of 0.4.0): a
 wrapper of its methods would be named there.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from otel_rl.core.guard import guard
 from otel_rl.training import timed_loop
@@ -24,6 +26,8 @@ _START = "start_time"
 _BEGIN, _END = guard("skyrl.timer.begin"), guard("skyrl.timer.end")
 #: What the blocks of the timer have begun.
 _open: WeakKeyDictionary[Any, TimedLoop | PhaseHandle] = WeakKeyDictionary()
+#: Timers that have logged the end of their blocks and are about to keep their time.
+_logged: WeakSet[Any] = WeakSet()
 
 
 class _StartTime:
@@ -81,6 +85,10 @@ def _begins(timer: Any) -> None:
 
 
 def _ended(timer: Any, frame: FrameType) -> None:
+    if timer.update_dict is not None and timer not in _logged:
+        _logged.add(timer)
+        return
+    _logged.discard(timer)
     opened = _open.pop(timer, None)
     if opened is not None:
         # ``__exit__(self, exc_type, exc_val, exc_tb)``
