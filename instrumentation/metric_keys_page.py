@@ -34,6 +34,7 @@ SYSTEMS = {
     "slime": "slime",
     "openrlhf": "OpenRLHF",
     "nemo_rl": "NeMo-RL",
+    "skyrl": "SkyRL",
 }
 #: Systems that have other keys for a few metrics only.
 VARIANTS = {"trl.earlier": "TRL before 1.0", "trl.async_grpo": "TRL AsyncGRPO"}

@@ -1,8 +1,7 @@
 """Make the environments of the systems that people train with, each in a folder of its own; what is there stays.
 
-Run it as `python environments.py FOLDER [SYSTEM ...]`. FOLDER/SYSTEM/env is the environment (of SkyRL simenv), this
-checkout installed in it, and FOLDER/models has what the programs train. It prints how long each took and how much of
-the disk is left.
+Run it as `python environments.py FOLDER [SYSTEM ...]`. FOLDER/SYSTEM/env is the environment, this checkout installed
+in it, and FOLDER/models has what the programs train. It prints how long each took and how much of the disk is left.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from otel_rl.store.reader import Log, Reader, Span, find_run
 
 HERE = Path(__file__).parent / "skyrl"
 SYSTEMS = Path(os.environ.get("OTEL_RL_SYSTEMS") or "-")
-ENVIRONMENT = SYSTEMS / "skyrl" / "simenv" / "bin"
+ENVIRONMENT = SYSTEMS / "skyrl" / "env" / "bin"
 MODEL = SYSTEMS / "models" / "Qwen" / "Qwen3-0.6B"
 STEPS, PROMPTS, SAMPLES = 4, 4, 2
 #: Phase -> SkyRL's timers, of one trainer or the other.
@@ -31,7 +31,6 @@ TIMERS = {
     "log_probs": ("fwd_logprobs_values_reward",),
     "train": ("train_critic_and_policy", "run_training"),
     "sync": ("sync_weights",),
-    "evaluate": ("eval",),
 }
 #: Trainer -> what sets it apart.
 TRAINERS = {
@@ -54,7 +53,7 @@ VARIABLES = {
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not ENVIRONMENT.is_dir(), reason="OTEL_RL_SYSTEMS names no folder with skyrl/simenv"),
+    pytest.mark.skipif(not (ENVIRONMENT / "ray").exists(), reason="OTEL_RL_SYSTEMS names no folder with skyrl/env"),
 ]
 
 
@@ -205,6 +204,12 @@ def test_phases_take_as_long_as_skyrls_own_timer_says(run):
         for phase, timers in TIMERS.items():
             logged = sum(run.logged.get((step, f"timing/{timer}"), 0.0) for timer in timers)
             assert run.phases[step, phase] == pytest.approx(logged, rel=0.01, abs=0.002), (step, phase)
+
+
+def test_evaluations_take_as_long_as_skyrls_own_timer_says_after_their_steps(run):
+    logged = [value for (_, key), value in sorted(run.logged.items()) if key == "timing/eval"]
+    spans = sorted((span for span in run.spans if span.name == "rl.evaluate"), key=lambda span: span.start)
+    assert [span.seconds for span in spans] == pytest.approx(logged, rel=0.01, abs=0.002)
 
 
 def test_each_sample_is_a_row_with_skyrls_reward(run):

@@ -81,6 +81,17 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
+    "otel_rl_skyrl": (
+        "skyrl.train.utils.utils",
+        "skyrl.train.utils.tracking",
+        "skyrl.train.trainer",
+        "skyrl.train.fully_async_trainer",
+        "skyrl.train.sft_trainer",
+        "skyrl.train.generators.skyrl_gym_generator",
+        "skyrl.train.generators.skyrl_vlm_generator",
+        "skyrl.backends.skyrl_train.inference_servers.remote_inference_client",
+        "skyrl",
+    ),
     "otel_rl_stable_baselines3": (
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",

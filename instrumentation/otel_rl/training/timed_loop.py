@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.process import process_identity
 from otel_rl.semconv import attributes
 from otel_rl.training import trainer_loop
+from otel_rl.training.logged_values import step_number
+from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextvars import Token
 
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
@@ -77,3 +80,19 @@ def name_algorithm(estimator: Any) -> None:
     if estimator is not None and process_identity.current().algorithm is None:
         name = str(getattr(estimator, "value", estimator))
         process_identity.update(algorithm=_ALGORITHMS.get(name, name))
+
+
+def log_begins(
+    scope: Scope, _: Any, data: Mapping[str, Any], step: Any = None, *__: Any, **___: Any
+) -> Token[object] | None:
+    """Record what the trainer logs, before trackers below get it; ``partial(log_begins, scope)`` is a begin hook."""
+    if not scope.enabled:
+        return None
+    token = sink.begin_call(Source.TRAINER)
+    sink.log(scope, Source.TRAINER, step_number(step), data)
+    return token
+
+
+def log_ended(token: Token[object], _: Any, __: BaseException | None) -> None:
+    """Note that the trackers have got it; the end hook of a log call."""
+    sink.end_call(token)

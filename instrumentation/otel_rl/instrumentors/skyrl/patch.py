@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.skyrl import engines, rollouts, trainer
 from otel_rl.training import trainer_loop
+from otel_rl.training.timed_loop import log_begins, log_ended
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 def patch_tracking(module: ModuleType, patches: Patches) -> None:
     """Patch the class by which all trainers log."""
     patches.observe(module, "Tracking.__init__", before=trainer.configured)
-    patches.observe(module, "Tracking.log", begin=trainer.log_begins, end=trainer.log_ended, required=True)
+    begin = partial(log_begins, trainer.scope)
+    patches.observe(module, "Tracking.log", begin=begin, end=log_ended, required=True)
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:

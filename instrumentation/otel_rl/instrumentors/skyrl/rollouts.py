@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.api import scores
 from otel_rl.api.rollouts import Rollout
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 _EVALUATION = "eval"
 
 
-class _OpenRollout:
-    __slots__ = ("environment", "evaluation", "rollout")
-
-    def __init__(self, rollout: Rollout, environment: str, evaluation: Token[bool] | None) -> None:
-        self.rollout = rollout
-        self.environment = environment
-        self.evaluation = evaluation
+class _OpenRollout(NamedTuple):
+    rollout: Rollout
+    environment: str
+    evaluation: Token[bool] | None
 
 
 def rollout_begins(
@@ -65,14 +62,12 @@ def rollout_ended(opened: _OpenRollout, output: Any, error: BaseException | None
 def _take(output: Any, trajectory: OpenTrajectory, environment: str) -> None:
     # Trained turn by turn, each of them is an output.
     turns = getattr(output, "step_outputs", None)
-    if turns is None:
-        _reward(environment, output.reward, None, trajectory)
-    for turn, one in enumerate(turns or (), 1):
-        _reward(environment, one.reward, turn, trajectory)
-    last = output if turns is None else turns[-1] if turns else None
-    if last is not None:
-        trajectory.stop_reason = str(last.stop_reason)
-        _add_metrics(trajectory, "", last.env_metrics)
+    parts = [output] if turns is None else turns
+    for turn, part in enumerate(parts, 1):
+        _reward(environment, part.reward, None if turns is None else turn, trajectory)
+    if parts:
+        trajectory.stop_reason = str(parts[-1].stop_reason)
+        _add_metrics(trajectory, "", parts[-1].env_metrics)
     _add_metrics(trajectory, "seconds/", getattr(output, "time_splits", None))
 
 

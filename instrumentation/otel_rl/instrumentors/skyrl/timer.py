@@ -39,24 +39,19 @@ class _StartTime:
     def __get__(self, timer: Any, kind: type | None = None) -> Any:
         if timer is None:
             return self
-        try:
-            value = vars(timer)[_START]
-        except KeyError:
-            raise AttributeError(f"{type(timer).__name__!r} object has no attribute {_START!r}") from None
+        if _START not in vars(timer):
+            raise AttributeError(f"{type(timer).__name__!r} object has no attribute {_START!r}")
         with _END:
             frame = sys._getframe(1)  # noqa: SLF001 - there is no other way to see the caller
             if frame.f_code in self._end:
                 _ended(timer, frame)
-        return value
+        return vars(timer)[_START]
 
     def __set__(self, timer: Any, value: Any) -> None:
         vars(timer)[_START] = value
         with _BEGIN:
             if sys._getframe(1).f_code in self._begin:  # noqa: SLF001 - as above
                 _begins(timer)
-
-    def __delete__(self, timer: Any) -> None:
-        del vars(timer)[_START]
 
 
 def patch_timer(module: ModuleType, patches: Patches) -> None:

@@ -10,13 +10,10 @@ from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope
 from otel_rl.training import systems, timed_loop
 from otel_rl.training.configuration import record_configuration
-from otel_rl.training.logged_values import step_number
-from otel_rl.training.scalars import Source, sink
 from otel_rl.training.timed_loop import TimedLoop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextvars import Token
 
     from otel_rl.training.phases import PhaseHandle
 
@@ -73,17 +70,3 @@ def configured(*_: Any, config: Mapping[str, Any] | None = None, **__: Any) -> N
     """Record the settings that the trackers are given."""
     if config:
         record_configuration(SYSTEM, config)
-
-
-def log_begins(_: Any, data: Mapping[str, Any], step: Any = None, *__: Any, **___: Any) -> Token[object] | None:
-    """Record what the trainer logs, before the trackers below get it."""
-    if not scope.enabled:
-        return None
-    token = sink.begin_call(Source.TRAINER)
-    sink.log(scope, Source.TRAINER, step_number(step), data)
-    return token
-
-
-def log_ended(token: Token[object], _: Any, __: BaseException | None) -> None:
-    """Note that the trackers have got it."""
-    sink.end_call(token)
