@@ -35,7 +35,7 @@ def instrumented(recorded, monkeypatch):
     for one in (clients, instrumentor):
         one.instrument(skip_dep_check=True)
     assert not instrumentor.missing
-    yield
+    yield instrumentor
     for one in (instrumentor, clients):
         one.uninstrument()
     trajectory_shares.forget()
@@ -105,6 +105,28 @@ def test_the_timer_has_the_attributes_that_it_has_without_us(recorded):
         _ = timer.start_time
     with timer:
         assert vars(timer).keys() == {"message", "update_dict", "start_time"}
+
+
+def test_the_timer_is_as_it_was_when_nobody_follows_it_any_more(instrumented):
+    assert "start_time" in vars(skyrl.Timer)
+    instrumented.uninstrument()
+    assert "start_time" not in vars(skyrl.Timer)
+    instrumented.instrument(skip_dep_check=True)
+    assert "start_time" in vars(skyrl.Timer)
+
+
+def test_a_timer_that_keeps_its_start_elsewhere_is_reported_as_missing(instrumented, monkeypatch):
+    class Timer:
+        def __enter__(self):
+            self.began = 0.0
+
+        def __exit__(self, *_):
+            self.began = None
+
+    instrumented.uninstrument()
+    monkeypatch.setattr(sys.modules["skyrl.train.utils.utils"], "Timer", Timer)
+    instrumented.instrument(skip_dep_check=True)
+    assert instrumented.missing == ("skyrl.train.utils.utils.Timer.start_time",)
 
 
 def test_a_step_that_samples_again_is_one_step(recorded):
