@@ -57,6 +57,8 @@ _PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
 )
 #: Seconds after which what was logged of a step is all of it; the second one in a worker that may be killed.
 _QUIET, _SOON_QUIET = 10.0, 2.0
+#: Log calls in a row that come late at most.
+_LATE = 8
 _DRIVER = RlRoleValues.DRIVER
 #: Seconds beyond which a number is no time.
 _MOST = 1e9
@@ -77,6 +79,8 @@ _open: _StepLog | None = None
 _last: int | None = None
 _before = 0
 _follows = False
+#: Whether it logs times; how many log calls in a row had a lower number than the step before.
+_is_timed, _behind = False, 0
 
 
 def follow() -> None:
@@ -93,19 +97,34 @@ def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], __:
     global _open
     if iteration is None or steps.last_iteration() is not None or not _is_of_training(values):
         return
-    if iteration == _last:
-        # Too late for its step, such as an evaluation.
-        return
-    before = _open
+    before, times = _open, dict(_times(values))
     if before is not None and before.iteration != iteration:
+        if not _goes_on(before.iteration, iteration, has_times=bool(times)):
+            return
         _end()
         before = None
-    times = dict(_times(values))
+    elif before is None and _last is not None and not _goes_on(_last, iteration, has_times=bool(times)):
+        return
     if before is None:
         process_identity.begin_steps()
         _open = _StepLog(iteration, timestamp, time.monotonic(), times)
     else:
         before.times.update(times)
+
+
+def _goes_on(last: int, iteration: int, *, has_times: bool) -> bool:
+    """Return whether a step begins after ``last``.
+
+    A value may come late, such as an evaluation, and a program may count several things, such as rollouts and updates:
+    then the steps are what it times. Numbers that stay low have begun again.
+    """
+    global _behind, _is_timed
+    _is_timed = _is_timed or has_times
+    if iteration > last:
+        _behind = 0
+        return has_times or not _is_timed
+    _behind += iteration != last
+    return _behind > _LATE
 
 
 def _is_of_training(values: Mapping[str, Any]) -> bool:
@@ -154,7 +173,7 @@ def _end() -> None:
 
 def _record(logged: _StepLog, began: int) -> None:
     identity = process_identity.current()
-    own = ids.derive(identity.steps_key, "logged", logged.iteration)
+    own = ids.derive(identity.steps_key, "logged", logged.iteration, logged.ended)
     values = {
         # Of slime both the manager of the rollouts and the trainer log, each with steps of its own length.
         attributes.RL_LOOP_NAME: identity.worker_name or (_DRIVER if identity.role == _DRIVER else None),
@@ -194,5 +213,5 @@ def _record_phases(logged: _StepLog, began: int, context: Context) -> None:
 
 
 def _forget() -> None:
-    global _open, _last, _before
-    _open, _last, _before = None, None, 0
+    global _open, _last, _before, _is_timed, _behind
+    _open, _last, _before, _is_timed, _behind = None, None, 0, False, 0

@@ -122,6 +122,34 @@ def test_a_step_of_logged_length_is_recorded_when_the_call_of_its_worker_ends_an
     assert [_number(span) for span in _spans(recorded, "rl.loop")] == [1]
 
 
+def test_values_of_an_earlier_step_begin_no_step_again(recorded):
+    for step in range(1, 6):
+        _log(step, 100 + step, **{"timing_s/step": 1.0})
+        _log(step - 2, 100 + step, reward=0.5)
+    logged_steps._end()
+    assert [_number(span) for span in _spans(recorded, "rl.loop")] == [1, 2, 3, 4, 5]
+
+
+def test_of_two_counters_the_one_with_times_has_the_steps(recorded):
+    for rollout in range(4):
+        for update in (0, 1):
+            _log(2 * rollout + update, 100 + rollout, **{"train/loss": 0.1})
+        _log(rollout, 101 + rollout, **{"perf/step_time": 1.0})
+    logged_steps._end()
+    timed = [span for span in _spans(recorded, "rl.loop") if _seconds(span) == 1]
+    assert [_number(span) for span in timed][-2:] == [2, 3]
+    assert len({span.context.span_id for span in recorded.spans}) == len(recorded.spans)
+
+
+def test_steps_whose_numbers_begin_again_are_steps(recorded):
+    for second, step in enumerate([*range(1, 21), *range(1, 21)]):
+        _log(step, 100 + second, **{"timing_s/step": 1.0})
+    logged_steps._end()
+    numbers = [_number(span) for span in _spans(recorded, "rl.loop")]
+    assert numbers[:20] == list(range(1, 21))
+    assert numbers[-10:] == list(range(11, 21))
+
+
 def test_a_worker_of_ray_has_a_loop_of_its_own(recorded, monkeypatch):
     manager = replace(process_identity.current(), worker_name="RolloutManager")
     monkeypatch.setattr(process_identity, "_current", manager)
