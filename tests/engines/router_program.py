@@ -1,6 +1,6 @@
-"""Rollouts at SGLang's router, with clients for HTTP; operations on all its workers, and on one.
+"""Rollouts at SGLang's router, with clients for HTTP; operations on all its workers, and new weights for one.
 
-python router_program.py ROUTER WORKER
+python router_program.py ROUTER WORKER MODEL
 """
 
 import json
@@ -11,7 +11,7 @@ import requests
 
 import otel_rl
 
-BODY = {"text": "one two", "sampling_params": {"max_new_tokens": 4}}
+BODY = {"text": "one two", "sampling_params": {"max_new_tokens": 4, "temperature": 0}}
 #: The program's own; nobody else's to change.
 OWN_TRACE = {"traceparent": f"00-{1:032x}-{1:016x}-01"}
 
@@ -24,7 +24,7 @@ def streamed(url):
     return events[-1]["text"]
 
 
-def main(url, worker):
+def main(url, worker, model):
     answers = []
     with otel_rl.step(iteration=1):
         for client in (httpx, requests):
@@ -37,9 +37,10 @@ def main(url, worker):
             answers.append(requests.post(f"{worker}/generate", json=body, timeout=60).json()["text"])
         httpx.post(f"{url}/flush_cache", timeout=60)
         with otel_rl.phase("sync"):
-            httpx.post(f"{worker}/release_memory_occupation", json={}, timeout=60)
-            httpx.post(f"{worker}/resume_memory_occupation", json={}, timeout=60)
-            requests.post(f"{worker}/update_weights_from_disk", json={"model_path": "new"}, timeout=60)
+            body = {"model_path": model, "weight_version": "3"}
+            requests.post(f"{worker}/update_weights_from_disk", json=body, timeout=60).raise_for_status()
+        with otel_rl.rollout("new-weights"):
+            answers.append(httpx.post(f"{url}/generate", json=BODY, timeout=60).json()["text"])
     print(json.dumps(answers))
 
 
