@@ -195,8 +195,8 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	$(PYTEST) -q --numprocesses 2 --dist loadgroup tests/integration/dashboards tests/integration/stack tests/e2e
 
 .PHONY: test-engines
-test-engines: | $(UV) ## a real vLLM on the CPU in an environment of its own (minutes, 3 GB beside torch); SIZE=quick: 2 minutes
-	$(PYTHON) tests/library_versions.py vllm $(if $(QUICK),--quick)
+test-engines: | $(UV) ## a real vLLM and a real SGLang on the CPU, each in an environment of its own (3 and 8 GB); SIZE=quick: 6 minutes
+	$(PYTHON) tests/library_versions.py vllm sglang $(if $(QUICK),--quick)
 
 .PHONY: test-gpu
 test-gpu: $(VENV)/.test ## training programs on a GPU with CUDA: losses, steps, memory (minutes; no part of `make test`)

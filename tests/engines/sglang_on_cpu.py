@@ -1,8 +1,8 @@
 """SGLang's server on a machine without CUDA: `python sglang_on_cpu.py OPTION ...`, as `python -m sglang.launch_server`.
 
 SGLang 0.5.23 imports `sgl_kernel` (sglang-kernel 0.4.10) for its CPU engine, too. Its function
-`load_utils._load_architecture_specific_ops` loads a CUDA library, which wants libcuda.so.1, and nothing of it is called
-here. So that one module is replaced. The server's child processes are spawned and run this file again, as `__mp_main__`.
+`load_utils._load_architecture_specific_ops` loads a CUDA library, which wants libcuda.so.1. Nothing of the library is
+called here, so that one module is replaced. The server spawns its processes: each runs this file as `__mp_main__`.
 """
 
 import sys

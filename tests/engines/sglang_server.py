@@ -1,4 +1,4 @@
-"""SGLang's server as a process, plain or under `opentelemetry-instrument`, which exports its own spans; and its router."""
+"""SGLang's server, plain or under `opentelemetry-instrument`, which exports its own spans; and its router."""
 
 from __future__ import annotations
 

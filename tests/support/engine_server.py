@@ -1,6 +1,6 @@
 """A loopback server with the endpoints of SGLang 0.5.23, vLLM 0.32 and TRL's server: real sockets, fixed answers.
 
-Stands for the engines, of which only vLLM runs on a CPU; the forms of the answers are copied from their sources.
+Stands for the engines; the forms of the answers are copied from their sources. Real ones: tests/engines.
 """
 
 from __future__ import annotations

@@ -150,8 +150,12 @@ def _integer(value: Any) -> Any:
     return plain(value) if isinstance(value, int) else None
 
 
-def _finite(value: Any) -> Any:
-    return value if type(value) is float else plain(value) if isinstance(value, int | float) else None
+def _number(value: Any) -> float | None:
+    if type(value) is float:
+        return value
+    # Programs write 0 and 1 as integers. One of more than 64 bits is text now.
+    known = plain(value)
+    return float(known) if isinstance(known, int | float) else None
 
 
 def _choices(value: Any) -> Any:
@@ -172,11 +176,11 @@ _GENERATION_PARAMETERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "max_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
     "max_completion_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
     "max_output_tokens": (attributes.GEN_AI_REQUEST_MAX_TOKENS, _integer),
-    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _finite),
-    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _finite),
+    "temperature": (attributes.GEN_AI_REQUEST_TEMPERATURE, _number),
+    "top_p": (attributes.GEN_AI_REQUEST_TOP_P, _number),
     "top_k": (attributes.GEN_AI_REQUEST_TOP_K, _integer),
-    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _finite),
-    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _finite),
+    "frequency_penalty": (attributes.GEN_AI_REQUEST_FREQUENCY_PENALTY, _number),
+    "presence_penalty": (attributes.GEN_AI_REQUEST_PRESENCE_PENALTY, _number),
     "seed": (attributes.GEN_AI_REQUEST_SEED, _integer),
     "n": (attributes.GEN_AI_REQUEST_CHOICE_COUNT, _choices),
     "stream": (attributes.GEN_AI_REQUEST_STREAM, lambda value: True if value else None),

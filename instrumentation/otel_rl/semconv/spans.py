@@ -576,6 +576,8 @@ RL_SYNC: Final = definitions.SpanDefinition(
         attributes.RL_SYNC_OPERATION,
         attributes.RL_SYNC_SIZE,
         attributes.RL_POLICY_VERSION,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_TRAIN: Final = definitions.SpanDefinition(

@@ -87,6 +87,14 @@ def test_parameters_of_another_type_are_sent_and_not_recorded(body, recorded, se
     assert {key for key in span.attributes if key.startswith("gen_ai.request.")} == set()
 
 
+@pytest.mark.parametrize("value", [0, 1, 0.5])
+def test_a_temperature_is_a_double_also_where_the_program_writes_an_integer(value, recorded, client):
+    client.post("/completions", body={"prompt": "x", "temperature": value}, cast_to=object)
+    (span,) = recorded.spans
+    found = span.attributes["gen_ai.request.temperature"]
+    assert (type(found), found) == (float, value)
+
+
 def test_the_request_body_is_sent_as_the_program_wrote_it(server, client):
     list(client.chat.completions.create(**CHAT, stream=True, extra_body={"return_token_ids": True}))
     _, _, body = server.requests[0]
