@@ -6,6 +6,7 @@ What they share:
 ``base``             the class ``Instrumentor``: versions, modules, life, state
 ``companions``       versions of the distributions that a library is instrumented with
 ``dynamo``           keeps our frames out of ``torch.compile``
+``engine_tracers``   tracers of engines beside ours
 ``httpx_clients``    hooks of ``httpx``, and of ``httpx2``, which has the same classes
 ``named_functions``  rollout and reward functions of the program, named by the user
 ``observing``        hooks around functions, coroutines, generators and async generators
