@@ -36,6 +36,8 @@ class RunningFunction(NamedTuple):
     line: int
 
 
+#: Code of our callbacks of the garbage collector: a thread that collects is seen there.
+garbage_callbacks: set[CodeType] = set()
 #: What a thread is at whose innermost frame is that of our callback of the garbage collector.
 GARBAGE_COLLECTION = RunningFunction("garbage collection", "", 0)
 

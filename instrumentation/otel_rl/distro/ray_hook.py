@@ -12,25 +12,20 @@ import functools
 import os
 import sys
 from importlib.machinery import SourceFileLoader
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from otel_rl.core.import_hooks import hooks
 from otel_rl.distro import import_path
 
 VARIABLE = "RAY_RUNTIME_ENV_HOOK"
 _NAME = "otel_rl_ray_runtime_env"
 _OURS = f"{_NAME}.hook"
-_WORKER, _UV = "ray._private.worker", "ray._private.runtime_env.uv_runtime_env_hook"
+_WORKER = "ray._private.worker"
 
 
-def offer() -> None:
-    """Have ``ray.init`` of this process ask our hook, if Ray is installed."""
-    if find_spec("ray") is None:
-        return
-    hooks.after_import(_WORKER, _follow_init)
-    hooks.after_import(_UV, _extend_uv)
+def follow(module: ModuleType) -> None:
+    """Have ``ray.init`` of this process ask our hook; ``module`` of Ray has just been imported."""
+    (_follow_init if module.__name__ == _WORKER else _extend_uv)(module)
 
 
 def _module() -> Any:

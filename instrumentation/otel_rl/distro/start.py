@@ -7,11 +7,13 @@ from _thread import allocate_lock
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from otel_rl.distro import import_path, ray_hook
+from otel_rl.core.import_hooks import hooks
+from otel_rl.distro import import_path
 from otel_rl.process import child_processes, launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import ModuleType
 
 _starting = allocate_lock()
 _has_begun = False
@@ -28,6 +30,8 @@ _LIMITS = (
     "OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT",
     "OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT",
 )
+#: Modules of Ray that :mod:`otel_rl.distro.ray_hook` follows.
+_OF_RAY = ("ray._private.worker", "ray._private.runtime_env.uv_runtime_env_hook")
 _EXEMPLARS = "OTEL_METRICS_EXEMPLAR_FILTER"
 _EXEMPLAR_FILTERS = ("trace_based", "always_on", "always_off")
 
@@ -67,8 +71,15 @@ def begin() -> bool:
     os.environ[child_processes.MARKER] = child_processes.marker(
         os.getpid(), launcher_environment.service_name(os.environ, argv), os.environ
     )
-    ray_hook.offer()
+    for name in _OF_RAY:
+        hooks.after_import(name, _follow_ray)
     return True
+
+
+def _follow_ray(module: ModuleType) -> None:
+    from otel_rl.distro import ray_hook  # noqa: PLC0415 - few programs use Ray
+
+    ray_hook.follow(module)
 
 
 def _set_refused_values_aside() -> None:

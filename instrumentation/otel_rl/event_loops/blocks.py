@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import code_places
 from otel_rl.event_loops import stacks
-from otel_rl.runtime_metrics.garbage import COLLECTOR
 from otel_rl.semconv.attributes import RlEventLoopBlockedStateValues as State
 
 if TYPE_CHECKING:
@@ -76,8 +75,8 @@ class Running:
     def see(self, call: RunningCall) -> None:
         """Take note of where it is."""
         frame: FrameType = stacks.program_frame(call)
-        is_garbage = call.innermost.f_code is COLLECTOR
-        code = COLLECTOR if is_garbage else frame.f_code
+        is_garbage = call.innermost.f_code in code_places.garbage_callbacks
+        code = call.innermost.f_code if is_garbage else frame.f_code
         if code not in self._places:
             if len(self._places) >= _MAXIMUM_FUNCTIONS:
                 return

@@ -15,6 +15,8 @@ import sys
 import time
 from typing import Any
 
+from otel_rl.core import code_places
+
 clock = time.perf_counter
 _GENERATIONS = 3
 #: From 3.12 on (gh-97922) a collection waits for the end of the bytecode.
@@ -70,5 +72,5 @@ class Pauses:
 
 
 pauses = Pauses()
-#: A thread that collects is seen here: other threads run only once the collection is over and this is called.
-COLLECTOR = Pauses._collector.__code__  # noqa: SLF001 - of this module
+# Other threads run only once the collection is over and this is called.
+code_places.garbage_callbacks.add(Pauses._collector.__code__)  # noqa: SLF001 - of this module

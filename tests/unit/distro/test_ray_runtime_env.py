@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from otel_rl.core.import_hooks import hooks
 from otel_rl.distro import ray_hook
 from otel_rl.distro.import_path import BOOTSTRAP
 
@@ -102,19 +101,9 @@ def test_the_users_hook_is_loaded_as_ray_loads_it(hook, monkeypatch):
     assert hook(None)["loaded"] == "package.module.function"
 
 
-@pytest.fixture
-def with_ray(monkeypatch, hook):
-    """Ray is installed, and what waits for its import."""
-    monkeypatch.setattr(ray_hook, "find_spec", lambda _: object())
-    monkeypatch.setattr(hooks, "after_import", lambda name, callback: waiting.update({name: callback}))
-    waiting = {}
-    ray_hook.offer()
-    return waiting
-
-
 @pytest.mark.usefixtures("users")
 @pytest.mark.parametrize("present", [None, "mine.hook", "otel_rl_ray_runtime_env.hook"])
-def test_ray_init_asks_our_hook_and_leaves_the_variable_as_it_was(monkeypatch, hook, with_ray, present):
+def test_ray_init_asks_our_hook_and_leaves_the_variable_as_it_was(monkeypatch, hook, present):
     def init(address):
         asked.append((os.environ["RAY_RUNTIME_ENV_HOOK"], hook(None).get("pip")))
         raise ConnectionError(address)
@@ -122,9 +111,9 @@ def test_ray_init_asks_our_hook_and_leaves_the_variable_as_it_was(monkeypatch, h
     monkeypatch.delenv("RAY_RUNTIME_ENV_HOOK", raising=False)
     if present is not None:
         monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", present)
-    worker, asked = ModuleType("worker"), []
+    worker, asked = ModuleType("ray._private.worker"), []
     worker.init = init
-    with_ray["ray._private.worker"](worker)
+    ray_hook.follow(worker)
 
     with pytest.raises(ConnectionError, match="auto"):
         worker.init("auto")
@@ -132,17 +121,19 @@ def test_ray_init_asks_our_hook_and_leaves_the_variable_as_it_was(monkeypatch, h
     assert os.environ.get("RAY_RUNTIME_ENV_HOOK") == present
 
 
-def test_below_uv_run_what_rays_own_hook_returns_is_extended(with_ray):
-    def hook(runtime_env):
+def test_below_uv_run_what_rays_own_hook_returns_is_extended(hook):
+    del hook
+
+    def theirs(runtime_env):
         """Set the workers' Python."""
         return {**(runtime_env or {}), "py_executable": "uv run python"}
 
     uv = ModuleType("uv_runtime_env_hook")
-    uv.hook = hook
-    with_ray["ray._private.runtime_env.uv_runtime_env_hook"](uv)
+    uv.hook = theirs
+    ray_hook.follow(uv)
 
     changed = uv.hook({"env_vars": {"MINE": "1"}})
     assert changed["py_executable"] == "uv run python"
     assert changed["env_vars"]["MINE"] == "1"
     assert changed["env_vars"]["PYTHONPATH"] == f"{BOOTSTRAP}:${{PYTHONPATH}}"
-    assert (uv.hook.__name__, uv.hook.__doc__) == ("hook", "Set the workers' Python.")
+    assert (uv.hook.__name__, uv.hook.__doc__) == ("theirs", "Set the workers' Python.")

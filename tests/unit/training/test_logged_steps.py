@@ -8,7 +8,7 @@ import pytest
 
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues
-from otel_rl.telemetry import Scope, lifecycle
+from otel_rl.telemetry import Scope
 from otel_rl.training import logged_steps, steps
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trackers import Tracker
@@ -192,5 +192,5 @@ def test_steps_that_the_program_marks_come_first(recorded):
     assert with_step is not None
     _log(1, 100, **{"timing_s/step": 4.0})
     steps.finish()
-    lifecycle.run_shutdown_callbacks()
+    logged_steps._end()
     assert {span.attributes["rl.loop.source"] for span in _spans(recorded, "rl.loop")} == {RlLoopSourceValues.GIVEN}
