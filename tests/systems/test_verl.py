@@ -35,6 +35,17 @@ TIMERS = {
 TRAINERS = {
     "sync": (),
     "colocate_async": ("trainer.v1.trainer_mode=colocate_async",),
+    "separate_async": (
+        "trainer.v1.trainer_mode=separate_async",
+        "trainer.v1.separate_async.parameter_sync_step=1",
+        "actor_rollout_ref.hybrid_engine=False",
+        "actor_rollout_ref.rollout.nnodes=1",
+        "actor_rollout_ref.rollout.n_gpus_per_node=1",
+        "actor_rollout_ref.rollout.checkpoint_engine.backend=file",
+        "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=verl_cpu_weights",
+        "+actor_rollout_ref.rollout.checkpoint_engine.engine_kwargs.file.folder={folder}/weights",
+        "ray_kwargs.ray_init.num_gpus=2",
+    ),
     "version_0": ("trainer.use_v1=False",),
 }
 VARIABLES = {
@@ -110,7 +121,7 @@ def _train(folder: Path, trainer: str) -> None:
     command = ["opentelemetry-instrument", "python", "-m", "verl.trainer.main_ppo"]
     with (folder / "output").open("w") as output:
         subprocess.run(
-            [*command, *_arguments(folder), *TRAINERS[trainer]],
+            [*command, *_arguments(folder), *(argument.format(folder=folder) for argument in TRAINERS[trainer])],
             env=environ,
             cwd=folder,
             stdout=output,

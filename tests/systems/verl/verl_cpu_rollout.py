@@ -9,6 +9,7 @@ import ray
 import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
+from verl.workers.rollout.utils import ensure_async_iterator
 
 
 class CPUServer:
@@ -107,6 +108,6 @@ class ServerAdapter(BaseRollout):
     async def release(self): ...
 
     async def update_weights(self, weights, global_steps=None, wire_format="named_tensors", **kwargs):
-        state = {name: tensor.detach().float().cpu().numpy() for name, tensor in weights}
+        state = {name: tensor.detach().float().cpu().numpy() async for name, tensor in ensure_async_iterator(weights)}
         if self.rollout_rank == 0:
             await ray.get_actor(f"cpu_server_{self.replica_rank}_0").load_weights.remote(state, global_steps)

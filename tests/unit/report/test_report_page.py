@@ -368,6 +368,20 @@ def test_a_panel_without_a_logged_key_shows_the_gauge_over_time(tmp_path: Path) 
     _has(page.texts["tiles"], "Reward 3 step 3")
 
 
+def test_keys_of_any_trainer_with_a_metric_of_the_registry_are_in_its_panel_by_step(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "slime"
+    writer = process(run, 0, world_size=1, started=1_700_000_000_000_000_000, rl__algorithm="", rl__system__name="ray")
+    writer.meter.create_gauge("rl.environment.reward.mean").set(0.5)
+    for iteration in range(1, 4):
+        body = {"rollout/raw_reward": iteration / 4, "rollout/response_lengths": 10.0 * iteration}
+        writer.event("rl.step", iteration, body=body, attributes={"rl.loop.iteration": iteration})
+    writer.write()
+    page = _page(tmp_path, run)
+    _has(page.texts["tiles"], "Reward 0.75 step 3")
+    _has(page.texts["training"], "Reward should rise", "Completion length (tokens)")
+    assert "Everything else" not in page.texts["training"]
+
+
 def test_loss_and_learning_rate_of_a_plain_loop_are_shown_beside_the_loss_that_it_logs(tmp_path: Path) -> None:
     run = tmp_path / "data" / "plain"
     writer = process(

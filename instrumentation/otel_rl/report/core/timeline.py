@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 40
 _MAX_SPANS = 5000
+_OTHER = "other"
 #: Kinds that the label of a row names, and what stands before one that is inside of those above it.
 _KINDS, _INSIDE = 3, "\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS} "
 
@@ -69,9 +70,10 @@ def of_step(title: str, trace: list[Span]) -> Timeline | None:
     lanes = sorted(set(lane_of.values()))[:MAX_ROWS]
     labels = [_label(lane, [span for span in inside if lane_of[span.span_id] == lane], lanes) for lane in lanes]
     places = {lane: place for place, lane in enumerate(lanes)}
+    # A request that lasts beside a phase of its row is drawn below it.
     bars = [
         _bar(span, place, labels[place], start)
-        for span in inside
+        for span in sorted(inside, key=lambda span: kind_of(span) != _OTHER)
         if (place := places.get(lane_of[span.span_id])) is not None
     ]
     return Timeline(title, labels, bars, len(inside) - len(bars))
@@ -114,7 +116,7 @@ def kind_of(span: Span) -> str:
         return "model"
     if operation is not None or span.name == spans.RL_ROLLOUT.type:
         return "agent"
-    return str(span.attributes.get(names.RL_PHASE) or "other")
+    return str(span.attributes.get(names.RL_PHASE) or _OTHER)
 
 
 def _depths(trace: list[Span]) -> dict[str, int]:

@@ -244,9 +244,14 @@ def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:
     keys: list[str] = []
     for pattern in panel.patterns:
         keys += [key for key in sorted(curves) if key not in keys and _is_like(key, pattern)]
+    keys += [key for key in sorted(curves) if key not in keys and _has_metric(key, panel.gauge)]
     return keys[:_CURVES]
 
 
 @functools.lru_cache(maxsize=65_536)
 def _is_like(key: str, pattern: str) -> bool:
     return program_kinds.is_like(key.partition(_OF_LOOP)[0], pattern)
+
+
+def _has_metric(key: str, metric: str) -> bool:
+    return program_kinds.has_metric(key.partition(_OF_LOOP)[0], metric)

@@ -16,6 +16,7 @@ from otel_rl.report.subjects.calls.aggregate import Calls
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
+from otel_rl.training.metric_keys import CANONICAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A chart: keys that belong to it, by pattern, the most telling first, and what to look for."""
+    """A chart: keys that belong to it, by pattern, the most telling first, and what to look for.
+
+    Keys whose metric of the registry is ``gauge`` belong to it too.
+    """
 
     title: str
     patterns: tuple[str, ...]
@@ -52,6 +56,7 @@ class ProgramKind:
         algorithms: values of ``rl.algorithm``.
         systems: values of ``rl.system.name``, of a run without an algorithm.
         keys: patterns of logged keys, any of which is enough, of a run with neither.
+        metric: of the registry; a logged key that has it is enough, too.
         panels: charts in their order; those of other kinds follow where their keys were logged.
         cards: key figures in their order.
         sections: sections of the page that come first.
@@ -62,6 +67,7 @@ class ProgramKind:
     algorithms: frozenset[str] = frozenset()
     systems: frozenset[str] = frozenset()
     keys: tuple[str, ...] = ()
+    metric: str = ""
     panels: tuple[Panel, ...] = ()
     cards: tuple[Card, ...] = ()
     sections: tuple[str, ...] = ()
@@ -231,6 +237,7 @@ KINDS = (
         "RL on the policy's samples",
         algorithms=frozenset({Algorithm.GRPO, Algorithm.RLOO, Algorithm.PPO, "a2po", "gmpo", "gspo", "dapo"}),
         keys=(r"frac_reward_zero_std", *REWARD.patterns[:4]),
+        metric=REWARD.gauge,
         panels=(
             REWARD,
             KL,
@@ -257,7 +264,7 @@ KINDS = (
         "supervised training",
         algorithms=frozenset({Algorithm.SFT}),
         systems=frozenset({"transformers"}),
-        keys=(r"mean_token_accuracy", _EVAL_LOSS),
+        keys=(r"mean_token_accuracy", _EVAL_LOSS, r"train_mean_nll"),
         panels=(
             _loss("should fall; flat means that nothing is learned, an eval_loss that rises means overfitting"),
             TOKEN_ACCURACY,
@@ -292,7 +299,7 @@ def kind_of(collected: Collected, keys: Iterable[str]) -> ProgramKind:
     logged = list(keys)
     return (
         next((kind for kind in KINDS if algorithm in kind.algorithms), None)
-        or next((kind for kind in KINDS if any(_is_one(key, kind.keys) for key in logged)), None)
+        or next((kind for kind in KINDS if any(_is_of(key, kind) for key in logged)), None)
         or next((kind for kind in KINDS if system in kind.systems), None)
         or _by_calls(collected, is_loop=bool(logged or collected.steps.ranks))
     )
@@ -319,8 +326,14 @@ def is_like(key: str, pattern: str) -> bool:
     return _compiled(pattern).fullmatch(key) is not None
 
 
-def _is_one(key: str, patterns: tuple[str, ...]) -> bool:
-    return any(is_like(key, pattern) for pattern in patterns)
+def has_metric(key: str, metric: str) -> bool:
+    """Return whether a key that a trainer logged has this metric of the registry."""
+    canonical = CANONICAL.get(key)
+    return canonical is not None and canonical.name == metric
+
+
+def _is_of(key: str, kind: ProgramKind) -> bool:
+    return any(is_like(key, pattern) for pattern in kind.keys) or has_metric(key, kind.metric)
 
 
 @cache
