@@ -164,6 +164,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "verl.utils.tracking",
         "verl.trainer.ppo.ray_trainer",
         "verl.trainer.ppo.v1.trainer_base",
+        "verl.trainer.ppo.v1.replay_buffer",
         "verl.trainer.ppo.v1.utils",
         "verl.experimental.agent_loop.agent_loop",
         "verl.experimental.agent_loop.tool_agent_loop",

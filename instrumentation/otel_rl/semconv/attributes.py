@@ -588,6 +588,9 @@ RL_ROLE: Final = "rl.role"
 RL_ROLLOUT_ADVANTAGE: Final = "rl.rollout.advantage"
 """Advantage that the trainer computed for the sample."""
 
+RL_ROLLOUT_AGE: Final = "rl.rollout.age"
+"""Seconds from the request for the sample until the trainer took it."""
+
 RL_ROLLOUT_ATTEMPT: Final = "rl.rollout.attempt"
 """Number of the try at its sample, from 1, as the program says."""
 
@@ -776,6 +779,9 @@ RL_SAMPLE_BATCH_SIZE: Final = "rl.sample.batch_size"
 
 RL_SAMPLE_ID: Final = "rl.sample.id"
 """Identity of the prompt or task in the data set, the same in all steps; with TRL a hash of the prompt."""
+
+RL_SAMPLE_STATE: Final = "rl.sample.state"
+"""Progress of the samples of a prompt."""
 
 RL_SAMPLING_BEYOND_LIMIT: Final = "rl.sampling.beyond_limit"
 """1 in a rollout beyond the number of which a process sends the spans in any case."""
@@ -1543,6 +1549,19 @@ class RlRunPartValues:
     """Waiting until all ranks have joined the process group."""
 
 
+class RlSampleStateValues:
+    """Known values of `rl.sample.state`."""
+
+    PENDING: Final = "pending"
+    """Asked for and not begun."""
+    RUNNING: Final = "running"
+    """Samples of it are being made."""
+    FINISHED: Final = "finished"
+    """All samples wait for the trainer."""
+    FAILED: Final = "failed"
+    """All samples have ended and one or more failed."""
+
+
 class RlSamplingReasonValues:
     """Known values of `rl.sampling.reason`."""
 
@@ -1863,6 +1882,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_ROLLOUT_DISCARD_REASON: 20,
         RL_ROLLOUT_STATUS: 4,
         RL_RUN_END_STATUS: 3,
+        RL_SAMPLE_STATE: 4,
         RL_SAMPLING_REASON: 3,
         RL_SERVICE: 64,
         RL_SPAN_NAME: 200,

@@ -1085,6 +1085,14 @@ RL_SAMPLE_LOGPROB_DIFFERENCE_MEAN: Final = definitions.MetricDefinition(
     boundaries=None,
     attributes=(),
 )
+RL_SAMPLE_QUEUE_SIZE: Final = definitions.MetricDefinition(
+    name="rl.sample.queue.size",
+    instrument="gauge",
+    unit="{prompt}",
+    description="Prompts that stay between trainer and rollouts when the trainer takes a batch",
+    boundaries=None,
+    attributes=(attributes.RL_SAMPLE_STATE,),
+)
 RL_SAMPLE_SAMPLES: Final = definitions.MetricDefinition(
     name="rl.sample.samples",
     instrument="counter",

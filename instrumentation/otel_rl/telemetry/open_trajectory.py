@@ -47,7 +47,6 @@ MOST_UNPARSED = 64
 #: Longest name, id or reason, in characters.
 MAXIMUM_LENGTH = 256
 
-
 #: Held where scores and values by name are added, for a moment and never around code of the program. A signal handler
 #: may score in the middle of one.
 adding = threading.RLock()
@@ -75,6 +74,7 @@ class OpenTrajectory:
         "__weakref__",
         "_stop_turn",
         "advantage",
+        "age",
         "discard_reason",
         "estimator",
         "event_loop",
@@ -144,10 +144,11 @@ class OpenTrajectory:
         self.metrics: dict[str, float] = {}
         #: What the program says of its task.
         self.success: bool | None = None
-        #: Set where the program trains on the trajectory, with its advantage and the formula behind that.
+        #: Set where the program trains on it: its advantage, the formula of that, and its age in seconds by then.
         self.trained: bool | None = None
         self.advantage: float | None = None
         self.estimator: str | None = None
+        self.age: float | None = None
         #: Set where the program does not use the trajectory.
         self.discard_reason: str | None = None
         #: Model calls whose answers have been read, and parsed by nobody yet.

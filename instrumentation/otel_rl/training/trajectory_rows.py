@@ -119,6 +119,7 @@ def _with_late(row: dict[str, Any], trajectory: OpenTrajectory) -> Columns:
             attributes.RL_ROLLOUT_DISCARD_REASON: trajectory.discard_reason,
             attributes.RL_ROLLOUT_TRAINED: trajectory.trained,
             attributes.RL_ROLLOUT_ADVANTAGE: trajectory.advantage,
+            attributes.RL_ROLLOUT_AGE: trajectory.age,
             attributes.RL_ROLLOUT_SUCCESS: trajectory.success,
             **side_calls.totals(trajectory.side_calls),
         }

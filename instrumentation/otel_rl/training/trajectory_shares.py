@@ -94,6 +94,7 @@ class TrajectoryShare(OpenTrajectory):
             attributes.RL_ROLLOUT_SUCCESS: self.success,
             attributes.RL_ROLLOUT_TRAINED: self.trained,
             attributes.RL_ROLLOUT_ADVANTAGE: self.advantage,
+            attributes.RL_ROLLOUT_AGE: self.age,
             attributes.RL_ROLLOUT_DISCARD_REASON: self.discard_reason,
         }
         return {key: value for key, value in said.items() if value is not None}

@@ -142,10 +142,11 @@ class _Late:
     It stays in `sys.meta_path`: to take it out there would make this import skip the next finder.
     """
 
+    users = ("verl.workers.rollout.llm_server", "verl.workers.engine_workers", "verl.checkpoint_engine")
     done = False
 
     def find_spec(self, name, path=None, target=None):
-        if name in ("verl.workers.rollout.llm_server", "verl.workers.engine_workers") and not self.done:
+        if name in self.users and not self.done:
             self.done = True
             _register_rollout()
 

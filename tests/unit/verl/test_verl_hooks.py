@@ -119,6 +119,31 @@ def test_a_tool_of_an_agent_loop_is_a_tool_call_of_the_rollout(recorded):
     assert tool.parent.span_id == recorded.span("rl.rollout").context.span_id
 
 
+def test_the_row_has_the_age_of_the_sample_when_the_trainer_took_it(recorded, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("otel_rl.instrumentors.verl.queue.time", SimpleNamespace(monotonic=lambda: now))
+    verl.PPOTrainer(1)._submit_batch_to_rollout({"uid": ["u1", "u2"]})
+    now = 107.5
+    verl.ReplayBuffer()._materialize_batch("train", ["u1"], {})
+    now = 200.0
+    utils = sys.modules["verl.trainer.ppo.v1.utils"]
+    utils.compute_advantage_for_multi_trajectories(
+        SimpleNamespace(batch=None), batch_keys=["u1_0_0", "u1_1_0"], adv_estimator="grpo"
+    )
+    deferral.drain_all()
+    trajectory_changes.record()
+    (body,) = [event.body for event in recorded.events("rl.trajectories.changes")]
+    assert body["rl.rollout.age"] == [7.5, 7.5]
+
+
+def test_what_stays_in_the_queue_is_measured_by_state(recorded):
+    assert verl.ReplayBuffer()._materialize_batch("train", ["u1"], {}) == ["u1"]
+    deferral.drain_all()
+    points = recorded.metrics()["rl.sample.queue.size"]
+    sizes = {point.attributes["rl.sample.state"]: point.value for point in points}
+    assert sizes == {"pending": 1, "running": 2, "finished": 1, "failed": 0}
+
+
 def test_the_trainer_adds_the_advantage_to_the_row_of_the_rollout(recorded):
     data = SimpleNamespace(batch=None)
     utils = sys.modules["verl.trainer.ppo.v1.utils"]

@@ -54,6 +54,20 @@ class PPOTrainer:
             self.logger.log({"critic/score/mean": 0.25, "timing_s/gen": 1.0}, step=self.global_steps)
             self.global_steps += 1
 
+    def _submit_batch_to_rollout(self, batch):
+        return len(batch["uid"])
+
+
+class ReplayBuffer:
+    def __init__(self):
+        self.pending_keys = {"train": {"p"}}
+        self.running_keys = {"train": {"r1", "r2"}}
+        self.finished_keys = {"train": {"u1", "later"}}
+        self.failure_keys = {"train": set()}
+
+    def _materialize_batch(self, partition_id, selected_prompt_uids, partition_snapshot):
+        return list(selected_prompt_uids)
+
 
 class RayPPOTrainer(PPOTrainer):
     pass
@@ -105,6 +119,7 @@ _MODULES = {
     "verl.utils.tracking": (Tracking,),
     "verl.trainer.ppo.ray_trainer": (RayPPOTrainer,),
     "verl.trainer.ppo.v1.trainer_base": (PPOTrainer,),
+    "verl.trainer.ppo.v1.replay_buffer": (ReplayBuffer,),
     "verl.trainer.ppo.v1.utils": (compute_advantage_for_multi_trajectories,),
     "verl.experimental.agent_loop.agent_loop": (AgentLoopWorker,),
     "verl.experimental.agent_loop.tool_agent_loop": (ToolAgentLoop,),

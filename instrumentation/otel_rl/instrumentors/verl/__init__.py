@@ -28,6 +28,7 @@ class VerlInstrumentor(Instrumentor):
         "verl.utils.tracking": "patch:patch_tracking",
         "verl.trainer.ppo.ray_trainer": "patch:patch_ray_trainer",
         "verl.trainer.ppo.v1.trainer_base": "patch:patch_trainer",
+        "verl.trainer.ppo.v1.replay_buffer": "patch:patch_queue",
         "verl.trainer.ppo.v1.utils": "patch:patch_advantages",
         "verl.experimental.agent_loop.agent_loop": "patch:patch_agent_loop",
         "verl.experimental.agent_loop.tool_agent_loop": "patch:patch_tools",

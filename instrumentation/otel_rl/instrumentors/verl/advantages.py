@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.api import outcomes
+from otel_rl.instrumentors.verl import queue
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import deferral
 from otel_rl.telemetry.scope import enabled
@@ -32,6 +33,7 @@ def _tell(keys: Sequence[str], advantages: Sequence[float]) -> None:
     # An output of several of one trajectory: they have its advantage.
     by_rollout = {key.rpartition("_")[0]: advantage for key, advantage in zip(keys, advantages, strict=True)}
     for rollout, advantage in by_rollout.items():
-        said = {"trained": True, "advantage": advantage, "estimator": ""}
+        age = queue.age_of(rollout.rpartition("_")[0])
+        said = {"trained": True, "advantage": advantage, "estimator": "", "age": age}
         trajectory_shares.tell_by_name(TrajectoryName(None, rollout), partial(outcomes.put, said=said))
     trajectory_changes.changed()

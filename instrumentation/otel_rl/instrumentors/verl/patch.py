@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_rl.instrumentors.verl import advantages, rollouts, trainer
+from otel_rl.instrumentors.verl import advantages, queue, rollouts, trainer
 from otel_rl.training import trainer_loop
 from otel_rl.training.timed_loop import log_begins, log_ended, part_ended
 
@@ -30,6 +30,7 @@ def patch_tracking(module: ModuleType, patches: Patches) -> None:
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainers of version 1, which differ in how they wait for samples."""
     _observe_fit(module, "PPOTrainer", patches)
+    patches.observe(module, "PPOTrainer._submit_batch_to_rollout", before=queue.asked)
 
 
 def patch_ray_trainer(module: ModuleType, patches: Patches) -> None:
@@ -45,6 +46,11 @@ def _observe_fit(module: ModuleType, kind: str, patches: Patches) -> None:
 def patch_advantages(module: ModuleType, patches: Patches) -> None:
     """Patch where the trainer has the advantages of a batch, by the keys of its samples."""
     patches.observe(module, "compute_advantage_for_multi_trajectories", after=advantages.computed, required=True)
+
+
+def patch_queue(module: ModuleType, patches: Patches) -> None:
+    """Patch where the trainer takes a batch out of the queue."""
+    patches.observe(module, "ReplayBuffer._materialize_batch", before=queue.taken)
 
 
 def patch_agent_loop(module: ModuleType, patches: Patches) -> None:

@@ -69,6 +69,10 @@ class Trajectories:
     evaluated_problems: PassAtK = field(default_factory=PassAtK)
     #: Seconds by outcome: the statuses, and whether a sample was trained on.
     durations: dict[str, Spread] = field(default_factory=dict)
+    #: Seconds of those whose age is known: when the trainer took them, being made, and waiting before or after that.
+    ages: Spread = field(default_factory=Spread)
+    in_flight: Spread = field(default_factory=Spread)
+    waits: Spread = field(default_factory=Spread)
     #: Spans of those that are listed, by trace.
     spans: dict[str, Timeline] = field(default_factory=dict)
     _failed: Largest[Row] = field(default_factory=lambda: Largest(OF_A_KIND))
@@ -125,7 +129,14 @@ class Trajectories:
             for outcome in (status, _TRAINED.get(trained, "")):
                 if outcome in _OUTCOMES:
                     self.durations.setdefault(outcome, Spread()).add(seconds)
+            self._add_age(row.number(names.RL_ROLLOUT_AGE), seconds)
         self._spread.add(row)
+
+    def _add_age(self, age: float | None, seconds: float) -> None:
+        if age is not None:
+            self.ages.add(age)
+            self.in_flight.add(seconds)
+            self.waits.add(max(age - seconds, 0.0))
 
     def _add_reward(self, row: Row) -> None:
         reward = row.number(names.RL_ROLLOUT_REWARD)
@@ -188,6 +199,8 @@ def as_json(trajectories: Trajectories) -> dict[str, Any]:
         "dead_groups": trajectories.groups.dead,
         **_of_groups(trajectories),
         "durations": {outcome: _spread(trajectories.durations[outcome]) for outcome in trajectories.outcomes()},
+        "age": _spread(trajectories.ages) if trajectories.ages.cell.count else None,
+        "waited": _spread(trajectories.waits) if trajectories.waits.cell.count else None,
         "without_row": trajectories.left_out,
         "rows": [row.as_json() for row in trajectories.chosen().values()],
     }

@@ -116,6 +116,7 @@ def sentences(trajectories: Trajectories) -> list[str]:
     said += trajectories.judges_of_batches.sentence("Judges were asked", in_batches)
     said += trajectories.tool_model.sentence("Tools asked models")
     said += _survivors(trajectories)
+    said += _ages(trajectories)
     groups = trajectories.groups
     if groups.compared:
         said.append(
@@ -212,6 +213,19 @@ def _survivors(trajectories: Trajectories) -> list[str]:
     medians = human.duration(of_unused), human.duration(of_used)
     said = "Those that are not used took {} (median), those that are used {}: what is learned from is what was quick."
     return [said.format(*medians)]
+
+
+def _ages(trajectories: Trajectories) -> list[str]:
+    """Return how old samples were when the trainer took them, and whether they were being made or waited."""
+    if not trajectories.ages.cell.count:
+        return []
+    age, in_flight, waited = (
+        human.duration(spread.quantile(0.5))
+        for spread in (trajectories.ages, trajectories.in_flight, trajectories.waits)
+    )
+    return [
+        f"The trainer took samples {age} after it had asked for them (median): {in_flight} in flight, {waited} waiting."
+    ]
 
 
 def _lines(timeline: Timeline) -> str:
