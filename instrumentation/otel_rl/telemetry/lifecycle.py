@@ -89,7 +89,8 @@ def run_flush_callbacks() -> None:
 
 def at_intervals(callback: Callable[[], None]) -> None:
     """Run ``callback`` about once a second, on an I/O thread that runs; it must be cheap, and may only post."""
-    _at_intervals.append(callback)
+    if callback not in _at_intervals:
+        _at_intervals.append(callback)
 
 
 def run_interval_callbacks() -> None:

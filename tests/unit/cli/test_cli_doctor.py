@@ -92,13 +92,17 @@ def test_frameworks_that_nothing_instruments_are_named_with_what_is_recorded_any
 ) -> None:
     versions = {"verl": "0.9", "lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
 
-    assert _not_covered(monkeypatch, capsys, versions) == ["verl 0.9", "smolagents 1.1", "wandb 0.2"]
+    versions["openrlhf"] = "0.11"
+    expected = ["verl 0.9", "openrlhf 0.11", "smolagents 1.1", "wandb 0.2"]
+    assert _not_covered(monkeypatch, capsys, versions) == expected
     assert _not_covered(monkeypatch, capsys, {}) == []
     main(["doctor"])
     assert "not covered" not in capsys.readouterr().out
     monkeypatch.setattr(installed_instrumentors, "installed", versions.get)
     main(["doctor"])
-    assert "`with otel_rl.step(number):`" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "`with otel_rl.step(number):`" in said
+    assert "that it logs to a tracker" in said
 
 
 def test_what_an_instrumentor_of_others_or_a_covered_trainer_does_is_not_called_uncovered(

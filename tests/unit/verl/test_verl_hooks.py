@@ -17,7 +17,7 @@ import verl_stand_in as verl
 
 from otel_rl.instrumentors.verl import VerlInstrumentor
 from otel_rl.telemetry import deferral
-from otel_rl.training import trajectory_changes, trajectory_shares
+from otel_rl.training import logged_steps, steps, trajectory_changes, trajectory_shares
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,24 @@ def test_what_the_trainer_logs_is_recorded_with_its_step_and_reaches_the_tracker
     trainer = _train(steps=2)
     logged = [(event.attributes["rl.loop.iteration"], dict(event.body)) for event in recorded.events("rl.step")]
     assert logged == trainer.logger.logged
+
+
+def test_a_trainer_with_a_fit_of_its_own_has_the_steps_and_phases_that_it_logs(recorded, monkeypatch):
+    # Of the tests before.
+    monkeypatch.setattr(steps, "_last_iteration", None)
+    logged_steps._forget()
+    # As AgentLightningTrainer of agentlightning 0.3.0, which has a timer of its own, too.
+    tracking = verl.Tracking("p", "e")
+    for step in (1, 2):
+        timings = {"timing_s/step": 3.0, "timing_s/gen": 2.0, "timing_s/update_actor": 1.0}
+        tracking.log(data={"training/reward": 0.5, **timings}, step=step)
+    logged_steps._end()
+    deferral.drain_all()
+    roots = [span for span in recorded.spans if span.name == "rl.loop"]
+    assert [span.attributes["rl.loop.iteration"] for span in roots] == [1, 2]
+    assert {span.attributes["rl.loop.source"] for span in roots} == {"logged"}
+    phases = [span.attributes["rl.phase"] for span in recorded.spans if "rl.phase" in span.attributes]
+    assert sorted(phases) == ["sample", "sample", "train", "train"]
 
 
 def test_a_step_that_fails_is_recorded_as_failed_and_the_error_is_the_programs(recorded):

@@ -34,15 +34,21 @@ _TRAINERS = _Kind(
     (
         "lightning-fabric",
         "verl",
-        "openrlhf",
+        "skyrl",
+        "tinker-cookbook",
         "torchtune",
         "torchtitan",
-        "nemo-rl",
         "composer",
         "fastai",
     ),
     "its step numbers and what it logs",
     f"{_ENDS}, steps guessed from optimizer steps; `with otel_rl.step(number):` around each iteration",
+)
+_LOGGING = _Kind(
+    # Of git only, and not listed: slime and roll, whose names are other projects on the index.
+    ("openrlhf", "areal", "nemo-rl", "prime-rl", "agentlightning"),
+    "samples, and parts of a step that it does not log",
+    "steps, phases and values that it logs to a tracker, workers of Ray, model calls; otel_rl.rollout()",
 )
 _AGENTS = _Kind(
     (
@@ -74,7 +80,7 @@ def installed_here(instrumentors: Mapping[str, Mapping[str, Any]]) -> list[dict[
     ready = {name: row for name, row in instrumentors.items() if row["state"] in _USED}
     covered = {name for row in ready.values() for name in _instrumented(row)}
     found: list[dict[str, str]] = []
-    for kind in (_TRAINERS, _AGENTS, _TRACKERS):
+    for kind in (_TRAINERS, _LOGGING, _AGENTS, _TRACKERS):
         for name in kind.distributions:
             version = installed_instrumentors.installed(name)
             if version is not None and name not in covered:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_rl.instrumentors.verl import advantages, queue, rollouts, trainer
-from otel_rl.training import trainer_loop
+from otel_rl.training import logged_steps, trainer_loop
 from otel_rl.training.timed_loop import log_begins, log_ended, part_ended
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def patch_timer(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_tracking(module: ModuleType, patches: Patches) -> None:
-    """Patch the class by which all trainers log."""
+    """Patch the class by which all trainers log; of one with a loop of its own that is all there is."""
+    logged_steps.follow()
     patches.observe(module, "Tracking.__init__", before=trainer.configured)
     begin = partial(log_begins, trainer.scope)
     patches.observe(module, "Tracking.log", begin=begin, end=log_ended, required=True)
