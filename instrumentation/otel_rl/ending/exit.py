@@ -227,11 +227,11 @@ def flush_soon() -> None:
             _request_flush(_telemetry, time.monotonic() + settings.current().exit_timeout)
 
 
-def deliver_news() -> list[IoRequest]:
+def deliver_news(seconds: float = 0.0) -> list[IoRequest]:
     """Have what is new delivered, see :mod:`otel_rl.pipeline.prompt_delivery`; return what the caller may wait for."""
     with guard("exit.news"):
         delivery = _prompt_deliveries()
-        return [] if delivery is None else delivery.request()
+        return [] if delivery is None else delivery.request(seconds)
     return []
 
 

@@ -2,7 +2,8 @@
 
 Ray ends its workers in C++ within 20 to 60 ms, without atexit (``core_worker_shutdown_executor.cc`` of 2.60). So what
 a call has recorded leaves before its result does. That costs nothing while nothing is new, and a fixed share of the
-time at most: calls that follow each other quickly leave it to an I/O thread.
+time at most: calls that follow each other quickly leave it to an I/O thread. After a long one, such as the task that is
+the whole training, the worker often ends: it may wait longer, and does so whatever came before.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.io_thread import IoRequest, IoThread
     from otel_rl.pipeline.providers import Telemetry
 
-#: Longest wait for a delivery in seconds.
+#: Longest wait for a delivery in seconds; of a long call this share of its time, and so much at most.
 LONGEST_WAIT = 0.05
+_SHARE, _LONGEST_OF_ALL = 0.01, 1.0
 #: Least seconds between two deliveries of spans and log records, after a pause and at last, and between two of metrics,
 #: all of which a collection repeats.
 _FIRST_INTERVAL, _INTERVAL, _METRICS_INTERVAL = 0.02, 0.25, 5.0
@@ -47,13 +49,16 @@ class PromptDelivery:
         if sinks:
             self._telemetry.network.post(lambda: all(sink.open() for sink in sinks), time.monotonic() + LONGEST_WAIT)
 
-    def request(self) -> list[IoRequest]:
-        """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon."""
+    def request(self, seconds: float) -> list[IoRequest]:
+        """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon.
+
+        ``seconds`` is how long the call took that ends.
+        """
         now = time.monotonic()
         if not self._has_news():
             return []
         since = now - self._delivered
-        if since < self._interval:
+        if max(since, seconds) < self._interval:
             self._hasten(self._delivered + self._interval)
             return []
         self._delivered = now
@@ -64,7 +69,7 @@ class PromptDelivery:
         else:
             self._hasten_metrics()
         self._telemetry.gate.force_open()
-        deadline = now + LONGEST_WAIT
+        deadline = now + max(LONGEST_WAIT, min(_SHARE * seconds, _LONGEST_OF_ALL))
         free = [thread for thread in self._telemetry.threads if thread.needed and not self._is_busy(thread)]
         for thread in free:
             self._requests[thread.name] = thread.post(partial(self._deliver, thread, deadline, with_metrics), deadline)

@@ -27,6 +27,10 @@ class Delivery(Protocol):
         """Wait until it is over; False if it has failed or its time has passed."""
 
 
+def _nothing_to_wait_for(_: float = 0.0) -> Sequence[Delivery]:
+    return ()
+
+
 #: How many forks lie between this process and the first one: what a process above has begun is not ours to end.
 forks = 0
 #: The process is ending: what has not begun by now must not begin.
@@ -34,8 +38,9 @@ is_ending = False
 #: A scope of this process has recorded something.
 has_recorded = False
 
-#: Has what is new delivered, and returns what to wait for; for a worker that may be killed after any call.
-deliver_news: Callable[[], Sequence[Delivery]] = tuple
+#: Has what is new delivered, and returns what to wait for; for a worker that may be killed after any call. Takes the
+#: seconds of the call that ends.
+deliver_news: Callable[..., Sequence[Delivery]] = _nothing_to_wait_for
 #: Prepares for that before the first call: the import of an exporter takes longer than a call may wait.
 prepare_delivery: Callable[[], object] = tuple
 #: This process is such a worker: what ends beside its calls is delivered at once, too.

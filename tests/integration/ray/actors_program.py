@@ -86,6 +86,12 @@ def wait_longer() -> None:
     ends._LONGEST_WAIT = 60.0
 
 
+def say(text: str) -> None:
+    """Print it whole: a thread of Ray writes between the parts of what ``print`` gets."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def main(folder: str) -> None:
     wait_longer()
     ray.init(
@@ -111,13 +117,13 @@ def main(folder: str) -> None:
     try:
         ray.get(learner.fail.remote())
     except ValueError as error:
-        print("caught", error.args[0] if error.args else "", flush=True)
+        say(f"caught {error.args[0]}")
     try:
         ray.get(dead.die.remote())
     except ray.exceptions.RayActorError as error:
-        print("died", type(error).__name__, flush=True)
-    print(ray.get(phoenix.once.remote(f"{folder}/mark")), flush=True)
-    print("done", flush=True)
+        say(f"died {type(error).__name__}")
+    say(ray.get(phoenix.once.remote(f"{folder}/mark")))
+    say("done")
 
 
 if __name__ == "__main__":

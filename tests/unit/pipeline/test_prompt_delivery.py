@@ -51,13 +51,13 @@ class Process:
         self.queues, self.readers, self.threads = [self.queue], [self.reader], (self.thread, self.other)
         self.delivery = PromptDelivery(self)
 
-    def call(self, *, span=True, measurement=True):
+    def call(self, *, span=True, measurement=True, seconds=0.0):
         """End a call that has recorded something; return whether what is new has left."""
         if span:
             self.queue.emit("a span")
         if measurement:
             self.counter.add(1)
-        requested = self.delivery.request()
+        requested = self.delivery.request(seconds)
         return bool(requested) and all(request.wait() for request in requested)
 
 
@@ -79,11 +79,11 @@ def test_what_a_call_has_recorded_has_left_when_it_ends(process):
 def test_a_call_with_nothing_new_asks_for_nothing(process):
     process.call()
     process.delivery._delivered = process.delivery._collected = 0.0
-    assert process.delivery.request() == []
+    assert process.delivery.request(0.0) == []
 
 
 def test_a_process_that_has_recorded_nothing_starts_no_thread(process):
-    assert process.delivery.request() == []
+    assert process.delivery.request(0.0) == []
     assert not process.thread.started
 
 
@@ -105,6 +105,25 @@ def test_calls_that_follow_quickly_leave_it_to_the_thread_which_soon_delivers(pr
     assert process.spans.batches == [["a span"], ["a span"]]
 
 
+def test_a_long_call_waits_however_soon_it_comes_after_another_that_took_long_to_deliver(process):
+    assert process.call()
+    process.delivery._delivered, process.delivery._interval = time.monotonic(), 10.0
+    assert not process.call(seconds=9.0)
+    assert process.call(seconds=60.0)
+    assert sum(map(len, process.spans.batches)) == 3
+
+
+@pytest.mark.parametrize(("seconds", "longest"), [(0.0, 0.05), (4.0, 0.05), (20.0, 0.2), (36_000.0, 1.0)])
+def test_a_call_waits_for_a_share_of_its_own_time(process, monkeypatch, seconds, longest):
+    monkeypatch.setattr(prompt_delivery, "LONGEST_WAIT", 0.05)
+    process.queue.emit("a span")
+    before = time.monotonic()
+    (request,) = process.delivery.request(seconds)
+    assert before + longest <= request._deadline <= time.monotonic() + longest
+    request._deadline += 60
+    request.wait()
+
+
 def test_the_first_calls_of_a_worker_wait_and_those_of_a_busy_one_ever_less_often(process):
     assert process.call()
     assert process.delivery._interval < prompt_delivery._INTERVAL / 2
@@ -118,10 +137,10 @@ def test_calls_ask_nothing_of_a_thread_that_is_still_at_what_it_was_asked_for(pr
     may_go_on = threading.Event()
     process.spans.export = lambda *_, **__: may_go_on.wait(60)
     process.queue.emit("a span")
-    (first,) = process.delivery.request()
+    (first,) = process.delivery.request(0.0)
     process.delivery._delivered = 0.0
     process.queue.emit("a span")
-    assert process.delivery.request() == []
+    assert process.delivery.request(0.0) == []
     may_go_on.set()
     first.wait()
 

@@ -156,8 +156,8 @@ class _ExecutedCall:
             self.span.update_name(what)
             self._token = attach(set_span_in_context(self.span, context))
 
-    def end(self) -> None:
-        """Record the call, unless it is too short for a span."""
+    def end(self) -> float:
+        """Record the call, unless it is too short for a span; return its seconds."""
         now = deferral.now()
         if self._token is not None:
             detach(self._token)
@@ -172,6 +172,7 @@ class _ExecutedCall:
         elif seconds >= _SHORTEST_ALONE or (kind is not None and _admits_failure()):
             deferral.post(Signal.TRACES, partial(_record_alone, self.what, self.began.wall, now.wall, kind))
         _record_soon(self.what, kind, seconds)
+        return seconds
 
 
 #: What tells a caller that a queue has nothing, or no room, or that it has cancelled the call.
@@ -235,9 +236,9 @@ def _begin_call(what: str, worker: str, kwargs: Mapping[str, Any]) -> _ExecutedC
 
 
 def _end_call(call: _ExecutedCall) -> Sequence[Delivery]:
-    call.end()
+    seconds = call.end()
     logged_steps.call_ended()
-    return lifecycle.deliver_news()
+    return lifecycle.deliver_news(seconds)
 
 
 _begin_timed, _end_timed = own_cpu.timed("ray.begin", _begin_call), own_cpu.timed("ray.end", _end_call)
