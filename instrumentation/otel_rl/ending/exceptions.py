@@ -93,9 +93,10 @@ def keep_interrupt_exit_code() -> None:
     """Let a program that Ctrl-C has ended die by the signal, as it would have without us.
 
     CPython remembers an uncaught KeyboardInterrupt in a flag that every ``exec`` of a string clears, and importing our
-    encoders runs many (dataclasses). Such an ``exec`` that is interrupted sets it again.
+    encoders runs many (dataclasses). Such an ``exec`` that is interrupted sets it again. Ray's ``shutdown``, which has
+    run by now, imports dataclasses, too, so a program with Ray ends with status 1 without us.
     """
-    if isinstance(_uncaught(), KeyboardInterrupt):
+    if isinstance(_uncaught(), KeyboardInterrupt) and "ray._private.worker" not in sys.modules:
         with suppress(KeyboardInterrupt):
             exec("raise KeyboardInterrupt")  # noqa: S102 - a constant, see above
 

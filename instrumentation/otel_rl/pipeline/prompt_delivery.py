@@ -52,7 +52,7 @@ class PromptDelivery:
     def request(self, seconds: float) -> list[IoRequest]:
         """Have what is new delivered; return what to wait for, nothing where nothing is new or it is too soon.
 
-        ``seconds`` is how long the call took that ends.
+        ``seconds`` is how long the call took that ends; 0 where others run, whose ends come in quick succession.
         """
         now = time.monotonic()
         if not self._has_news():

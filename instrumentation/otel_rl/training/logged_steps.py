@@ -28,7 +28,7 @@ from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.scalars import sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_rl.semconv.definitions import SpanDefinition
 
@@ -36,10 +36,11 @@ _scope = Scope("logged_steps")
 #: A time in seconds: ``timing_s/gen`` of verl, ``timing/train/generation`` of NeMo-RL, ``train/timing/broadcast`` of
 #: OpenRLHF, ``perf/train_time`` of slime.
 _TIME = re.compile(
-    r"^(?:train/)?(?:(?:timing_s|timing|timeperf|time)/(?:.*/)?(\w+?)(?:_time|_s)?|perf/(?:.*/)?(\w+)_time)$"
+    r"^(?:train/)?(?:(?:timing_s(?!/agent_loop/)|timing|timeperf|time)/(?:.*/)?(\w+?)(?:_time|_s)?|perf/(?:.*/)?(\w+)_time)$"
 )
-#: No part of the work: rollouts of AReaL that are held, and memory that is freed.
-_BESIDE = re.compile(r"pause|resume|continue|onload|offload")
+#: No part of the work: rollouts of AReaL that are held, and memory that is freed. Within another part: of SkyRL the
+#: updates of ``train_critic_and_policy``; of verl's agent loops the slowest one, which the expression above leaves out.
+_BESIDE = re.compile(r"pause|resume|continue|onload|offload|convert|^(?:policy|critic)_train$")
 _STEP = re.compile(r"^(total_)?(step|iteration)(_total)?$")
 #: The first one that is found in the name of a time.
 _PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
@@ -55,6 +56,8 @@ _PHASES: tuple[tuple[re.Pattern[str], SpanDefinition], ...] = tuple(
         (r"update|train|backward|optim", spans.RL_TRAIN),
     )
 )
+#: What systems do after a step that they have timed, and log with it.
+_AFTERWARDS = (spans.RL_EVALUATE, spans.RL_CHECKPOINT)
 #: Seconds after which what was logged of a step is all of it; the second one in a worker that may be killed.
 _QUIET, _SOON_QUIET = 10.0, 2.0
 #: Log calls in a row that come late at most.
@@ -163,15 +166,36 @@ def _end() -> None:
     if logged is None or steps.last_iteration() is not None:
         return
     _last = logged.iteration
-    length = next((seconds for name, seconds in logged.times.items() if _STEP.match(name)), None)
-    began = logged.ended - round(length * _NANOSECONDS) if length else _before
+    length = next((round(seconds * _NANOSECONDS) for name, seconds in logged.times.items() if _STEP.match(name)), 0)
+    parts, after = _parts(logged.times, length or logged.ended - _before)
+    ended = logged.ended - after if length else logged.ended
+    began = ended - length if length else _before
     _before = logged.ended
     # Of the first step nobody may know when it began.
-    if began and process_identity.current().leads_training:
-        _record(logged, max(began, 0))
+    if began > 0 and process_identity.current().leads_training:
+        _record(logged, parts, began, ended)
 
 
-def _record(logged: _StepLog, began: int) -> None:
+def _parts(times: Mapping[str, float], length: int) -> tuple[list[tuple[SpanDefinition, int]], int]:
+    """Return phases and their length, and how much of evaluations and checkpoints came after the step; all in ns.
+
+    What does not fit into what is left of the step is within another part, or after it. Clocks differ by 1 % at most.
+    """
+    parts, after, left = [], 0, length + length // 100
+    for name, seconds in times.items():
+        phase = next((phase for words, phase in _PHASES if words.search(name)), None)
+        if phase is None or _STEP.match(name) or _BESIDE.search(name):
+            continue
+        part = round(seconds * _NANOSECONDS)
+        if part <= left:
+            parts.append((phase, part))
+            left -= part
+        elif phase in _AFTERWARDS:
+            after += part
+    return parts, after
+
+
+def _record(logged: _StepLog, parts: Sequence[tuple[SpanDefinition, int]], began: int, ended: int) -> None:
     identity = process_identity.current()
     own = ids.derive(identity.steps_key, "logged", logged.iteration, logged.ended)
     values = {
@@ -187,29 +211,21 @@ def _record(logged: _StepLog, began: int) -> None:
         )
     below_root = set_span_in_context(root, Context())
     rank = _scope.start_span(spans.RL_RANK_STEP, attributes=values, context=below_root, start_time=began)
-    _record_phases(logged, began, set_span_in_context(rank, Context()))
-    seconds = (logged.ended - began) / _NANOSECONDS
-    _scope.record(metrics.RL_LOOP_DURATION, seconds, context=below_root)
-    _scope.record(metrics.RL_LOOP_CURRENT, logged.iteration, context=below_root)
-    _scope.record(metrics.RL_TRAIN_STEPS, 1, context=below_root)
-    _scope.end_span(rank, None, logged.ended)
-    _scope.end_span(root, None, logged.ended)
-
-
-def _record_phases(logged: _StepLog, began: int, context: Context) -> None:
-    for name, seconds in logged.times.items():
-        phase = next((phase for words, phase in _PHASES if words.search(name)), None)
-        if phase is None or _STEP.match(name) or _BESIDE.search(name):
-            continue
-        ended = min(began + round(seconds * _NANOSECONDS), logged.ended)
+    below_rank, at = set_span_in_context(rank, Context()), began
+    for phase, length in parts:
         values = {
             attributes.RL_PHASE: phase.type.removeprefix("rl."),
             attributes.RL_LOOP_ITERATION: logged.iteration,
             attributes.RL_LOOP_SOURCE: LoopSource.LOGGED,
         }
-        span = _scope.start_span(phase, attributes=values, context=context, start_time=began)
-        _scope.end_span(span, None, ended)
-        began = ended
+        span = _scope.start_span(phase, attributes=values, context=below_rank, start_time=at)
+        at = min(at + length, ended)
+        _scope.end_span(span, None, at)
+    _scope.record(metrics.RL_LOOP_DURATION, (ended - began) / _NANOSECONDS, context=below_root)
+    _scope.record(metrics.RL_LOOP_CURRENT, logged.iteration, context=below_root)
+    _scope.record(metrics.RL_TRAIN_STEPS, 1, context=below_root)
+    _scope.end_span(rank, None, ended)
+    _scope.end_span(root, None, ended)
 
 
 def _forget() -> None:

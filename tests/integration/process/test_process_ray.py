@@ -88,7 +88,8 @@ def check(programs: Programs, run_id: str | None = None) -> None:
     resources = programs.store.resources()
     assert {resource.get("rl.launcher") for resource in resources} == {"none", "ray"}
     names = Counter(span["name"] for span in programs.store.spans())
-    assert (names["rl.loop"], names["rl.run"], names["rl.rank.step"]) == (1, 1, 3)
+    # Each process that marks steps has a loop of its own: the trainer may be any of them.
+    assert (names["rl.loop"], names["rl.run"], names["rl.rank.step"]) == (3, 1, 3)
     assert len({span["spanId"] for span in programs.store.spans()}) == sum(names.values())
 
 

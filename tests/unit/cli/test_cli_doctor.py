@@ -90,10 +90,10 @@ def _not_covered(monkeypatch: Any, capsys: Any, versions: dict[str, str]) -> lis
 def test_frameworks_that_nothing_instruments_are_named_with_what_is_recorded_anyway(
     monkeypatch: Any, capsys: Any
 ) -> None:
-    versions = {"verl": "0.9", "lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
+    versions = {"composer": "0.9", "lightning": "2.6", "smolagents": "1.1", "wandb": "0.2", "accelerate": "1"}
 
     versions["openrlhf"] = "0.11"
-    expected = ["verl 0.9", "openrlhf 0.11", "smolagents 1.1", "wandb 0.2"]
+    expected = ["composer 0.9", "openrlhf 0.11", "smolagents 1.1", "wandb 0.2"]
     assert _not_covered(monkeypatch, capsys, versions) == expected
     assert _not_covered(monkeypatch, capsys, {}) == []
     main(["doctor"])

@@ -194,3 +194,21 @@ def test_steps_that_the_program_marks_come_first(recorded):
     steps.finish()
     logged_steps._end()
     assert {span.attributes["rl.loop.source"] for span in _spans(recorded, "rl.loop")} == {RlLoopSourceValues.GIVEN}
+
+
+def test_times_within_others_are_no_phases(recorded):
+    times = {"generate": 20.0, "convert_to_training_input": 1.0, "policy_train": 29.0, "train_critic_and_policy": 30.0}
+    _log(1, 200, **{f"timing/{name}": seconds for name, seconds in (times | {"sync_weights": 8, "step": 100}).items()})
+    logged_steps._end()
+    found = [(span.attributes["rl.phase"], _seconds(span)) for span in recorded.spans if "rl.phase" in span.attributes]
+    assert found == [("sample", 20), ("train", 30), ("sync", 8)]
+
+
+def test_an_evaluation_that_follows_the_timed_step_is_after_it(recorded):
+    times = {"gen": 50.0, "update_actor": 49.0, "step": 100.0, "testing": 60.0, "save_checkpoint": 30.0}
+    _log(1, 300, **{f"timing_s/{name}": seconds for name, seconds in times.items()})
+    logged_steps._end()
+    (step,) = _spans(recorded, "rl.loop")
+    assert (step.start_time, step.end_time) == (110 * SECOND, 210 * SECOND)
+    phases = [span.attributes["rl.phase"] for span in recorded.spans if "rl.phase" in span.attributes]
+    assert phases == ["sample", "train"]

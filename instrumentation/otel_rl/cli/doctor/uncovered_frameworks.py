@@ -33,9 +33,6 @@ _ENDS = "how processes end, ranks, collectives of torch.distributed, model calls
 _TRAINERS = _Kind(
     (
         "lightning-fabric",
-        "verl",
-        "skyrl",
-        "tinker-cookbook",
         "torchtune",
         "torchtitan",
         "composer",
@@ -46,9 +43,9 @@ _TRAINERS = _Kind(
 )
 _LOGGING = _Kind(
     # Of git only, and not listed: slime and roll, whose names are other projects on the index.
-    ("openrlhf", "areal", "nemo-rl", "prime-rl", "agentlightning"),
+    ("verl", "skyrl", "tinker-cookbook", "openrlhf", "areal", "nemo-rl", "prime-rl", "agentlightning"),
     "samples, and parts of a step that it does not log",
-    "steps, phases and values that it logs to a tracker, workers of Ray, model calls; otel_rl.rollout()",
+    "steps, phases and values that it logs to a tracker, workers on Ray, model calls; otel_rl.rollout()",
 )
 _AGENTS = _Kind(
     (

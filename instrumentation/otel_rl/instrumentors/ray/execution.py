@@ -140,7 +140,11 @@ def _context_of(carrier: tuple[tuple[str, str], ...]) -> Context:
 class _ExecutedCall:
     """One call that runs in this worker."""
 
+    #: How many run now.
+    running = 0
+
     def __init__(self, what: str, carrier: Mapping[str, str]) -> None:
+        _ExecutedCall.running += 1
         self.what = what
         self.error: BaseException | None = None
         self.began = deferral.now()
@@ -157,7 +161,8 @@ class _ExecutedCall:
             self._token = attach(set_span_in_context(self.span, context))
 
     def end(self) -> float:
-        """Record the call, unless it is too short for a span; return its seconds."""
+        """Record the call, unless it is too short for a span; return its seconds, 0 where others run on."""
+        _ExecutedCall.running -= 1
         now = deferral.now()
         if self._token is not None:
             detach(self._token)
@@ -172,7 +177,7 @@ class _ExecutedCall:
         elif seconds >= _SHORTEST_ALONE or (kind is not None and _admits_failure()):
             deferral.post(Signal.TRACES, partial(_record_alone, self.what, self.began.wall, now.wall, kind))
         _record_soon(self.what, kind, seconds)
-        return seconds
+        return 0.0 if _ExecutedCall.running > 0 else seconds
 
 
 #: What tells a caller that a queue has nothing, or no room, or that it has cancelled the call.

@@ -200,6 +200,7 @@ def as_json(trajectories: Trajectories) -> dict[str, Any]:
         **_of_groups(trajectories),
         "durations": {outcome: _spread(trajectories.durations[outcome]) for outcome in trajectories.outcomes()},
         "age": _spread(trajectories.ages) if trajectories.ages.cell.count else None,
+        "in_flight": _spread(trajectories.in_flight) if trajectories.in_flight.cell.count else None,
         "waited": _spread(trajectories.waits) if trajectories.waits.cell.count else None,
         "without_row": trajectories.left_out,
         "rows": [row.as_json() for row in trajectories.chosen().values()],

@@ -220,11 +220,10 @@ def _ages(trajectories: Trajectories) -> list[str]:
     if not trajectories.ages.cell.count:
         return []
     age, in_flight, waited = (
-        human.duration(spread.quantile(0.5))
-        for spread in (trajectories.ages, trajectories.in_flight, trajectories.waits)
+        human.duration(spread.cell.mean) for spread in (trajectories.ages, trajectories.in_flight, trajectories.waits)
     )
     return [
-        f"The trainer took samples {age} after it had asked for them (median): {in_flight} in flight, {waited} waiting."
+        f"The trainer took samples {age} after it had asked for them (mean): {in_flight} in flight, {waited} waiting."
     ]
 
 
