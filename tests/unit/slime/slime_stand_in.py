@@ -59,7 +59,7 @@ class ActorHandle:
 
     def __getattr__(self, method):
         call = self._actor_method_call
-        return SimpleNamespace(remote=lambda *args, **kwargs: call(method, args=args, kwargs=kwargs))
+        return SimpleNamespace(remote=lambda *args, **kwargs: call(method, args=args, kwargs=kwargs, name=""))
 
 
 def get(object_refs, *, timeout=None):

@@ -106,7 +106,7 @@ def manager_made(made: tuple[Any, Any], args: Any, *_: Any, **__: Any) -> None:
 
 def call_begins(
     handle: Any,
-    name: str,
+    method_name: str,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     *_: Any,
@@ -116,14 +116,14 @@ def call_begins(
     loop = _running()
     if loop is None or loop.manager() is not handle:
         return None
-    if name == _SAMPLE:
+    if method_name == _SAMPLE:
         loop.calls_for_samples(int(args[0] if args else (kwargs or {})["rollout_id"]))
-    elif name == _EVALUATE:
+    elif method_name == _EVALUATE:
         loop.part_begins(_EVALUATE)
-    elif name == _DISPOSE:
+    elif method_name == _DISPOSE:
         loop.turn_ended()
         loop.leave()
-    return (loop, name) if name in _PHASES else None
+    return (loop, method_name) if method_name in _PHASES else None
 
 
 def call_ended(call: tuple[_Loop, str], result: Any, error: BaseException | None) -> None:
