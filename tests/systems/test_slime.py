@@ -275,8 +275,9 @@ def test_a_sync_of_each_step_brings_the_next_version(run):
         and names.RL_LOOP_ITERATION in span.attributes
     ]
     found = {span.attributes[names.RL_LOOP_ITERATION]: span.attributes[names.RL_POLICY_VERSION] for span in brought}
-    # The first one comes before the loop.
-    assert found == {step: str(step + 2) for step in range(STEPS)}
+    # The first one comes before the loop. The engine's actor is killed soon after the last, which may be lost.
+    assert found.items() <= {step: str(step + 2) for step in range(STEPS)}.items()
+    assert found.keys() >= set(range(STEPS - 1))
 
 
 def test_the_work_is_that_of_a_driver_a_manager_a_rank_and_an_engine(run):

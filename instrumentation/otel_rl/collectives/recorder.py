@@ -19,6 +19,7 @@ from _thread import get_ident
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.collectives import inherited_methods
 from otel_rl.collectives.flight_records import begin_late
 from otel_rl.collectives.payload import payload_bytes
 from otel_rl.core.guard import guard
@@ -241,7 +242,7 @@ class CollectiveRecorder:
                 guard("collectives.record").handle(error)
             return work
 
-        return method
+        return inherited_methods.calling(call, method)
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""

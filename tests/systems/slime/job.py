@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from pathlib import Path
 
 import ray
 import slime_cpu
@@ -26,4 +27,4 @@ if __name__ == "__main__":
 
     actor.MegatronTrainRayActor = MegatronTrainRayActor
     sys.argv = sys.argv[1:]
-    runpy.run_path(os.path.join(os.environ["SLIME"], sys.argv[0]), run_name="__main__")
+    runpy.run_path(str(Path(os.environ["SLIME"]) / sys.argv[0]), run_name="__main__")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy
+import numpy as np
 import torch
 from megatron.core.transformer.dot_product_attention import DotProductAttention
 from slime.backends.megatron_utils import actor, hf_to_megatron, initialize
@@ -56,7 +56,7 @@ for module in (common, actor, hf_to_megatron.common, hf_weight_iterator_direct):
     if hasattr(module, "named_params_and_buffers"):
         module.named_params_and_buffers = _renamed
 # It refuses NumPy 2, which SGLang needs; no other name of it is used there.
-initialize.np = SimpleNamespace(__version__="1.26", random=numpy.random)
+initialize.np = SimpleNamespace(__version__="1.26", random=np.random)
 
 
 class MegatronTrainRayActor(actor.MegatronTrainRayActor):

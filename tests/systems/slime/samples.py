@@ -1,4 +1,4 @@
-"""Prints the samples that slime has kept in a folder, by the names of its files, as JSON: `python samples.py FOLDER`."""
+"""Print the samples that slime has kept, by the names of their files, as JSON: `python samples.py FOLDER`."""
 
 from __future__ import annotations
 

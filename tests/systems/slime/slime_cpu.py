@@ -36,6 +36,10 @@ def _on_cpu(function: Any) -> Any:
     return moved
 
 
+def _answering(answer: Any) -> Any:
+    return lambda *_, **__: answer
+
+
 def install() -> None:
     """Make the CPU the accelerator."""
     from slime.utils import accelerator
@@ -44,17 +48,22 @@ def install() -> None:
     class Processor(Accelerator):
         name = device_type = "cpu"
         communication_backend_name = "gloo"
-        is_available = supports = lambda *_: True
-        device = lambda *_: CPU
-        device_name = current_device = lambda *_: "cpu"
-        device_count = lambda *_: 1
-        set_device = synchronize = current_stream = empty_cache = lambda *_: None
-        stream = lambda *_: nullcontext()
-        mem_get_info = lambda *_: (1 << 30, 1 << 31)
-        memory_allocated = memory_reserved = lambda *_: 0
-        distributed_device_id = lambda *_: None
         visible_devices_env = "CUDA_VISIBLE_DEVICES"
 
+        def stream(self, _: Any) -> Any:
+            return nullcontext()
+
+    answers = {
+        **dict.fromkeys(("is_available", "supports"), True),
+        **dict.fromkeys(("device_name", "current_device"), "cpu"),
+        **dict.fromkeys(("set_device", "synchronize", "current_stream", "empty_cache", "distributed_device_id")),
+        **dict.fromkeys(("memory_allocated", "memory_reserved"), 0),
+        "device": CPU,
+        "device_count": 1,
+        "mem_get_info": (1 << 30, 1 << 31),
+    }
+    for name, answer in answers.items():
+        setattr(Processor, name, _answering(answer))
     Processor.__abstractmethods__ = frozenset()
     accelerator.set_accelerator(Processor())
     # SGLang 0.5.23 has its options in a struct, the version that slime names in a data class.

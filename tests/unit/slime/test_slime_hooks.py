@@ -14,11 +14,11 @@ from importlib import metadata
 
 import pytest
 import slime_stand_in as slime
+from slime_stand_in import Sample
 
 from otel_rl.instrumentors.slime import SlimeInstrumentor, rollouts
 from otel_rl.telemetry import deferral
 from otel_rl.training import trainer_loop, trajectories, trajectory_shares
-from slime_stand_in import Sample
 
 
 @pytest.fixture(autouse=True)

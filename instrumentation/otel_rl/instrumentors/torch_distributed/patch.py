@@ -10,6 +10,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.collectives import inherited_methods
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.mode import Mode
 from otel_rl.collectives.recorder import CollectiveRecorder
@@ -158,11 +159,11 @@ def _counted(reporter: CollectiveReporter, method: Method, original: Function) -
 
 
 def _blurring(reporter: CollectiveReporter, original: Function) -> Function:
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(process_group: Any, *args: Any, **kwargs: Any) -> Any:
         reporter.unseen.blur()
-        return original(*args, **kwargs)
+        return original(process_group, *args, **kwargs)
 
-    return call
+    return inherited_methods.calling(original, call)
 
 
 def _timed(recorder: CollectiveRecorder, original: Function) -> Function:
