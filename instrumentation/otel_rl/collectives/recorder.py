@@ -19,7 +19,6 @@ from _thread import get_ident
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.collectives import inherited_methods
 from otel_rl.collectives.flight_records import begin_late
 from otel_rl.collectives.payload import payload_bytes
 from otel_rl.core.guard import guard
@@ -242,7 +241,7 @@ class CollectiveRecorder:
                 guard("collectives.record").handle(error)
             return work
 
-        return inherited_methods.calling(call, method)
+        return method
 
     def waiting(self, call: Call) -> Call:
         """Return a replacement of ``Work.wait`` that adds the time to the operation that was waited for."""

@@ -39,7 +39,7 @@ _PHASES = {
 _MOST_CALLS = 16
 
 
-class _Loop(TimedLoop):
+class _DriverLoop(TimedLoop):
     """The steps of one driver."""
 
     def __init__(self, args: Any, manager: Any) -> None:
@@ -89,19 +89,19 @@ class _Loop(TimedLoop):
         return None if binary is None or not self._calls else self._calls.pop(binary(), None)
 
 
-def _running() -> _Loop | None:
+def _running() -> _DriverLoop | None:
     loop = timed_loop.running()
-    return loop if isinstance(loop, _Loop) else None
+    return loop if isinstance(loop, _DriverLoop) else None
 
 
 def manager_made(made: tuple[Any, Any], args: Any, *_: Any, **__: Any) -> None:
     """Begin the loop: the driver has made its manager."""
     if not scope.enabled or _running() is not None:
         return
-    systems.configured(_Loop, SYSTEM, None, RlRoleValues.DRIVER)
+    systems.configured(_DriverLoop, SYSTEM, None, RlRoleValues.DRIVER)
     timed_loop.name_algorithm(args.advantage_estimator)
     record_configuration(SYSTEM, vars(args))
-    _Loop(args, made[0]).enter()
+    _DriverLoop(args, made[0]).enter()
 
 
 def call_begins(
@@ -111,7 +111,7 @@ def call_begins(
     kwargs: Mapping[str, Any] | None = None,
     *_: Any,
     **__: Any,
-) -> tuple[_Loop, str] | None:
+) -> tuple[_DriverLoop, str] | None:
     """Follow a call of the manager: for samples of a step, for an evaluation, or the last one."""
     loop = _running()
     if loop is None or loop.manager() is not handle:
@@ -126,7 +126,7 @@ def call_begins(
     return (loop, method_name) if method_name in _PHASES else None
 
 
-def call_ended(call: tuple[_Loop, str], result: Any, error: BaseException | None) -> None:
+def call_ended(call: tuple[_DriverLoop, str], result: Any, error: BaseException | None) -> None:
     """Remember its result; a call returns at once."""
     loop, name = call
     if error is None:
@@ -147,7 +147,7 @@ def train_submitted(results: Sequence[Any], *_: Any, **__: Any) -> None:
         loop.called(_TRAIN, results[0])
 
 
-def wait_begins(results: Any, *_: Any, **__: Any) -> tuple[_Loop, str] | None:
+def wait_begins(results: Any, *_: Any, **__: Any) -> tuple[_DriverLoop, str] | None:
     """Begin the phase of what the driver waits for, where its call has not."""
     loop = _running()
     name = None if loop is None else loop.awaits(results)
@@ -157,7 +157,7 @@ def wait_begins(results: Any, *_: Any, **__: Any) -> tuple[_Loop, str] | None:
     return loop, name
 
 
-def wait_ended(wait: tuple[_Loop, str], _: Any, error: BaseException | None) -> None:
+def wait_ended(wait: tuple[_DriverLoop, str], _: Any, error: BaseException | None) -> None:
     """End the phase, and the step where it failed."""
     loop, name = wait
     loop.end(_PHASES[name], error)

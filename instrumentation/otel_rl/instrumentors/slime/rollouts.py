@@ -29,7 +29,7 @@ _ABORTED = "aborted"
 _step: int | None = None
 
 
-class _OpenRollout(NamedTuple):
+class _SampleRollout(NamedTuple):
     rollout: Rollout
     args: Any
     evaluation: Token[bool] | None
@@ -41,7 +41,7 @@ def step_told(rollout_id: int | None) -> None:
     _step = rollout_id
 
 
-def rollout_begins(args: Any, sample: Any, *rest: Any, evaluation: bool = False, **_: Any) -> _OpenRollout | None:
+def rollout_begins(args: Any, sample: Any, *rest: Any, evaluation: bool = False, **_: Any) -> _SampleRollout | None:
     """Begin a rollout; it belongs to the step that trains on it, in an asynchronous loop the one after its caller's."""
     if not enabled() or isinstance(sample, list) or sample.status.value in _MADE:
         return None
@@ -51,14 +51,14 @@ def rollout_begins(args: Any, sample: Any, *rest: Any, evaluation: bool = False,
     # Before the rollout, which asks it at its end.
     token = caller_steps.made_in_evaluation.set(True) if is_evaluation else None
     rollout = Rollout(name, _text(sample.index), _text(sample.group_index), None, _step, None, False, None)
-    return _OpenRollout(rollout, args, token)
+    return _SampleRollout(rollout, args, token)
 
 
 def _text(number: object) -> str | None:
     return None if number is None else str(number)
 
 
-def rollout_ended(opened: _OpenRollout, made: Any, error: BaseException | None) -> None:
+def rollout_ended(opened: _SampleRollout, made: Any, error: BaseException | None) -> None:
     """End the rollout; one that was made into several samples has the reward of the last."""
     samples = made if isinstance(made, list) else [made]
     if error is None and samples:

@@ -155,7 +155,7 @@ def _counted(reporter: CollectiveReporter, method: Method, original: Function) -
     blocks = method.name == _MONITORED
     call = _blurring(reporter, original) if blocks else original
     recording = reporter.recorder.recording(method.operation, method.payload, call, blocks=blocks)
-    return functools.update_wrapper(recording, original)
+    return functools.update_wrapper(inherited_methods.calling(original, recording), original)
 
 
 def _blurring(reporter: CollectiveReporter, original: Function) -> Function:
