@@ -42,6 +42,11 @@ def _answering(answer: Any) -> Any:
 
 def install() -> None:
     """Make the CPU the accelerator."""
+    _install_accelerator()
+    _install_cuda()
+
+
+def _install_accelerator() -> None:
     from slime.utils import accelerator
     from slime.utils.accelerator.base import Accelerator
 
@@ -67,6 +72,9 @@ def install() -> None:
         setattr(Processor, name, _answering(answer))
     Processor.__abstractmethods__ = frozenset()
     accelerator.set_accelerator(Processor())
+
+
+def _install_cuda() -> None:
     # SGLang 0.5.23 has its options in a struct, the version that slime names in a data class.
     fields = dataclasses.fields
     dataclasses.fields = lambda kind: struct_fields(kind) if hasattr(kind, "__struct_fields__") else fields(kind)

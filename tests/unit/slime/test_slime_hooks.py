@@ -145,7 +145,7 @@ def test_calls_of_other_actors_and_waits_for_other_results_are_no_phase(recorded
     slime.function("create_rollout_manager")(slime.arguments(), None)
     other = slime.ActorHandle(slime.RolloutManager(slime.arguments()))
     ref = other.dispose.remote()
-    assert slime.function("get")([ref]) == [None]
+    assert slime.function("get")(object_refs=[ref]) == [None]
     assert slime.function("get")([]) == []
     assert _steps(recorded) == _phases(recorded) == []
     assert trainer_loop.running_loops

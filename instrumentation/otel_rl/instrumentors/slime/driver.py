@@ -147,10 +147,10 @@ def train_submitted(results: Sequence[Any], *_: Any, **__: Any) -> None:
         loop.called(_TRAIN, results[0])
 
 
-def wait_begins(results: Any, *_: Any, **__: Any) -> tuple[_DriverLoop, str] | None:
+def wait_begins(object_refs: Any, *_: Any, **__: Any) -> tuple[_DriverLoop, str] | None:
     """Begin the phase of what the driver waits for, where its call has not."""
     loop = _running()
-    name = None if loop is None else loop.awaits(results)
+    name = None if loop is None else loop.awaits(object_refs)
     if loop is None or name is None:
         return None
     loop.part_begins(name)

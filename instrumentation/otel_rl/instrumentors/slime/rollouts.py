@@ -54,8 +54,8 @@ def rollout_begins(args: Any, sample: Any, *rest: Any, evaluation: bool = False,
     return _SampleRollout(rollout, args, token)
 
 
-def _text(number: object) -> str | None:
-    return None if number is None else str(number)
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def rollout_ended(opened: _SampleRollout, made: Any, error: BaseException | None) -> None:
