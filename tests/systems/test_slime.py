@@ -18,6 +18,7 @@ import socket
 import subprocess
 import time
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -107,7 +108,10 @@ def engine(tmp_path_factory):
             yield f"127.0.0.1:{port}"
         finally:
             served.terminate()
-            served.wait(60)
+            with suppress(subprocess.TimeoutExpired):
+                served.wait(60)
+            served.kill()
+            served.wait()
 
 
 def _wait_for(port: int, served: subprocess.Popen[bytes]) -> None:
