@@ -17,7 +17,7 @@ import weakref
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.collectives import sequence_numbers
+from otel_rl.collectives import inherited_methods, sequence_numbers
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.collective_places import clock
@@ -201,7 +201,7 @@ class FlightRecords:
                     with _RECORD:
                         self._end_watching(group, process_group, before, is_message)
 
-        return watched
+        return inherited_methods.calling(call, watched)
 
     @staticmethod
     def _begin_watching(group: _RecordedGroup, process_group: Any) -> int | None:

@@ -93,6 +93,17 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "skyrl.backends.skyrl_train.inference_servers.remote_inference_client",
         "skyrl",
     ),
+    "otel_rl_slime": (
+        "slime.rollout.sample_hooks",
+        "slime.rollout.rm_hub",
+        "slime.rollout.sglang_rollout",
+        "slime.observability.timer",
+        "slime.observability.logging_utils",
+        "slime.utils.timer",
+        "slime.utils.logging_utils",
+        "slime.ray.actor_group",
+        "slime.ray.placement_group",
+    ),
     "otel_rl_stable_baselines3": (
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",

@@ -14,6 +14,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from opentelemetry import baggage
 from opentelemetry.context import Context
 from opentelemetry.trace import set_span_in_context
 
@@ -96,9 +97,12 @@ def follow() -> None:
     lifecycle.after_fork_in_child(_forget)
 
 
-def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], __: Context, timestamp: int) -> None:
+def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], context: Context, timestamp: int) -> None:
     global _open
     if iteration is None or steps.last_iteration() is not None or not _is_of_training(values):
+        return
+    if baggage.get_baggage(attributes.RL_LOOP_ITERATION, context) is not None:
+        # A call of another process, which has the steps.
         return
     before, times = _open, dict(_times(values))
     if before is not None and before.iteration != iteration:

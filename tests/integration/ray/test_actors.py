@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ def _run(folder: Path, *prefix: str) -> None:
 
 def _make(folder: Path) -> None:
     _run(folder / "watched", str(Path(sys.executable).with_name("opentelemetry-instrument")))
+    # Ray ends its workers after its driver, on a busy machine seconds later: until then the job runs.
+    until = time.monotonic() + 120
+    while any(_runs(file) for file in folder.glob("watched/otel-rl/run/*/manifest.json")):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def _runs(manifest: Path) -> bool:
+    return Path(f"/proc/{json.loads(manifest.read_text())['pid']}").exists()
 
 
 class Run:

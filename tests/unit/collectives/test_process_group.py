@@ -52,6 +52,23 @@ def counts():
     return {group.operation: values for group, values in patch.collectives().recorder.values() if values[0]}
 
 
+@pytest.mark.parametrize("operation", ["allreduce", "broadcast", "barrier", "monitored_barrier"])
+def test_a_class_in_python_that_inherits_a_method_calls_pytorchs_once(group, operation):
+    class Wrapped(dist.ProcessGroup):
+        def getBackendName(self):  # noqa: N802 - of PyTorch
+            return "none"
+
+    of_operation = {
+        "allreduce": ([torch.ones(2)],),
+        "broadcast": ([torch.ones(2)],),
+        "monitored_barrier": (None, False),
+    }
+    with pytest.raises(RuntimeError) as error:
+        getattr(Wrapped(0, 1), operation)(*of_operation.get(operation, ()))
+    # PyTorch finds no back end; it was an endless recursion.
+    assert type(error.value) is not RecursionError
+
+
 def test_every_patched_attribute_is_restored_to_the_very_object(instrumentor, originals):
     changed = [
         (owner, name)

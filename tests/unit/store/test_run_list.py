@@ -255,6 +255,26 @@ def test_a_reward_of_an_earlier_step_names_its_step(tmp_path: Path) -> None:
     assert (row.reward.last, row.other_step) == (0.2, 1)
 
 
+def test_a_driver_that_makes_the_steps_has_the_reward_and_the_loss_that_its_workers_log(tmp_path: Path) -> None:
+    run, start = tmp_path / "data" / "run", time.time_ns() - 60 * SECOND
+    logged: tuple[dict[str, float], ...] = ({}, {"rollout/raw_reward": 0.5, "rollout/length": 9.0}, {"train/loss": 0.1})
+    for number, values in enumerate(logged):
+        writer = process(run, number, world_size=3, started=start)
+        if values:
+            writer.event("rl.step", 50.0, values, {"rl.loop.iteration": 2})
+        else:
+            writer.meter.create_gauge(metrics.RL_LOOP_CURRENT.name).set(2)
+        writer.ended = start + 55 * SECOND
+        writer.write()
+    for _ in ("from files", "from a summary"):
+        [row] = list_runs(tmp_path / "data")
+        assert row.reward is not None
+        assert (row.reward.key, row.reward.last) == ("rollout/raw_reward", 0.5)
+        assert row.loss is not None
+        assert (row.loss.key, row.loss.last) == ("train/loss", 0.1)
+        write_report(tmp_path / "data", None)
+
+
 def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(tmp_path: Path) -> None:
     of_verl = {"critic/rewards/max": 1.0, "critic/rewards/min": 0.0, "critic/rewards/mean": 0.25}
     row = _running_with(tmp_path, of_verl, {"val/rewards/of/benchmark": 0.9})
@@ -276,6 +296,8 @@ def test_the_reward_of_a_run_that_goes_on_is_of_the_key_that_its_end_would_have(
         (("eval/reward",), "eval/reward"),
         (("evaluation/mean_reward", "train/mean_episode_reward_all"), "train/mean_episode_reward_all"),
         (("charts/episodic_return", "charts/episode_curiosity_reward"), "charts/episodic_return"),
+        # Of slime; the shorter one is normalised, and always 0.
+        (("rollout/rewards", "rollout/raw_reward"), "rollout/raw_reward"),
     ],
 )
 def test_the_reward_of_a_run_is_what_training_was_given(keys: tuple[str, ...], shown: str) -> None:

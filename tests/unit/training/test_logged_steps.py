@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from opentelemetry import baggage
+from opentelemetry.context import attach, detach
 
 from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues
@@ -156,6 +158,17 @@ def test_a_worker_of_ray_has_a_loop_of_its_own(recorded, monkeypatch):
     _log(1, 100, **{"perf/step_time": 4.0})
     logged_steps._end()
     assert {span.attributes["rl.loop.name"] for span in recorded.spans} == {"RolloutManager"}
+
+
+def test_what_is_logged_in_a_call_of_somebodys_step_makes_no_steps(recorded):
+    # As in an actor of slime, whose driver has the steps.
+    token = attach(baggage.set_baggage("rl.loop.iteration", "1"))
+    for step, second in ((1, 100), (2, 110)):
+        _log(step, second, **{"rollout/raw_reward": 1.0, "perf/step_time": 4.0})
+    detach(token)
+    logged_steps._end()
+    assert not _spans(recorded, "rl.loop")
+    assert len(recorded.events("rl.step")) == 2
 
 
 @pytest.mark.parametrize("beside", ["timeperf/rollout_pause", "timeperf/actor_offload"])

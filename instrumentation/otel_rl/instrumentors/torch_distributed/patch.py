@@ -10,6 +10,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.collectives import inherited_methods
 from otel_rl.collectives.flight_records import FlightRecords
 from otel_rl.collectives.mode import Mode
 from otel_rl.collectives.recorder import CollectiveRecorder
@@ -154,15 +155,15 @@ def _counted(reporter: CollectiveReporter, method: Method, original: Function) -
     blocks = method.name == _MONITORED
     call = _blurring(reporter, original) if blocks else original
     recording = reporter.recorder.recording(method.operation, method.payload, call, blocks=blocks)
-    return functools.update_wrapper(recording, original)
+    return functools.update_wrapper(inherited_methods.calling(original, recording), original)
 
 
 def _blurring(reporter: CollectiveReporter, original: Function) -> Function:
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(process_group: Any, *args: Any, **kwargs: Any) -> Any:
         reporter.unseen.blur()
-        return original(*args, **kwargs)
+        return original(process_group, *args, **kwargs)
 
-    return call
+    return inherited_methods.calling(original, call)
 
 
 def _timed(recorder: CollectiveRecorder, original: Function) -> Function:

@@ -98,11 +98,15 @@ def loss_of(values: list[LoggedValue]) -> LoggedValue | None:
 def _main(values: list[LoggedValue]) -> LoggedValue | None:
     """Return the one with the shortest key, of those that the second half of the steps still logged.
 
-    An evaluation and the like comes after all others.
+    An evaluation and the like comes after all others, and a reward that is normalised after the raw one.
     """
     latest = max((value.last_step or 0 for value in values), default=0)
     recent = (value for value in values if 2 * (value.last_step or 0) >= latest)
-    return min(recent, key=lambda value: (len(_BESIDE.findall(value.key)), len(value.key)), default=None)
+    return min(recent, key=_rank, default=None)
+
+
+def _rank(value: LoggedValue) -> tuple[int, bool, int]:
+    return len(_BESIDE.findall(value.key)), "raw_reward" not in value.key, len(value.key)
 
 
 def as_json(value: LoggedValue) -> dict[str, Any]:

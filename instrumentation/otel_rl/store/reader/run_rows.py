@@ -324,7 +324,8 @@ def _names(folders: list[ProcessFolder], summary: RunSummary | None) -> dict[str
 
 def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
     """Return what the first process says that has made steps: a driver of Ray, else the leading one."""
-    for folder in sorted(folders[:_TAILS], key=lambda folder: folder.value("role") != Role.DRIVER):
+    ordered = sorted(folders[:_TAILS], key=lambda folder: folder.value("role") != Role.DRIVER)
+    for folder in ordered:
         values, result = folder.values, folder.result
         if folder.step is None and not result:
             continue
@@ -335,6 +336,11 @@ def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
             reward = LoggedValue("reward", values.reward)
         if loss is None and values.loss is not None:
             loss = LoggedValue("loss", values.loss)
+        if reward is None and loss is None:
+            # The driver of slime makes the steps, and its workers log.
+            logged = [other.last_logged for other in ordered if other is not folder]
+            reward = next((reward for reward, _ in logged if reward is not None), None)
+            loss = next((loss for _, loss in logged if loss is not None), None)
         return {"step": folder.step, "steps": values.steps, "reward": reward, "loss": loss}
     return {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
@@ -42,7 +43,10 @@ class RunResult:
                 results.add(step, log.body, log.process.identity(names.RL_ALGORITHM))
 
     def values(self, collected: Collected) -> list[LoggedValue]:
-        """Return those of the process of the latest attempt that logged most, keys that have a best value first."""
+        """Return those of the processes of the latest attempt, keys that have a best value first.
+
+        Of a key that several log it is that of the process that logged most: of slime several log, keys of their own.
+        """
         logged = {
             process: [
                 LoggedValue(key, one.last, one.last_step, one.best, one.best_step) for key, one in results.items()
@@ -51,7 +55,11 @@ class RunResult:
         }
         of_process = logged | self._recorded
         latest = [values for process, values in of_process.items() if process.attempt not in collected.superseded]
-        return max(latest, key=len, default=[])
+        latest.sort(key=len, reverse=True)
+        merged: dict[str, LoggedValue] = {}
+        for value in chain.from_iterable(latest):
+            merged.setdefault(value.key, value)
+        return sorted(merged.values(), key=lambda value: value.best is None)
 
     def words(self, collected: Collected) -> str:
         """Return the values of the shortest keys that have a best one, ``""`` without any."""
