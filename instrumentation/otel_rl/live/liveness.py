@@ -71,6 +71,7 @@ class Liveness:
         self._knows_calls = False
         #: Gone at the look before: what a process writes last may come after its end was seen.
         self._was_gone: set[Lifetime | None] = set()
+        self._had_failed: set[Lifetime | None] = set()
 
     def look(self) -> Standing:
         """Return what the processes do now, and what is wrong with it.
@@ -81,6 +82,8 @@ class Liveness:
         signs = self._signs()
         gone = {sign.lifetime for sign in signs if sign.state is ProcessState.GONE}
         newly_gone, self._was_gone = gone - self._was_gone, gone
+        failed = {sign.lifetime for sign in signs if standstill.has_failed(sign)}
+        newly_failed, self._had_failed = failed - self._had_failed, failed
         for sign in signs:
             if sign.lifetime in newly_gone:
                 sign.state = ProcessState.UNKNOWN
@@ -92,8 +95,9 @@ class Liveness:
         calls = {call.key for one in lists for call in one.calls if call.hangs}
         self._read_rings(signs, lists if calls else [])
         exits = exits_of(self._folder, self._rings) if gone else {}
-        # What was gone first is known with the next look.
-        deaths = standstill.deaths(signs, exits) if not newly_gone else []
+        # What was gone first is known with the next look: another one may have gone while this one was made.
+        runs_on = any(sign.state is ProcessState.RUNNING for sign in signs)
+        deaths = [] if newly_gone or (newly_failed and runs_on) else standstill.deaths(signs, exits)
         # One that has returned since the rings were read hangs no more.
         hanging = [chain for chain in self._chains if any(link.call.key in calls for link in chain.links)]
         findings = self._judge.findings(signs, self._postmortem, deaths, hanging)

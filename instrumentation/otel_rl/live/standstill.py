@@ -170,6 +170,11 @@ class StandstillJudge:
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
+def has_failed(sign: ProcessSign) -> bool:
+    """Return whether a process has ended, and not in order."""
+    return sign.state is ProcessState.ENDED and bool(sign.cause) and sign.cause != INTERRUPTED
+
+
 def deaths(signs: list[ProcessSign], exits: Mapping[Lifetime, Exit]) -> list[LiveFinding]:
     """Return the process that was gone or failed first; what followed stands below it."""
     found = []
@@ -177,7 +182,7 @@ def deaths(signs: list[ProcessSign], exits: Mapping[Lifetime, Exit]) -> list[Liv
         seen = exits.get(sign.lifetime) if sign.lifetime is not None else None
         if sign.state is ProcessState.GONE:
             found.append(_death("gone", sign, f"was {seen.words}" if seen is not None else _VANISHED, seen))
-        elif sign.state is ProcessState.ENDED and sign.cause and sign.cause != INTERRUPTED:
+        elif has_failed(sign):
             found.append(_death("ended", sign, f"failed: {sign.cause}", seen))
     found.sort(key=lambda finding: (finding.severity.order, finding.since))
     for finding in found[1:]:

@@ -13,7 +13,9 @@ from unit.ranks.written_ranks import Ranks
 
 from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.live import standstill
+from otel_rl.live.liveness import Liveness
 from otel_rl.live.standing import ProcessSign, ProcessState, Standing
+from otel_rl.process.lifetime import Lifetime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,21 @@ def test_the_step_of_a_live_ring_counts_and_else_the_later_one_of_its_copy_and_w
 def test_a_death_is_not_said_to_be_where_a_copy_of_the_ring_saw_the_process(still: float | None, where: str) -> None:
     (death,) = standstill.deaths([_sign(ProcessState.GONE, 29, still)], {})
     assert death.text == f"Rank 1 is gone without an end: killed, or os._exit{where}"
+
+
+def test_a_rank_that_fails_while_one_before_it_was_still_seen_to_run_is_not_yet_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = ProcessSign("rank 0", 0, "node", 6, ProcessState.ENDED, 29, silent=1.0, cause="RuntimeError")
+    failed.lifetime, other = Lifetime("boot", 6, 1, 0), Lifetime("boot", 7, 1, 0)
+    liveness = Liveness(tmp_path, "run", tmp_path, 60.0)
+    seen = []
+    for state in (ProcessState.RUNNING, ProcessState.GONE, ProcessState.GONE):
+        killed = _sign(state, 29, 1.0)
+        killed.lifetime = other
+        monkeypatch.setattr(liveness, "_signs", lambda killed=killed: [killed, failed])
+        seen.append([finding.code for finding in liveness.look().findings])
+    assert seen == [[], [], ["gone"]]
 
 
 @pytest.mark.parametrize(("is_over", "where"), [(True, "is after step 5"), (False, "is in step 5")])
