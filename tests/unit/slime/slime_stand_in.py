@@ -44,7 +44,7 @@ def arguments(**given):
 class ObjectRef:
     def __init__(self, run):
         self.run = run
-        self.id = next(_ids).to_bytes(4)
+        self.id = next(_ids).to_bytes(4, "big")
 
     def binary(self):
         return self.id
