@@ -10,15 +10,15 @@ import json
 import os
 import socket
 import subprocess
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import own_command, shared_runs
+from recorded_job import RecordedJob, assert_healthy
+from support import shared_runs
 
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader import Log, Reader, Span, find_run
 
 HERE = Path(__file__).parent / "skyrl"
 SYSTEMS = Path(os.environ.get("OTEL_RL_SYSTEMS") or "-")
@@ -126,27 +126,16 @@ def _train(folder: Path, trainer: str) -> None:
             served.wait(30)
 
 
-class Run:
+class Run(RecordedJob):
     """What SkyRL had itself, and what was recorded."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         self.logged: dict[tuple[int, str], Any] = {}
         #: Step -> reward of each of its samples, by the id of the rollout.
         self.samples: dict[int, dict[str, float]] = {}
         for line in (folder / "truth.jsonl").read_text().splitlines():
             self._add_truth(json.loads(line))
-        self.steps: dict[int, float] = {}
-        self.phases: dict[tuple[int, str], float] = defaultdict(float)
-        self.values: dict[tuple[int, str], Any] = {}
-        self.rows: dict[str, dict[str, Any]] = {}
-        self.evaluated: list[dict[str, Any]] = []
-        self.spans: list[Span] = []
-        for record in Reader(find_run(folder / "otel-rl" / "run")).records():
-            if isinstance(record, Span):
-                self._add_span(record)
-            elif isinstance(record, Log):
-                self._add_log(record)
+        super().__init__(folder, "otel_rl.skyrl")
 
     def _add_truth(self, record: dict[str, Any]) -> None:
         step = record["step"]
@@ -158,29 +147,6 @@ class Run:
         for uid, reward in zip(record["uids"], record["rewards"], strict=True):
             self.samples[step][f"{uid}_{seen[uid]}"] = reward
             seen[uid] += 1
-
-    def _add_span(self, span: Span) -> None:
-        self.spans.append(span)
-        iteration = span.attributes.get(names.RL_LOOP_ITERATION)
-        if span.name == "rl.loop":
-            self.steps[iteration] = span.seconds
-        elif span.scope == "otel_rl.skyrl" and names.RL_PHASE in span.attributes:
-            self.phases[iteration, span.attributes[names.RL_PHASE]] += span.seconds
-
-    def _add_log(self, log: Log) -> None:
-        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
-        if log.event == "rl.step":
-            self.values |= {(iteration, key): value for key, value in log.body.items()}
-        elif log.event == "rl.trajectories":
-            columns = {
-                key: value for key, value in log.body.items() if len(value) == len(log.body[names.RL_ROLLOUT_ID])
-            }
-            for values in zip(*columns.values(), strict=True):
-                row = {**dict(zip(columns, values, strict=True)), "step": iteration}
-                if row.get(names.RL_ROLLOUT_EVALUATION):
-                    self.evaluated.append(row)
-                else:
-                    self.rows[row[names.RL_ROLLOUT_ID]] = row
 
 
 @pytest.fixture(scope="module", params=TRAINERS)
@@ -250,7 +216,4 @@ def test_the_timer_logs_the_trainer_as_its_caller(run):
 
 
 def test_a_healthy_run_has_neither_a_warning_nor_a_critical_finding(run, tmp_path):
-    said = own_command.otel_rl(tmp_path, "report", run.folder / "otel-rl" / "run", "-o", tmp_path / "r.html").stderr
-    assert "critical:" not in said
-    assert "warning:" not in said
-    assert "in order" in own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
+    assert_healthy(run.folder, tmp_path)

@@ -17,7 +17,7 @@ import re
 import socket
 import subprocess
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from support import own_command, shared_runs
+from recorded_job import RecordedJob, assert_healthy
+from support import shared_runs
 
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader import Log, Reader, Span, find_run
 
 HERE = Path(__file__).parent / "slime"
 SERVER = Path(__file__).parents[1] / "engines" / "sglang_on_cpu.py"
@@ -142,56 +142,23 @@ def _train(folder: Path, program: str, engine: str) -> None:
         subprocess.run(["python", HERE / "samples.py", folder], env=environ, stdout=samples, check=True)
 
 
-class Run:
+class Run(RecordedJob):
     """What slime had itself, and what was recorded."""
 
     def __init__(self, folder: Path, program: str) -> None:
-        self.folder, self.program = folder, program
+        self.program = program
         #: File of slime's -> its samples.
         self.samples: dict[str, list[dict[str, Any]]] = json.loads((folder / "samples.json").read_text())
         self.logged: dict[tuple[int, str], Any] = {}
         for line in (folder / "output").read_text().splitlines():
             self._add_line(line)
-        self.steps: dict[int, float] = {}
-        self.phases: dict[tuple[int, str], float] = defaultdict(float)
-        self.values: list[tuple[int, str, Any]] = []
-        self.rows: dict[str, dict[str, Any]] = {}
-        self.evaluated: list[dict[str, Any]] = []
-        self.spans: list[Span] = []
-        for record in Reader(find_run(folder / "otel-rl" / "run")).records():
-            if isinstance(record, Span):
-                self._add_span(record)
-            elif isinstance(record, Log):
-                self._add_log(record)
+        super().__init__(folder, "otel_rl.slime")
 
     def _add_line(self, line: str) -> None:
         found = _PRINTED.search(line) or _TRAINED.search(line)
         if found is not None:
             values = ast.literal_eval(re.sub(r"\b(nan|inf)\b", "None", found[2]))
             self.logged |= {(int(found[1]), key): value for key, value in values.items()}
-
-    def _add_span(self, span: Span) -> None:
-        self.spans.append(span)
-        iteration = span.attributes.get(names.RL_LOOP_ITERATION)
-        if span.name == "rl.loop":
-            self.steps[iteration] = span.seconds
-        elif span.scope == "otel_rl.slime" and names.RL_PHASE in span.attributes:
-            self.phases[iteration, span.attributes[names.RL_PHASE]] += span.seconds
-
-    def _add_log(self, log: Log) -> None:
-        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
-        if log.event == "rl.step":
-            self.values += [(iteration, key, value) for key, value in log.body.items()]
-        elif log.event == "rl.trajectories":
-            columns = {
-                key: value for key, value in log.body.items() if len(value) == len(log.body[names.RL_ROLLOUT_ID])
-            }
-            for values in zip(*columns.values(), strict=True):
-                row = {**dict(zip(columns, values, strict=True)), "step": iteration}
-                if row.get(names.RL_ROLLOUT_EVALUATION):
-                    self.evaluated.append(row)
-                else:
-                    self.rows[row[names.RL_ROLLOUT_ID]] = row
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -208,8 +175,8 @@ def test_the_steps_are_those_of_the_loop_and_no_log_makes_others(run):
 
 def test_every_value_that_slime_logs_is_recorded_once_with_its_step_and_no_other(run):
     steps = ("train/step", "rollout/step", "eval/step")
-    recorded = {(step, key): value for step, key, value in run.values if key not in steps}
-    assert len([key for _, key, _ in run.values if key not in steps]) == len(recorded)
+    recorded = {(step, key): value for step, key, value in run.recorded if key not in steps}
+    assert len([key for _, key, _ in run.recorded if key not in steps]) == len(recorded)
     assert recorded.keys() == {(step, key) for step, key in run.logged if key not in steps}
     printed = {key: value for key, value in run.logged.items() if key in recorded and value is not None}
     assert {key: recorded[key] for key in printed} == pytest.approx(printed)
@@ -294,7 +261,4 @@ def test_the_work_is_that_of_a_driver_a_manager_a_rank_and_an_engine(run):
 
 
 def test_a_healthy_run_has_neither_a_warning_nor_a_critical_finding(run, tmp_path):
-    said = own_command.otel_rl(tmp_path, "report", run.folder / "otel-rl" / "run", "-o", tmp_path / "r.html").stderr
-    assert "critical:" not in said
-    assert "warning:" not in said
-    assert "in order" in own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
+    assert_healthy(run.folder, tmp_path)

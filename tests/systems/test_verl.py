@@ -11,13 +11,17 @@ import os
 import subprocess
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
-from support import own_command, shared_runs
+from recorded_job import RecordedJob, assert_healthy
+from support import shared_runs
 
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader import Log, Point, Reader, Span, find_run
+from otel_rl.store.reader import Log, Point
+
+if TYPE_CHECKING:
+    from otel_rl.store.reader import Record
 
 HERE = Path(__file__).parent
 SYSTEMS = Path(os.environ.get("OTEL_RL_SYSTEMS") or "-")
@@ -132,50 +136,30 @@ def _train(folder: Path, trainer: str) -> None:
         )
 
 
-class Run:
+class Run(RecordedJob):
     """What verl logged, and what was recorded."""
 
     def __init__(self, folder: Path, trainer: str) -> None:
-        self.folder, self.trainer = folder, trainer
+        self.trainer = trainer
         lines = (folder / "log.jsonl").read_text().splitlines()
         self.logged = {
             (one["step"], key): value for one in map(json.loads, lines) for key, value in one["data"].items()
         }
-        self.steps: dict[int, float] = {}
-        self.phases: dict[tuple[int, str], float] = defaultdict(float)
-        self.values: dict[tuple[int, str], Any] = {}
         self.rewards: dict[int, list[float]] = defaultdict(list)
-        #: Rollout -> reward; and the age of each one that was trained on.
-        self.rows: dict[str, float] = {}
+        #: Rollout that was trained on -> its age.
         self.trained: dict[str, float | None] = {}
         self.queue: dict[str, float] = {}
-        self.spans: list[Span] = []
-        for record in Reader(find_run(folder / "otel-rl" / "run")).records():
-            if isinstance(record, Span):
-                self._add_span(record)
-            elif isinstance(record, Log):
-                self._add_log(record)
-            elif isinstance(record, Point) and record.metric == "rl.sample.queue.size":
-                self.queue[record.attributes[names.RL_SAMPLE_STATE]] = record.value
+        super().__init__(folder, "otel_rl.verl")
 
-    def _add_span(self, span: Span) -> None:
-        self.spans.append(span)
-        iteration = span.attributes.get(names.RL_LOOP_ITERATION)
-        if span.name == "rl.loop":
-            self.steps[iteration] = span.seconds
-        elif span.scope == "otel_rl.verl" and names.RL_PHASE in span.attributes:
-            self.phases[iteration, span.attributes[names.RL_PHASE]] += span.seconds
-
-    def _add_log(self, log: Log) -> None:
-        iteration = log.attributes.get(names.RL_LOOP_ITERATION)
-        if log.event == "rl.step":
-            self.values |= {(iteration, key): value for key, value in log.body.items()}
-        elif log.event == "rl.trajectories":
-            self.rewards[iteration] += log.body[names.RL_ROLLOUT_REWARD]
-            self.rows |= zip(log.body[names.RL_ROLLOUT_ID], log.body[names.RL_ROLLOUT_REWARD], strict=True)
-        elif log.event == "rl.trajectories.changes":
-            ages = log.body.get(names.RL_ROLLOUT_AGE, [None] * len(log.body[names.RL_ROLLOUT_ID]))
-            self.trained |= zip(log.body[names.RL_ROLLOUT_ID], ages, strict=True)
+    def add(self, record: Record) -> None:
+        super().add(record)
+        if isinstance(record, Point) and record.metric == "rl.sample.queue.size":
+            self.queue[record.attributes[names.RL_SAMPLE_STATE]] = record.value
+        elif isinstance(record, Log) and record.event == "rl.trajectories":
+            self.rewards[record.attributes[names.RL_LOOP_ITERATION]] += record.body[names.RL_ROLLOUT_REWARD]
+        elif isinstance(record, Log) and record.event == "rl.trajectories.changes":
+            ids = record.body[names.RL_ROLLOUT_ID]
+            self.trained |= zip(ids, record.body.get(names.RL_ROLLOUT_AGE, [None] * len(ids)), strict=True)
 
 
 @pytest.fixture(scope="module", params=TRAINERS)
@@ -207,7 +191,9 @@ def test_each_sample_is_a_row_and_its_rewards_are_verls(run):
     if run.trainer in ASYNCHRONOUS:
         # A sample is of the step that asked for it, and may be trained on in a later one, or in none.
         assert len(run.trained) == STEPS * samples
-        assert sum(run.rows[name] for name in run.trained) == pytest.approx(sum(scores.values()))
+        assert sum(run.rows[name][names.RL_ROLLOUT_REWARD] for name in run.trained) == pytest.approx(
+            sum(scores.values())
+        )
     else:
         assert {step: len(rewards) for step, rewards in run.rewards.items()} == dict.fromkeys(run.steps, samples)
         assert {step: sum(rewards) for step, rewards in run.rewards.items()} == pytest.approx(scores)
@@ -247,7 +233,4 @@ def test_rollouts_have_traces_of_their_own_linked_to_a_step_with_the_call_of_the
 
 
 def test_a_healthy_run_has_neither_a_warning_nor_a_critical_finding(run, tmp_path):
-    said = own_command.otel_rl(tmp_path, "report", run.folder / "otel-rl" / "run", "-o", tmp_path / "r.html").stderr
-    assert "critical:" not in said
-    assert "warning:" not in said
-    assert "in order" in own_command.otel_rl(tmp_path, "runs", run.folder / "otel-rl").stdout
+    assert_healthy(run.folder, tmp_path)

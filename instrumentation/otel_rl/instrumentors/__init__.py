@@ -12,6 +12,7 @@ What they share:
 ``observing``        hooks around functions, coroutines, generators and async generators
 ``patching``         replacing attributes, and putting them back
 ``summary_writers``  hooks of the ``SummaryWriter`` of torch, and of tensorboardX
+``timed_trainers``   hooks of verl and SkyRL, whose timer names the parts of a step
 ``vector_episodes``  episodes of environments that are stepped together
 ===================  ====================================================================
 """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from otel_rl.instrumentors import timed_trainers
 from otel_rl.instrumentors.skyrl import engines, rollouts, trainer
-from otel_rl.training import logged_steps, trainer_loop
-from otel_rl.training.timed_loop import log_begins, log_ended
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,31 +14,23 @@ if TYPE_CHECKING:
 
 
 def patch_tracking(module: ModuleType, patches: Patches) -> None:
-    """Patch the class by which all trainers log; of one with a loop of its own that is all there is."""
-    logged_steps.follow()
-    patches.observe(module, "Tracking.__init__", before=trainer.configured)
-    begin = partial(log_begins, trainer.scope)
-    patches.observe(module, "Tracking.log", begin=begin, end=log_ended, required=True)
+    """Patch the class that all trainers log through."""
+    timed_trainers.patch_tracking(module, patches, trainer.scope, trainer.configured)
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the synchronous trainer."""
-    _observe_train(module, "RayPPOTrainer", patches)
+    timed_trainers.patch_loop(module, patches, "RayPPOTrainer.train", trainer.train_begins)
 
 
 def patch_async_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainer whose rollouts run beside it."""
-    _observe_train(module, "FullyAsyncRayPPOTrainer", patches)
+    timed_trainers.patch_loop(module, patches, "FullyAsyncRayPPOTrainer.train", trainer.train_begins)
 
 
 def patch_sft_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainer of supervised fine-tuning."""
-    _observe_train(module, "SFTTrainer", patches)
-
-
-def _observe_train(module: ModuleType, kind: str, patches: Patches) -> None:
-    patches.on_restore(trainer_loop.close_steps)
-    patches.observe(module, f"{kind}.train", begin=trainer.train_begins, end=trainer.train_ended, required=True)
+    timed_trainers.patch_loop(module, patches, "SFTTrainer.train", trainer.train_begins)
 
 
 def patch_generator(module: ModuleType, patches: Patches) -> None:

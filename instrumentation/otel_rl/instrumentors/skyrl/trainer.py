@@ -90,11 +90,6 @@ def train_begins(trainer: Any, *_: Any, **__: Any) -> _Loop | None:
     return loop
 
 
-def train_ended(loop: _Loop, _: Any, error: BaseException | None) -> None:
-    """End the loop, and the step that an exception has left open."""
-    loop.leave(error)
-
-
 def configured(_: Any, *__: Any, config: Any = None, **___: Any) -> None:
     """Record the settings that the trackers are given."""
     if config is not None:

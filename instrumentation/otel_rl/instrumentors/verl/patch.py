@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from otel_rl.instrumentors import timed_trainers
 from otel_rl.instrumentors.verl import advantages, queue, rollouts, trainer
-from otel_rl.training import logged_steps, trainer_loop
-from otel_rl.training.timed_loop import log_begins, log_ended, part_ended
+from otel_rl.training.timed_loop import part_ended
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -21,27 +20,19 @@ def patch_timer(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_tracking(module: ModuleType, patches: Patches) -> None:
-    """Patch the class by which all trainers log; of one with a loop of its own that is all there is."""
-    logged_steps.follow()
-    patches.observe(module, "Tracking.__init__", before=trainer.configured)
-    begin = partial(log_begins, trainer.scope)
-    patches.observe(module, "Tracking.log", begin=begin, end=log_ended, required=True)
+    """Patch the class that all trainers log through."""
+    timed_trainers.patch_tracking(module, patches, trainer.scope, trainer.configured)
 
 
 def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainers of version 1, which differ in how they wait for samples."""
-    _observe_fit(module, "PPOTrainer", patches)
+    timed_trainers.patch_loop(module, patches, "PPOTrainer.fit", trainer.fit_begins)
     patches.observe(module, "PPOTrainer._submit_batch_to_rollout", before=queue.asked)
 
 
 def patch_ray_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainer before them."""
-    _observe_fit(module, "RayPPOTrainer", patches)
-
-
-def _observe_fit(module: ModuleType, kind: str, patches: Patches) -> None:
-    patches.on_restore(trainer_loop.close_steps)
-    patches.observe(module, f"{kind}.fit", begin=trainer.fit_begins, end=trainer.fit_ended, required=True)
+    timed_trainers.patch_loop(module, patches, "RayPPOTrainer.fit", trainer.fit_begins)
 
 
 def patch_advantages(module: ModuleType, patches: Patches) -> None:

@@ -55,11 +55,6 @@ def fit_begins(trainer: Any, *_: Any, **__: Any) -> TimedLoop | None:
     return loop
 
 
-def fit_ended(loop: TimedLoop, _: Any, error: BaseException | None) -> None:
-    """End the loop, and the step that an exception has left open."""
-    loop.leave(error)
-
-
 def timer_begins(name: str, *_: Any, **__: Any) -> TimedLoop | PhaseHandle | None:
     """Begin the step, or a part of it; other processes time other things."""
     loop = timed_loop.running()
