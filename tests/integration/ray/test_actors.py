@@ -128,13 +128,12 @@ def test_a_call_within_a_step_is_a_child_of_it(run):
         assert [call["at"]["rl.loop.iteration"] for call in calls] == ["1", "2"]
 
 
-def test_what_a_call_records_is_below_it(run):
-    calls = {span["spanId"] for span in run.spans} | {span["parentSpanId"] for span in run.named("Learner.update")}
-    inside = [span for span in run.named("inside") if span.get("parentSpanId")]
+def test_what_a_call_records_is_in_the_trace_of_its_callers_step(run):
+    # Whether a call has a span of its own depends on how long it took.
+    steps = {span["traceId"] for span in run.named("rl.rank.step")}
     assert len(run.named("inside")) == 3
-    assert len(inside) == 2
-    assert {span["traceId"] for span in inside} <= {span["traceId"] for span in run.named("rl.rank.step")}
-    assert calls
+    assert [span["traceId"] in steps for span in run.named("inside")].count(True) == 2
+    assert all(span.get("parentSpanId") for span in run.named("inside") if span["traceId"] in steps)
 
 
 def test_rollouts_that_go_on_beside_their_call_are_of_the_step_that_began_them(run):
