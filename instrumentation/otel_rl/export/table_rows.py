@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.export import csv_cells
 from otel_rl.export.timeline_rows import int64, is_moment
 from otel_rl.report.core.changed_trajectories import ChangedTrajectories
-from otel_rl.report.core.operations import error_of
 from otel_rl.report.core.pending_trajectories import PendingTrajectories
 from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, spans
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.store.reader import Log, Span
+from otel_rl.store.tables.operations import error_of
 
 if TYPE_CHECKING:
     from otel_rl.export.excerpt import RunExcerpt

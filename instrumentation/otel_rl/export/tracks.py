@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import RlRoleValues as Role
+from otel_rl.store.tables.operations import MODEL_OPERATIONS
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span

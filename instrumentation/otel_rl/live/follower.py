@@ -65,7 +65,7 @@ class _Reading:
 
     def __init__(self, source: RunSource, newest: int | None) -> None:
         self.reader = FollowingReader(source, newest)
-        self.collected = Collected(self.reader, subjects.load())
+        self.collected = Collected(self.reader, subjects.load(), followed=True)
         self.collected.earlier_looks = EarlierLooks()
         self.is_current = False
 
@@ -162,6 +162,8 @@ class Rendering:
 
     def __init__(self, reading: _Reading, make: Callable[[_Reading], bytes]) -> None:
         self._reading = reading
+        reading.reader.read_ahead()
+        reading.collected.settle_tables()
         self.descriptor, writing = os.pipe()
         self._content: list[bytes] = []
         #: Seconds of CPU of the child, once it has ended.
@@ -219,6 +221,7 @@ def _render_and_exit(reading: _Reading, make: Callable[[_Reading], bytes], writi
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         signal.alarm(_DEADLINE)
+        reading.collected.ask_apart()
         content = make(reading)
         with os.fdopen(writing, "wb") as stream:
             pickle.dump(reading.collected.earlier_looks, stream)

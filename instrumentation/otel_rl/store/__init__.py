@@ -7,4 +7,5 @@ file that is full is compressed, ``NAME.jsonl.gz``.
 Packages:
     writer: one process's files.
     reader: all files of a run.
+    tables: one run as tables, which its readers ask with SQL.
 """

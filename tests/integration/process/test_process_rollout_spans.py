@@ -9,7 +9,7 @@ from process_support import plain
 
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import lines, rollouts
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def test_the_report_tells_of_all_rollouts_and_compares_those_that_were_not_chose
     assert {trace for name, trace, values in spans if name == "execute_tool search" and MARK in values} == marked
 
     collected = Collected(Reader(find_run(programs.directory / "otel-rl")), load()).read(lambda _: None)
-    calls = collected[Calls]
-    assert calls.rollouts.statistics.number == 60
-    assert calls.rollouts.fair.cell.count == len(roots - marked)
-    [tool] = calls.over_time.seconds.lines().values()
+    assert rollouts.of_run(collected).statistics.number == 60
+    assert rollouts.of_run(collected).fair.cell.count == len(roots - marked)
+    [tool] = lines.of_calls(collected, "seconds").values()
     assert tool.count == len(roots - marked)

@@ -12,7 +12,7 @@ import pytest
 from otel_rl.report import write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load, overview
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import lines
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.store.reader import Reader, find_run
 
@@ -61,8 +61,8 @@ def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: 
     assert "generate" not in collected.steps.phases.lines()
     [reward] = [curves[0] for panel, curves in collected[Scalars].panels() if panel.title == "Reward"]
     assert (reward.x, set(reward.y)) == ([float(step) for step in range(6, 21)], {2.5})
-    [tools] = collected[Calls].over_time.seconds.lines().values()
-    assert (tools.x, {cell.count for cell in tools.cells}) == (list(range(6, 21)), {4})
+    [tools] = lines.of_calls(collected, "seconds").values()
+    assert (tools.x, set(tools.numbers)) == (list(range(6, 21)), {4})
 
 
 def test_the_page_says_which_attempt_it_draws_and_lists_the_other(folder: Path, tmp_path: Path) -> None:

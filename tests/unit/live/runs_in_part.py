@@ -13,7 +13,7 @@ from otel_rl.report.subjects import overview
 from otel_rl.store.reader import Log, Reader, Span, find_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from unit.report.synthetic_run import ProcessWriter
@@ -28,8 +28,8 @@ class _EarlyReader(Reader):
 
     seconds = math.inf
 
-    def records(self, advance: Callable[[int], object] | None = None) -> Iterator[Record]:
-        return (record for record in super().records(advance) if self._is_early(record))
+    def _of_this_run(self, *args: Any) -> Iterator[Record]:
+        return (record for record in super()._of_this_run(*args) if self._is_early(record))
 
     def _is_early(self, record: Record) -> bool:
         return not isinstance(record, (Span, Log)) or _moment(record) - STARTED <= self.seconds * 1e9

@@ -59,7 +59,7 @@ def test_the_scores_of_chosen_samples_and_of_rollouts_come_from_their_rows_alone
     assert rewards.scores(NOTHING) == {}
     rewards.add_log(rows(5.0, 1.0, None, True))
     assert (rewards.scores(NOTHING)["f"].cell.count, rewards.scores(NOTHING)["f"].cell.total) == (2, 6.0)
-    [line] = rewards.scores_over_time.lines().values()
+    [line] = rewards.over_steps().values()
     assert (line.x, line.means) == ([1], [3.0])
 
 

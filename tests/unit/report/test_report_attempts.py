@@ -17,7 +17,7 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.loops import _STRETCHES, Loops
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import lines, rollouts
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.store.reader import Process, Reader, Span, find_run
 
@@ -115,11 +115,11 @@ def test_calls_of_an_earlier_attempt_are_not_averaged_with_those_of_the_last(tmp
             at = rollout(writer, step, 0, at, [("execute_tool search", seconds, tool)])
             steps_of(writer, "", range(step, step + 1), begin, at - begin)
         writer.write()
-    calls = read(folder)[Calls]
+    collected = read(folder)
 
-    [line] = calls.over_time.seconds.lines().values()
+    [line] = lines.of_calls(collected, "seconds").values()
     assert (line.x, {round(mean, 3) for mean in line.means}) == (list(range(1, 11)), {0.7})
-    assert {round(mean, 3) for mean in calls.rollouts.seconds.lines()[0].means} == {0.7}
+    assert {round(mean, 3) for mean in rollouts.over_steps(collected, "seconds")[0].means} == {0.7}
 
 
 def steps_of(writer: ProcessWriter, loop: str, numbers: range, at: float, seconds: float) -> float:
@@ -324,7 +324,7 @@ def test_a_process_that_was_started_beside_the_training_is_no_later_attempt(tmp_
         writer.write()
     collected = read(folder)
 
-    calls = collected[Calls].over_time.seconds.lines()
+    calls = lines.of_calls(collected, "seconds")
     assert {called.rank: line.count for called, line in calls.items()} == {0: 10, None: 10}
     summary = summarise(collected)
     assert (summary.reported, summary.missing, summary.attempt) == ([0, 1], [], "0.0.20261123015709088371")

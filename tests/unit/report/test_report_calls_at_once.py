@@ -12,7 +12,7 @@ from otel_rl.report.core import occupied
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import lines
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ def test_a_time_to_the_first_chunk_that_is_none_is_left_out(tmp_path: Path, firs
         values = {**called, "gen_ai.response.time_to_first_chunk": told}
         writer.span("chat judge-1", second, second + 0.5, values)
     writer.write()
-    calls = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)[Calls]
-    [line] = calls.over_time.first_chunk.lines().values()
-    assert [cell.total for cell in line.cells] == [0.25]
+    collected = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
+    [line] = lines.of_calls(collected, "first_chunk").values()
+    assert list(line.totals) == [0.25]
 
 
 def test_what_is_compared_with_is_bounded_and_calls_at_once_still_count_once(

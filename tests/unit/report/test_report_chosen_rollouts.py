@@ -13,7 +13,7 @@ from unit.report.synthetic_run import ProcessWriter, process
 from otel_rl.report import write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -75,13 +75,12 @@ def test_a_slowdown_of_those_that_were_not_chosen_is_found(writer: ProcessWriter
 def test_number_and_durations_of_rollouts_are_those_of_the_rows(writer: ProcessWriter) -> None:
     _stationary(writer)
     collected = Collected(Reader(find_run(writer.folder.parent)), load()).read(lambda _: None)
-    calls = collected[Calls]
-    statistics = calls.rollouts.statistics
-    assert (statistics.number, statistics.failed) == (ALL, 1)
-    assert statistics.durations.cell.maximum < 0.3
+    of_run = rollouts.of_run(collected).statistics
+    assert (of_run.number, of_run.failed) == (ALL, 1)
+    assert of_run.durations.cell.maximum < 0.3
     # The slowest that can be looked at are the chosen ones.
-    assert calls.rollouts.slowest.items()[0].seconds == pytest.approx(0.8)
-    [model] = calls.models(collected.totals)
+    assert rollouts.slowest(collected)[0].seconds == pytest.approx(0.8)
+    [model] = statistics.models(collected)
     assert model.durations.cell.maximum < 0.3
 
 

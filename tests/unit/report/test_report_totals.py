@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,15 @@ from otel_rl.report.core import human
 from otel_rl.report.core.cells import Table, in_one_unit, seconds_cell
 from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
-from otel_rl.report.subjects.calls import call_tables
-from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
+from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
+from otel_rl.report.subjects.calls.rollouts import RolloutRows
+from otel_rl.report.subjects.calls.statistics import METRICS
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process, Span
+from otel_rl.store.tables import RunTables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CALLS = metrics.TORCH_DISTRIBUTED_COLLECTIVE_CALLS
 SCORE = metrics.RL_REWARD_SCORE
@@ -183,12 +189,27 @@ def test_numbers_and_sizes_read_like_numbers_and_sizes() -> None:
 
 
 def test_a_tool_call_that_both_ends_recorded_is_one_call() -> None:
-    calls = Calls()
     values = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "add"}
-    for process, is_server in ((ONE, False), (TWO, True)):
-        span = Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
-        calls.add_span(span)
-    assert [tool.number for tool in calls.tools(MetricTotals(()))] == [1]
+    spans = [
+        Span(process, "s", "tools/call add", "t", "i", "", 0, 10, values, [], False, "", 0, is_server)
+        for process, is_server in ((ONE, False), (TWO, True))
+    ]
+    assert [tool.number for tool in statistics.tools(_collected(spans))] == [1]
+
+
+def _collected(spans: Iterable[Span], totals: MetricTotals | None = None) -> Any:
+    """What a report has collected of these spans, as far as calls need it."""
+    tables = RunTables()
+    for span in spans:
+        tables.add(span)
+    tables.settle()
+    return _Collected(tables, totals or MetricTotals(()))
+
+
+class _Collected(dict):
+    def __init__(self, tables: RunTables, totals: MetricTotals) -> None:
+        super().__init__({RolloutRows: RolloutRows()})
+        self.tables, self.totals, self.answers, self.only = tables, totals, {}, None
 
 
 def _tool_span(number: int, error: str, outcome: str | None) -> Span:
@@ -198,18 +219,15 @@ def _tool_span(number: int, error: str, outcome: str | None) -> Span:
     return Span(ONE, "s", "execute_tool add", "t", str(number), "", 0, 10, values, [], bool(error), "", 0)
 
 
-def _shown(calls: Calls, totals: MetricTotals) -> dict[str, str]:
-    table = call_tables.calls(calls.tools(totals), "Tool")
+def _shown(spans: Iterable[Span], totals: MetricTotals | None = None) -> dict[str, str]:
+    table = call_tables.calls(statistics.tools(_collected(spans, totals)), "Tool")
     [row] = table.rows
     return {title.lstrip(">"): cell.text for title, cell in zip(table.columns, row, strict=True)}
 
 
 def test_the_table_of_tools_says_how_failed_calls_ended() -> None:
-    calls = Calls()
     ended = [("", "ok"), ("httpx.ReadTimeout", "timeout"), ("TimeoutError", "timeout"), ("ValueError", "tool_error")]
-    for number, (error, outcome) in enumerate(ended):
-        calls.add_span(_tool_span(number, error, outcome))
-    shown = _shown(calls, MetricTotals(()))
+    shown = _shown(_tool_span(number, *how) for number, how in enumerate(ended))
     assert shown["Errors"] == "3 (TimeoutError 1, ValueError 1, httpx.ReadTimeout 1)"
     assert shown["Outcome of errors"] == "timeout 2, tool_error 1"
 
@@ -225,27 +243,22 @@ def _tool_histogram(count: int) -> MetricTotals:
 
 
 def test_durations_are_those_of_the_spans_where_these_saw_all_calls() -> None:
-    calls = Calls()
-    for number in range(4):
-        calls.add_span(_tool_span(number, "", "ok"))
-    shown = _shown(calls, _tool_histogram(4))
+    shown = _shown([_tool_span(number, "", "ok") for number in range(4)], _tool_histogram(4))
     assert (shown["Calls"], shown["p50"], shown["p95"]) == ("4", "0.01 µs", "0.01 µs")
 
 
 def test_of_calls_in_the_first_bucket_of_a_histogram_only_its_bound_is_said() -> None:
-    calls = Calls()
-    calls.add_span(_tool_span(1, "", "ok"))
-    shown = _shown(calls, _tool_histogram(5))
+    shown = _shown([_tool_span(1, "", "ok")], _tool_histogram(5))
     at_most = "\N{LESS-THAN OR EQUAL TO} 10 s"
     assert (shown["Calls"], shown["p50"], shown["p95"]) == ("5", at_most, at_most)
 
 
 def test_the_slowest_rollouts_have_their_reward_and_no_single_score() -> None:
-    calls = Calls()
+    spans = []
     for number, reward in enumerate((1.25, None)):
         values = {"rl.rollout.id": str(number)} | ({} if reward is None else {"rl.rollout.reward": reward})
-        calls.add_span(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
-    table = call_tables.slow_rollouts(calls.rollouts.slowest.items())
+        spans.append(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
+    table = call_tables.slow_rollouts(rollouts.slowest(_collected(spans)))
     assert table.columns[-1] == ">Reward"
     assert [row[-1].text for row in table.rows] == ["1.25", human.UNKNOWN]
 
@@ -261,22 +274,19 @@ def test_quantiles_of_values_that_come_again_are_these_values() -> None:
 
 
 def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
-    calls, totals = Calls(), MetricTotals(METRICS)
-    calls.add_span(_tool_span(1, "ValueError", "tool_error"))
+    totals = MetricTotals(METRICS)
     for error, outcome, count in (("", "ok", 5), ("cancelled", "cancelled", 2), ("ValueError", "tool_error", 3)):
         labels = {"gen_ai.tool.name": "add", "rl.tool.outcome": outcome} | ({"error.type": error} if error else {})
         name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
         totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 1.0, 1.0, **bounds))
     totals.close()
-    shown = _shown(calls, totals)
+    shown = _shown([_tool_span(1, "ValueError", "tool_error")], totals)
     assert shown["Calls"] == "10"
     assert shown["Outcome of errors"] == "tool_error 3, cancelled 2"
 
 
 def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> None:
-    calls = Calls()
-    calls.add_span(_tool_span(1, "ValueError", None))
-    assert "Outcome of errors" not in _shown(calls, MetricTotals(()))
+    assert "Outcome of errors" not in _shown([_tool_span(1, "ValueError", None)])
 
 
 def test_durations_of_a_column_have_one_unit_unless_they_are_too_different():

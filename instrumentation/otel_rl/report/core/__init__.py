@@ -8,7 +8,6 @@ Modules:
     steps: step time by phase and by rank.
     engines: what inference engines did in the steps.
     totals: counters and histograms over all processes.
-    operations: which operations are model calls, and how one failed.
     trajectory_rows: the samples of a record of trajectories, one by one.
     pending_trajectories: copies of rows, for a process that was killed in a step.
     changed_trajectories: joins what was said of samples later, or in other processes, to their rows.
@@ -20,8 +19,8 @@ Modules:
     cut_messages: reads messages that a length limit has cut off.
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
-    over_time: many series over the steps.
-    occupied: how long calls kept a step or rollout busy; those at once count once.
+    lines: series over the steps.
+    occupied: how long the phases of a step kept it busy; those at once count once.
     curves: a line of values.
     change_points: since when a value has another level.
     statistics: spreads, binned series and the largest items, in bounded memory.

@@ -10,8 +10,8 @@ from otel_rl.report.core import human
 if TYPE_CHECKING:
     from otel_rl.report.core.cells import Table
     from otel_rl.report.core.charts import Charts, Drawing
+    from otel_rl.report.core.lines import Line
     from otel_rl.report.core.messages import Conversation
-    from otel_rl.report.core.over_time import Line
     from otel_rl.report.core.timeline import Timeline
 
 #: Points below which a line is not drawn: the tables say as much.

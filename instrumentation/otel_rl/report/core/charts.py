@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.axes import Quantity
     from otel_rl.report.core.figures import Figures
-    from otel_rl.report.core.over_time import Line
+    from otel_rl.report.core.lines import Line
     from otel_rl.report.core.plots import Columns, Ends
     from otel_rl.report.core.statistics import Cell
     from otel_rl.report.core.steps import Steps
@@ -115,12 +115,9 @@ class Charts:
         """
         by_step = 2 * sum(line.by_step for line in lines.values()) >= len(lines)
         same = {name: line for name, line in lines.items() if line.by_step == by_step}
-        ordered = sorted(same, key=lambda name: -sum(cell.total for cell in same[name].cells))
+        ordered = sorted(same, key=lambda name: -same[name].total)
         start = 0 if by_step else min(line.x[0] for line in same.values())
-        drawn = [
-            curves.of_cells(name, line.x, line.cells, start, width=line.width if by_step else 1, over_time=not by_step)
-            for name, line in sorted((name, same[name]) for name in ordered[:_LINES])
-        ]
+        drawn = [curves.of_line(name, same[name], start) for name in sorted(ordered[:_LINES])]
         hints = [hint if by_step else f"by time: mean of {_seconds_of(same)}"]
         if len(ordered) > len(drawn):
             hints.append(f"the {len(drawn)} largest of {len(ordered)}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from otel_rl.report.core import flight_rings, timeline
 from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
@@ -19,6 +20,7 @@ from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Log, Reader, Span
+from otel_rl.store.tables import RunTables, place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +34,26 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Record
 
 _OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
+
+
+_Answer = TypeVar("_Answer")
+_Given = ParamSpec("_Given")
+
+
+def asked_once(
+    function: Callable[Concatenate[Collected, _Given], _Answer],
+) -> Callable[Concatenate[Collected, _Given], _Answer]:
+    """Return a function of what was collected that is asked once with the same arguments."""
+
+    @functools.wraps(function)
+    def _ask(collected: Collected, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
+        key = (function, args)
+        if key not in collected.answers:
+            collected.answers[key] = function(collected, *args, **options)
+        answer: _Answer = collected.answers[key]
+        return answer
+
+    return _ask
 
 
 #: What the subjects before this one have found, by their names.
@@ -90,10 +112,17 @@ class Collected:
     ``collected[Class]`` is the aggregate of that class.
     """
 
-    def __init__(self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None) -> None:
+    def __init__(
+        self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None, *, followed: bool = False
+    ) -> None:
         self.reader = reader
         self.subjects = tuple(subjects)
         self._torch_dumps = torch_dumps
+        self.tables = RunTables(place.folder(), followed=followed)
+        reader.sink = self.tables.add
+        self._asks_apart = False
+        #: What was asked by now, by the function and its arguments.
+        self.answers: dict[Any, Any] = {}
         #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
         self.earlier_looks: EarlierLooks | None = None
         #: Of a view: the steps that it is on.
@@ -138,7 +167,7 @@ class Collected:
     def view(self, steps: Steps) -> Collected:
         """Return a view on nothing but these steps; aggregates with series over steps are empty in it."""
         view = copy(self)
-        view.only, view.rings = steps, FlightRings()
+        view.only, view.rings, view.answers = steps, FlightRings(), {}
         view._aggregates = {  # noqa: SLF001 - of its own class
             kind: kind() if isinstance(aggregate, CountsSteps) else aggregate
             for kind, aggregate in self._aggregates.items()
@@ -204,12 +233,23 @@ class Collected:
             self._add_to_logs(log_call)
         self.totals.close()
         self.loops.close()
-        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        self.settle_tables()
         for aggregate in self._aggregates.values():
             if isinstance(aggregate, Closes):
                 aggregate.close()
             if isinstance(aggregate, CountsSteps):
                 aggregate.leave_out(self.superseded)
+
+    def settle_tables(self) -> None:
+        """Let queries see all that was read."""
+        self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
+        if not self._asks_apart:
+            self.tables.settle(self.superseded)
+
+    def ask_apart(self) -> None:
+        """Be a copy in a child of the process that reads: the tables stay as they were when it began."""
+        self.tables.ask_apart()
+        self._asks_apart = True
 
     def _read_traces(self) -> None:
         wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}

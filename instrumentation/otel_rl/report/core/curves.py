@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.lines import Line
     from otel_rl.report.core.statistics import Cell
 
 #: Points beyond which a line shows means, with a band from the smallest to the largest value.
@@ -73,6 +74,15 @@ def of_cells(
     low, high = [cell.minimum for cell in cells], [cell.maximum for cell in cells]
     means = [cell.mean for cell in cells]
     return Curve(name, [float(first - start) for first in x], means, number, over_time, low, high, width, counts=counts)
+
+
+def of_line(name: str, line: Line, start: int = 0) -> Curve:
+    """Return the means of a line, with its smallest and largest values; ``start`` becomes zero."""
+    x = [float(place - start) for place in line.x]
+    return Curve(
+        name, x, line.means, line.count, not line.by_step, list(line.lows), list(line.highs),
+        line.width if line.by_step else 1,
+    )  # fmt: skip
 
 
 def _mean(values: list[float]) -> float:

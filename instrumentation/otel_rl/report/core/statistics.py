@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from otel_rl.store.tables.run import BUCKETS_PER_DOUBLING
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 T = TypeVar("T")
-_BUCKETS_PER_DOUBLING = 8
 #: Differences up to this share of a value are those of rounding: sums of 32 bits, and of several ranks, differ by them.
 _ROUNDING = 1e-6
 
@@ -98,6 +99,10 @@ class BinnedSeries:
         return sorted({place * self.width for place, _ in self._cells})
 
 
+def _bounds(bucket: int) -> tuple[float, float]:
+    return 2 ** (bucket / BUCKETS_PER_DOUBLING), 2 ** ((bucket + 1) / BUCKETS_PER_DOUBLING)
+
+
 @dataclass(slots=True)
 class Spread:
     """A distribution: exact count, sum and range, quantiles to within a bucket."""
@@ -114,10 +119,16 @@ class Spread:
         self.cell.add(value)
         bounds = value, value
         if value > 0:
-            step = math.floor(math.log2(value) * _BUCKETS_PER_DOUBLING)
-            bounds = 2 ** (step / _BUCKETS_PER_DOUBLING), 2 ** ((step + 1) / _BUCKETS_PER_DOUBLING)
+            bounds = _bounds(math.floor(math.log2(value) * BUCKETS_PER_DOUBLING))
         self.buckets[bounds] = self.buckets.get(bounds, 0) + 1
         self._see(bounds, value, value)
+
+    def add_bucket(self, number: int | None, cell: Cell) -> None:
+        """Add values of a bucket of :func:`~otel_rl.store.tables.run.bucket`; None: of those that are not positive."""
+        self.cell.merge(cell)
+        bounds = (cell.minimum, cell.maximum) if number is None else _bounds(number)
+        self.buckets[bounds] = self.buckets.get(bounds, 0) + cell.count
+        self._see(bounds, cell.minimum, cell.maximum)
 
     def merge(self, other: Spread) -> None:
         """Add all values of ``other``."""
@@ -160,6 +171,15 @@ class Spread:
         if math.isfinite(low) and math.isfinite(high):
             return low + (high - low) * share
         return low if math.isfinite(low) else high
+
+
+def spreads(rows: Iterable[Sequence[Any]]) -> dict[tuple[Any, ...], Spread]:
+    """Return distributions by key of rows: key, bucket, number, sum, smallest and largest of the values in it."""
+    found: dict[tuple[Any, ...], Spread] = {}
+    for row in rows:
+        bucket, *values = row[-5:]
+        found.setdefault(tuple(row[:-5]), Spread()).add_bucket(bucket, Cell(*values))
+    return found
 
 
 class Largest(Generic[T]):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.core.steps import whole_seconds
 from otel_rl.report.page import sparkline
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
@@ -18,7 +18,7 @@ from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.steps import Steps
-    from otel_rl.report.subjects.calls.aggregate import CallStatistics
+    from otel_rl.report.subjects.calls.statistics import CallStatistics
     from otel_rl.report.subjects.training.aggregate import CurveMean, Trend
     from otel_rl.report.subjects.training.program_kinds import Card
 
@@ -112,25 +112,21 @@ def _seconds(steps: Steps, first: float, last: float) -> float:
 
 def of_calls(collected: Collected) -> list[Tile]:
     """Return rollouts, model calls and tool calls; of a program without steps also how fast the models were."""
-    calls, totals = collected[Calls], collected.totals
-    models = calls.models(totals)
-    rollouts = [calls.rollouts.statistics] if calls.rollouts.statistics.number else []
+    models, of_rollouts = statistics.models(collected), rollouts.of_run(collected).statistics
     tiles = [
-        _number("Rollouts", rollouts),
-        _number("Agents", calls.agents(totals)),
+        _number("Rollouts", [of_rollouts] if of_rollouts.number else []),
+        _number("Agents", statistics.agents(collected)),
         _number("Model calls", models),
-        _number("Tool calls", calls.tools(totals)),
+        _number("Tool calls", statistics.tools(collected)),
     ]
     return tiles if collected.steps.ranks else [*tiles, *_of_models(models)]
 
 
-def _number(name: str, statistics: list[CallStatistics]) -> Tile:
-    if not statistics:
+def _number(name: str, callees: list[CallStatistics]) -> Tile:
+    if not callees:
         return _NONE
-    failed = sum(statistic.failed for statistic in statistics)
-    return Tile(
-        name, human.short_number(sum(statistic.number for statistic in statistics)), f"{human.number(failed)} failed"
-    )
+    failed = sum(callee.failed for callee in callees)
+    return Tile(name, human.short_number(sum(callee.number for callee in callees)), f"{human.number(failed)} failed")
 
 
 def _of_models(models: list[CallStatistics]) -> list[Tile]:

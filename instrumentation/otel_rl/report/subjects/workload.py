@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts, statistics
+from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
@@ -57,7 +58,7 @@ NO_SAMPLES = "this training scores no answers of the model"
 
 def of(collected: Collected) -> Workload:
     """Return what the records show."""
-    steps, totals, calls = collected.steps, collected.totals, collected[Calls]
+    steps, totals = collected.steps, collected.totals
     processes = collected.reader.processes
     trains = bool(steps.ranks or steps.loops or totals.sum(metrics.RL_TRAIN_STEPS) or collected[Scalars].records)
     sizes = [size for process in processes if (size := int_or_none(process.identity(names.RL_WORLD_SIZE))) is not None]
@@ -68,8 +69,10 @@ def of(collected: Collected) -> Workload:
         for name, outcome in process.mapping("instrumentors").items()
         if isinstance(outcome, dict) and outcome.get("state") in _ACTIVE
     }
-    has_calls = bool(calls.models(totals) or calls.tools(totals))
-    has_rewards = bool(collected[Rewards].seconds or collected[Rewards].scores(totals) or collected[Trajectories].ended)
+    has_calls = bool(statistics.models(collected) or statistics.tools(collected))
+    has_rewards = bool(
+        of_rewards(collected, "seconds") or collected[Rewards].scores(totals) or collected[Trajectories].ended
+    )
     return Workload(
         trains=trains,
         may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
@@ -82,15 +85,15 @@ def of(collected: Collected) -> Workload:
 
 def extent(collected: Collected) -> str:
     """Return how much of a run was recorded: its steps, else its rollouts or calls; ``""`` for nothing."""
-    steps, totals, calls = collected.steps, collected.totals, collected[Calls]
+    steps = collected.steps
     ranks = len(steps.ranks)
     if ranks:
         number = max(rank.steps.count for rank in steps.ranks.values())
         return human.amount(number, "step") + (f" of {ranks} ranks" if ranks > 1 else "")
     counted = (
-        ("rollout", calls.rollouts.statistics.number),
-        ("model call", sum(model.number for model in calls.models(totals))),
-        ("tool call", sum(tool.number for tool in calls.tools(totals))),
+        ("rollout", rollouts.of_run(collected).statistics.number),
+        ("model call", sum(model.number for model in statistics.models(collected))),
+        ("tool call", sum(tool.number for tool in statistics.tools(collected))),
     )
     parts = [human.amount(number, noun) for noun, number in counted if number]
     if parts:

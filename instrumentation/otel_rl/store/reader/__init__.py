@@ -76,6 +76,8 @@ class Reader:
         #: Records of other runs in the same files, left out.
         self.left_out = 0
         self._registry = ProcessRegistry()
+        #: Gets each record as it is read, before those of other files that are earlier.
+        self.sink: Callable[[Record], object] = _nothing
 
     @property
     def processes(self) -> list[Process]:
@@ -99,7 +101,9 @@ class Reader:
         for file in files:
             problems = Unreadable()
             for request in requests(file.path, problems, advance):
-                yield from self._of_this_run(request, file)
+                for record in self._of_this_run(request, file):
+                    self.sink(record)
+                    yield record
             self._count(problems, file)
 
     def traces(self, trace_ids: set[str], problems: Unreadable | None = None) -> Iterator[Span]:
@@ -168,6 +172,10 @@ class Reader:
         self.problems.add(problems)
         if file.process is not None:
             file.process.unreadable.add(problems)
+
+
+def _nothing(_: Record) -> None:
+    pass
 
 
 def moment(record: Record) -> tuple[int, int]:

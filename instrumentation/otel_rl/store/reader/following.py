@@ -217,6 +217,14 @@ class FollowingReader(Reader):
             yield from self._merged(streams, None if signal == "metrics" else settled)
         self._is_current = True
 
+    def read_ahead(self) -> None:
+        """Read all lines that are there: :attr:`sink` gets their records, which wait for their turn here."""
+        for streams in list(self._groups.values()):
+            for stream in streams.values():
+                for file in stream.files:
+                    while self._read_on(stream, file):
+                        pass
+
     def take_waiting(self) -> Iterator[Record]:
         """Yield the records that wait for others: for a last look, after which the reader is of no use.
 
@@ -321,6 +329,8 @@ class FollowingReader(Reader):
             if file.begins_apart and offset < file.skip_to:
                 # Beside the last steps the first ones would look like those just before.
                 found = [record for record in found if not _is_of_a_step(record)]
+            for record in found:
+                self.sink(record)
             stream.records.extend(found)
             if traces := {_hashed(record.trace_id) for record in found if isinstance(record, Span)}:
                 file.index.append(_Line(offset, array("I", traces)))

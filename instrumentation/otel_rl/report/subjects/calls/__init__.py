@@ -1,8 +1,9 @@
 """Tool calls and model calls, and the rollouts and agents that make them.
 
 Modules:
-    aggregate: who took long, what failed, how many tokens.
-    calls_over_time: durations, failures and retries over the steps.
+    statistics: tools, models, agents and services: who took long, what failed, how many tokens.
+    rollouts: rollouts likewise.
+    lines: durations, failures and retries over the steps.
     call_texts: what was said in a few calls.
     slowest_rollouts: the spans of the slowest rollouts.
     hanging: calls that hung.
@@ -16,13 +17,14 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
-from otel_rl.report.subjects.calls.aggregate import METRICS, Calls
 from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.hanging import HangingCalls
+from otel_rl.report.subjects.calls.rollouts import RolloutRows
+from otel_rl.report.subjects.calls.statistics import METRICS
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(Calls, CallTexts, HangingCalls),
+    aggregates=(RolloutRows, CallTexts, HangingCalls),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

@@ -10,8 +10,8 @@ from otel_rl.report.core.statistics import Cell
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
 if TYPE_CHECKING:
-    from otel_rl.report.subjects.calls.aggregate import CallStatistics, SlowCall
     from otel_rl.report.subjects.calls.call_texts import CallText
+    from otel_rl.report.subjects.calls.statistics import CallStatistics, SlowCall
 
 
 def slow_calls(slow: list[SlowCall], what: str, detail: str = "") -> Table:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.report.core.messages import Conversation, messages_of, of_tool, shortened
-from otel_rl.report.core.operations import MODEL_OPERATIONS, error_of
 from otel_rl.report.core.statistics import EveryNth, Largest
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.tables.load import CONTENT, MODEL, TOOL
+from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 
 #: Calls kept of each kind (the slowest, failed, the latest), and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 15, 16
-#: Attributes with content.
-_CONTENT = (
-    names.RL_INFERENCE_EARLIER_MESSAGES,
-    names.GEN_AI_INPUT_MESSAGES,
-    names.GEN_AI_OUTPUT_MESSAGES,
-    names.GEN_AI_TOOL_CALL_ARGUMENTS,
-    names.GEN_AI_TOOL_CALL_RESULT,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +156,4 @@ def _kind(span: Span) -> str:
 
 
 def _content(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in _CONTENT if name in given}
+    return {name: given[name] for name in CONTENT if name in given}

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import change_points, human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.core.over_time import merged
-from otel_rl.report.subjects.calls import hanging
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import hanging, lines, statistics
 from otel_rl.report.subjects.calls.call_texts import CallTexts
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.calls.rollouts import RolloutRows
 from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
-    from otel_rl.report.core.over_time import Line, OverTime
-    from otel_rl.report.subjects.calls.aggregate import CallStatistics
+    from otel_rl.report.core.lines import Line
+    from otel_rl.report.subjects.calls.statistics import CallStatistics
 
 _ERROR_TYPES = 3
 
@@ -31,29 +31,37 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return which calls were recorded, and what is known of them."""
-    calls, totals = collected[Calls], collected.totals
-    series, tools, models = calls.over_time, calls.tools(totals), calls.models(totals)
+    tools, models = statistics.tools(collected), statistics.models(collected)
     return [
         hanging.check(sum(one.number for one in (*tools, *models))),
-        *_of_tools(calls, tools),
+        *_of_tools(collected, tools),
         _failing("failing model calls", models, _NO_MODEL, "failing_model"),
-        _slower("model calls that become slower", MODEL, series.seconds, models, ("slower_model", "slow_server")),
-        _first_chunk(series.first_chunk, models),
-        _retried(series.retried, models),
+        _slower("model calls that become slower", _lines(collected, "seconds", MODEL), models, _NO_MODEL, _SLOW_MODEL),
+        _first_chunk(_lines(collected, "first_chunk", MODEL), models),
+        _retried(collected, models),
     ]
 
 
-def _of_tools(calls: Calls, tools: list[CallStatistics]) -> list[Check]:
+_SLOW_MODEL = ("slower_model", "slow_server")
+
+
+def _lines(collected: Collected, value: str, kind: str) -> list[Line]:
+    """Return the lines of all callees of a kind, by name."""
+    return list(merged(lines.of_kind(collected, value, kind), lambda called: called.name).values())
+
+
+def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
+    told = collected[RolloutRows].told_tool_calls
     failing, slower = "failing tools", "tools that become slower"
     codes = ("slower_tool", "slow_tool")
-    if not tools and calls.told_tool_calls:
-        number = human.amount(calls.told_tool_calls, "tool call")
-        is_known = "is known from the messages" if calls.told_tool_calls == 1 else "are known from the messages"
+    if not tools and told:
+        number = human.amount(told, "tool call")
+        is_known = "is known from the messages" if told == 1 else "are known from the messages"
         reason = f"{number} {is_known}, but no tool function is recorded (otel_rl.tool does that)"
         return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
     return [
         _failing(failing, tools, _NO_TOOL, "failing_tool"),
-        _slower(slower, TOOL, calls.over_time.seconds, tools, codes),
+        _slower(slower, _lines(collected, "seconds", TOOL), tools, _NO_TOOL, codes),
     ]
 
 
@@ -67,30 +75,29 @@ def _failing(what: str, callees: list[CallStatistics], without: str, code: str) 
 
 
 def _slower(
-    what: str, kind: str, series: OverTime, callees: list[CallStatistics], codes: tuple[str, ...], without: str = ""
+    what: str, series: list[Line], callees: list[CallStatistics], without: str, codes: tuple[str, ...]
 ) -> Check:
     """Return whether one callee has calls at enough steps, or moments, for a change to show."""
     if not callees:
-        return Check.not_applicable(what, _NO_TOOL if kind == TOOL else _NO_MODEL, codes)
-    lines = merged({key: line for key, line in series.lines().items() if key.kind == kind}, lambda key: key.name)
-    points = max((len(line.x) for line in lines.values()), default=0)
-    if not points and without:
         return Check.not_applicable(what, without, codes)
+    points = max((len(line.x) for line in series), default=0)
     if points < change_points.ENOUGH:
         return Check.of(what, points, change_points.ENOUGH, "step or second with calls", codes, plural=_MOMENTS)
-    return Check.of(what, sum(line.count for line in lines.values()), 1, "call", codes)
+    return Check.of(what, sum(line.count for line in series), 1, "call", codes)
 
 
-def _first_chunk(series: OverTime, models: list[CallStatistics]) -> Check:
-    what = "first chunks that come later"
-    return _slower(what, MODEL, series, models, ("slower_model",), "no call was streamed")
+def _first_chunk(series: list[Line], models: list[CallStatistics]) -> Check:
+    what, codes = "first chunks that come later", ("slower_model",)
+    if models and not series:
+        return Check.not_applicable(what, "no call was streamed", codes)
+    return _slower(what, series, models, _NO_MODEL, codes)
 
 
-def _retried(series: OverTime, models: list[CallStatistics]) -> Check:
+def _retried(collected: Collected, models: list[CallStatistics]) -> Check:
     what, codes = "retried model calls", ("retried_model",)
     if not models:
         return Check.not_applicable(what, _NO_MODEL, codes)
-    number = sum(line.count for line in series.lines().values())
+    number = sum(line.count for line in lines.of_calls(collected, "retried").values())
     if not number:
         return Check.not_recorded(what, "the client library does not say how often it sends a request", codes)
     return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes)
@@ -102,11 +109,7 @@ _MOMENTS = "steps or seconds with calls"
 
 def _tools(collected: Collected) -> list[Finding]:
     """Return tools of which a notable share of the calls fails: rate, error types, onset, and the reward with it."""
-    return [
-        _of_tool(collected, tool)
-        for tool in collected[Calls].tools(collected.totals)
-        if _is_notable(tool.failed, tool.number)
-    ]
+    return [_of_tool(collected, tool) for tool in statistics.tools(collected) if _is_notable(tool.failed, tool.number)]
 
 
 def _is_notable(failed: float, number: float) -> bool:
@@ -114,7 +117,6 @@ def _is_notable(failed: float, number: float) -> bool:
 
 
 def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
-    calls = collected[Calls].over_time
     rate = _rate(collected, (TOOL, tool.name, None), tool.failed, tool.number)
     inside = "; ".join(part for part in (_types(tool.errors), rate.before) if part)
     text = (
@@ -122,10 +124,10 @@ def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
         f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
     cost = tool.failed / tool.number
-    with_it, without = calls.rewards_of(tool.name)
-    if with_it.count and without.count:
+    with_it, without = lines.rewards_of(collected, tool.name)
+    if with_it.number and without.number:
         text += f"; mean reward {with_it.mean:.3g} with the failure, {without.mean:.3g} without"
-        cost = with_it.count / (with_it.count + without.count)
+        cost = with_it.number / (with_it.number + without.number)
     return Finding(
         "failing_tool",
         Severity.CRITICAL if tool.failed >= thresholds.CRITICAL_SHARE * tool.number else Severity.WARNING,
@@ -175,25 +177,27 @@ class _Rate(NamedTuple):
 
 def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float, number: float) -> _Rate:
     """Return the rate since it rose; else that of all calls, ``failed`` of ``number``, and the first failure."""
-    calls = collected[Calls].over_time
     kind, name, place = key
-    lines = {key: line for key, line in calls.failed.lines().items() if key[:2] == (kind, name)}
-    lines = {key: line for key, line in lines.items() if place is None or key.place == place}
-    line = merged(lines, lambda _: None).get(None)
+    own = {
+        called: line
+        for called, line in lines.of_kind(collected, "failed", kind).items()
+        if called.name == name and place in (None, called.place)
+    }
+    line = merged(own, lambda _: None).get(None)
     rise = _rise(collected, key, line) if line is not None else None
     if line is not None and rise is not None:
         onset = line.x[rise.first]
         ended = "" if rise.last == len(line.x) - 1 else f" to {human.number(line.x[rise.last])}"
-        cells = line.cells[rise.first : rise.last + 1]
+        part = slice(rise.first, rise.last + 1)
         return _Rate(
-            sum(cell.total for cell in cells),
-            sum(cell.count for cell in cells),
+            sum(line.totals[part]),
+            sum(line.numbers[part]),
             f" from step {onset}{ended}" if ended else f" since step {onset}",
             f"{human.percent(rise.before)} before",
             onset=onset,
         )
-    first = [failures for (of, called, _), failures in calls.failures.items() if (of, called) == (kind, name)]
-    steps = [failures.first_step for failures in first if failures.first_step is not None]
+    failures = [one for (of, called, _), one in lines.failures(collected).items() if (of, called) == (kind, name)]
+    steps = [one.first_step for one in failures if one.first_step is not None]
     if not steps:
         return _Rate(failed, number)
     return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
@@ -210,13 +214,12 @@ def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) ->
 def _models(collected: Collected, named: set[str]) -> list[Finding]:
     """Return model calls that fail or are retried all along, without the models in ``named``."""
     failing: list[Finding] = []
-    calls = collected[Calls].over_time
-    for what, series, code in (
-        ("failed", calls.failed, "failing_model"),
-        ("were retried", calls.retried, "retried_model"),
+    for what, value, code in (
+        ("failed", "failed", "failing_model"),
+        ("were retried", "retried", "retried_model"),
     ):
-        lines = {key: line for key, line in series.lines().items() if key.kind == MODEL}
-        for (name, place), line in merged(lines, lambda key: (key.name, key.place)).items():
+        models = merged(lines.of_kind(collected, value, MODEL), lambda called: (called.name, called.place))
+        for (name, place), line in models.items():
             finding = _of_model(collected, what, code, name, place, line)
             if finding is not None and finding.subject not in named:
                 failing.append(finding)
@@ -224,13 +227,13 @@ def _models(collected: Collected, named: set[str]) -> list[Finding]:
 
 
 def _of_model(collected: Collected, what: str, code: str, name: str, place: str, line: Line) -> Finding | None:
-    number, of_them = line.count, sum(cell.total for cell in line.cells)
+    number, of_them = line.count, line.total
     if not _is_notable(of_them, number):
         return None
     rate = _Rate(of_them, number)
     types = ""
     if code == "failing_model":
-        failures = collected[Calls].over_time.failures.get((MODEL, name, place))
+        failures = lines.failures(collected).get((MODEL, name, place))
         types = _types(failures.errors) if failures is not None else ""
         rate = _rate(collected, (MODEL, name, place), of_them, number)
     cost = of_them / number

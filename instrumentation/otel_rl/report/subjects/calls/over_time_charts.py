@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_rl.report.core.blocks import PageBlock, line_chart, some_charts
-from otel_rl.report.core.over_time import Line, merged
-from otel_rl.report.subjects.calls.aggregate import Calls
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.core.lines import Line, merged
+from otel_rl.report.subjects.calls.lines import Called, of_kind
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +20,7 @@ _SHARE, _SECONDS = "share of the calls", "seconds"
 
 def tools(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Return duration and failures by tool."""
-    calls = collected[Calls].over_time
-    seconds = _of_kind(calls.seconds.lines(), TOOL, lambda called: called.name)
-    failed = _of_kind(calls.failed.lines(), TOOL, lambda called: called.name)
+    seconds, failed = (_drawn(collected, value, TOOL, _name) for value in ("seconds", "failed"))
     return some_charts(
         line_chart(charts, "tool-seconds", "Duration of a call", "mean of the step", seconds, _SECONDS),
         line_chart(charts, "tool-failed", "Failed calls", "", _some(failed), _SHARE),
@@ -31,9 +29,8 @@ def tools(collected: Collected, charts: Charts) -> list[PageBlock]:
 
 def models(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Return latency, time to the first chunk, retries and failures by model and server."""
-    calls = collected[Calls].over_time
-    all_series = (calls.seconds, calls.first_chunk, calls.retried, calls.failed)
-    seconds, first_chunk, retried, failed = (_of_kind(series.lines(), MODEL, _model) for series in all_series)
+    values = ("seconds", "first_chunk", "retried", "failed")
+    seconds, first_chunk, retried, failed = (_drawn(collected, value, MODEL, _model) for value in values)
     return some_charts(
         line_chart(charts, "model-seconds", "Duration of a call", "mean of the step", seconds, _SECONDS),
         line_chart(charts, "model-first-chunk", "Time to the first chunk", "mean of the step", first_chunk, _SECONDS),
@@ -44,14 +41,18 @@ def models(collected: Collected, charts: Charts) -> list[PageBlock]:
     )
 
 
-def _model(called: Any) -> str:
-    return f"{called.name} at {called.place}" if called.place else str(called.name)
+def _name(called: Called) -> str:
+    return called.name
 
 
-def _of_kind(lines: dict[Any, Line], kind: str, name: Callable[[Any], str]) -> dict[str, Line]:
-    return merged({called: line for called, line in lines.items() if called.kind == kind}, name)
+def _model(called: Called) -> str:
+    return f"{called.name} at {called.place}" if called.place else called.name
+
+
+def _drawn(collected: Collected, value: str, kind: str, name: Callable[[Called], str]) -> dict[str, Line]:
+    return merged(of_kind(collected, value, kind), name)
 
 
 def _some(lines: dict[str, Line]) -> dict[str, Line]:
     """Return the lines where one is not zero throughout: a chart of zeros says less than its absence."""
-    return lines if any(cell.total for line in lines.values() for cell in line.cells) else {}
+    return lines if any(line.total for line in lines.values()) else {}

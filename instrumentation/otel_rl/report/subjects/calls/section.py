@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import call_tables, over_time_charts
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import call_tables, over_time_charts, statistics
 from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS, CallTexts
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -21,12 +20,10 @@ def tools(collected: Collected, charts: Charts) -> Section:
     """Return the section on tool calls."""
     filler = "Tool calls come from tools given to a supported trainer or agent framework, or from otel_rl.tool()."
     section = Section("tools", "Tool calls", filler)
-    statistics = collected[Calls].tools(collected.totals)
-    if statistics:
-        section.blocks.append(PageBlock(table=call_tables.calls(statistics, "Tool")))
+    if called := statistics.tools(collected):
+        section.blocks.append(PageBlock(table=call_tables.calls(called, "Tool")))
     section.blocks += over_time_charts.tools(collected, charts)
-    slow = collected[Calls].slowest_tools.items()
-    if slow:
+    if slow := statistics.slowest(collected, TOOL):
         section.blocks.append(PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
         section.blocks += _texts(collected, TOOL)
     return section
@@ -36,12 +33,10 @@ def models(collected: Collected, charts: Charts) -> Section:
     """Return the section on model calls."""
     filler = "Model calls come from a client library such as openai, called by this run."
     section = Section("models", "Model calls", filler)
-    statistics = collected[Calls].models(collected.totals)
-    if statistics:
-        section.blocks.append(PageBlock(table=call_tables.models(statistics)))
+    if called := statistics.models(collected):
+        section.blocks.append(PageBlock(table=call_tables.models(called)))
     section.blocks += over_time_charts.models(collected, charts)
-    slow = collected[Calls].slowest_model_calls.items()
-    if slow:
+    if slow := statistics.slowest(collected, MODEL):
         section.blocks.append(
             PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)"))
         )

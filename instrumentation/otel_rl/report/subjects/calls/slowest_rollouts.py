@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import timeline
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.calls.call_texts import CallTexts, of_spans
+from otel_rl.report.subjects.calls.rollouts import RolloutRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.calls.aggregate import SlowCall
+    from otel_rl.report.subjects.calls.statistics import SlowCall
     from otel_rl.store.reader import Span
 
 _TIMELINES = 3
 
 
 def _slowest(collected: Collected) -> list[SlowCall]:
-    return collected[Calls].rollouts.slowest.items()[:_TIMELINES]
+    return rollouts.slowest(collected)[:_TIMELINES]
 
 
 def traces(collected: Collected) -> Iterable[str]:
@@ -34,4 +35,4 @@ def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
         for rollout in _slowest(collected)
     ]
     drawn = [timeline.of_rollout(rollout.name, spans.get(rollout.trace_id, [])) for rollout in _slowest(collected)]
-    collected[Calls].slowest_rollouts = [bars for bars in drawn if bars is not None]
+    collected[RolloutRows].slowest = [bars for bars in drawn if bars is not None]

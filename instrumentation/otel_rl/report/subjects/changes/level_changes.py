@@ -7,10 +7,9 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import change_points, thresholds
-from otel_rl.report.core.over_time import merged
+from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
-from otel_rl.report.subjects.calls.aggregate import Calls
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
+from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.changes.lost_time import lost_seconds
 from otel_rl.report.subjects.changes.series import (
     SeriesKind,
@@ -19,17 +18,16 @@ from otel_rl.report.subjects.changes.series import (
     at_once_lines,
     gap_lines,
     in_rollouts,
-    seconds_between,
     step_lines,
 )
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_rl.report.core.change_points import EarlierLooks
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.over_time import Line
 
 
 #: What may lie between steps, which is a part of the time that a step takes.
@@ -116,8 +114,8 @@ class _Context:
         self.collected = collected
         self.steps, self.gaps = step_lines(collected), gap_lines(collected)
         self._in_rollouts = in_rollouts(collected)
-        calls = collected[Calls]
-        self.rollouts: Line | None = merged(calls.rollouts.seconds.lines(), lambda _: None).get(None)
+        seconds = rollouts.over_steps(collected, "seconds")
+        self.rollouts: Line = merged(seconds, lambda _: None).get(None, Line())
         self.parts, self.at_once = collected.steps.parts.lines(), at_once_lines(collected)
         self.waiting: dict[int | None, StepSeries] = {}
         self.work: dict[int | None, StepSeries] = {}
@@ -132,18 +130,19 @@ class _Context:
         """Return whether a part of a step takes so little of the run that no change of it can be notable."""
         if series.kind not in (SeriesKind.PHASE, SeriesKind.REWARD, SeriesKind.PAUSE) or series.rank not in self.steps:
             return False
-        return series.seconds < thresholds.TINY * sum(cell.total for cell in self.steps[series.rank].cells)
+        return series.seconds < thresholds.TINY * self.steps[series.rank].total
 
     def spent(self, change: LevelChange) -> float:
         """Return the seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
         last = change.last + change.width - 1
         if change.in_rollouts:
-            return seconds_between(self.rollouts, change.onset, last)
+            return self.rollouts.total_between(change.onset, last)
         if change.by_step and self.steps:
             of_ranks = [self.steps[rank] for rank in change.ranks if rank in self.steps]
-            seconds = [seconds_between(line, change.onset, last) for line in of_ranks or self.steps.values()]
+            seconds = [line.total_between(change.onset, last) for line in of_ranks or self.steps.values()]
             if of_ranks and change.name in _BETWEEN_STEPS:
-                seconds += [seconds_between(self.gaps.get(rank), change.onset, last) for rank in change.ranks]
+                gaps = [self.gaps[rank] for rank in change.ranks if rank in self.gaps]
+                seconds += [line.total_between(change.onset, last) for line in gaps]
                 return sum(seconds) / len(of_ranks)
             return fmean(seconds) if of_ranks else sum(seconds)
         return 0.0 if change.by_step else float(last + 1 - change.onset)
@@ -164,8 +163,9 @@ class _Context:
             line = self.steps.get(rank)
             if line is None:
                 return False
-            before = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if x < change.onset]
-            during = [cell.mean for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last]
+            points = list(zip(line.x, line.means, strict=True))
+            before = [mean for x, mean in points if x < change.onset]
+            during = [mean for x, mean in points if change.onset <= x <= change.last]
             if not before or not during:
                 return False
             more.append(median(during) - median(before))
@@ -177,7 +177,8 @@ class _Context:
         line = next((self.steps[rank] for rank in (*change.ranks, *change.unchanged) if rank in self.steps), None)
         if line is None:
             return 0
-        return sum(cell.count for x, cell in zip(line.x, line.cells, strict=True) if change.onset <= x <= change.last)
+        numbers = zip(line.x, line.numbers, strict=True)
+        return int(sum(number for x, number in numbers if change.onset <= x <= change.last))
 
     def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int, int] | None:
         """Return in how many of the stretches of steps the series has a value while the change lasts."""
@@ -291,7 +292,7 @@ def _extra(series: StepSeries, rise: change_points.Rise) -> float:
 
 
 def _is_at_once(series: StepSeries) -> bool:
-    return 2 * series.seconds <= sum(cell.total for cell in series.line.cells)
+    return 2 * series.seconds <= series.line.total
 
 
 def _is_long(change: LevelChange, context: _Context) -> bool:

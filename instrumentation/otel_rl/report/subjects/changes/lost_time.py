@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.report.core import thresholds
-from otel_rl.report.subjects.changes.series import seconds_between
 
 if TYPE_CHECKING:
-    from otel_rl.report.core.over_time import Line
-    from otel_rl.report.core.statistics import Cell
+    from otel_rl.report.core.lines import Line
 
 #: How many of the steps just before a change tell their usual length, besides half of them and all. The least of these
 #: means counts: a warm-up is no usual length, nor are the longer ones of steps of two kinds.
@@ -40,7 +39,7 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
     """
     of_ranks = [rank for rank in change.ranks if rank in steps]
     ranks, last = of_ranks or list(steps), change.last + change.width - 1
-    beside = sum(seconds_between(at_once.get(rank), change.onset, last) for rank in ranks)
+    beside = sum(at_once[rank].total_between(change.onset, last) for rank in ranks if rank in at_once)
     longer = sum(_longer(steps[rank], change, last) for rank in ranks)
     if of_ranks:
         beside, longer = beside / len(ranks), longer / len(ranks)
@@ -51,13 +50,14 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
 
 def _longer(steps: Line, change: Change, last: int) -> float:
     """Return the seconds by which the steps of a rank became longer with a change."""
-    cells = list(zip(steps.x, steps.cells, strict=True))
-    before = [cell for x, cell in cells if x < change.onset]
+    before = bisect_left(steps.x, change.onset)
     if not before:
         return change.extra
-    usual = min(_mean(before[-number:]) for number in (*_NEAREST, len(before) // 2, len(before)) if number)
-    return sum(cell.total - usual * cell.count for x, cell in cells if change.onset <= x <= last)
+    usual = min(_mean(steps, before - number, before) for number in (*_NEAREST, before // 2, before) if number)
+    during = slice(before, bisect_right(steps.x, last))
+    return sum(steps.totals[during]) - usual * sum(steps.numbers[during])
 
 
-def _mean(cells: list[Cell]) -> float:
-    return sum(cell.total for cell in cells) / sum(cell.count for cell in cells)
+def _mean(steps: Line, first: int, end: int) -> float:
+    part = slice(max(first, 0), end)
+    return sum(steps.totals[part]) / sum(steps.numbers[part])

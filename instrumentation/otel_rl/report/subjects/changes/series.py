@@ -6,19 +6,18 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core.over_time import Line, merged
+from otel_rl.report.core.lines import Line, merged, of_cells
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
-from otel_rl.report.subjects.calls.aggregate import Calls
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
-from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.calls import lines as call_lines
+from otel_rl.report.subjects.calls import rollouts
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.occupied import Occupied
     from otel_rl.report.core.statistics import BinnedSeries, Cell
-    from otel_rl.report.subjects.calls.calls_over_time import Called
+    from otel_rl.report.subjects.calls.lines import Called
 
 
 class SeriesKind(IntEnum):
@@ -79,48 +78,47 @@ def all_series(collected: Collected) -> Iterator[StepSeries]:
     yield from _functions(collected)
     yield from _of_calls(collected)
     yield from _of_steps(collected)
-    for rank, line in collected[Calls].rollouts.seconds.lines().items():
+    for rank, line in rollouts.over_steps(collected, "seconds").items():
         yield _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
 
 
 def _functions(collected: Collected) -> Iterator[StepSeries]:
-    occupied = collected[Rewards].occupied.steps.lines()
-    for (name, rank), line in collected[Rewards].functions.lines().items():
+    occupied = call_lines.of_rewards(collected, "occupied")
+    for (name, rank), line in call_lines.of_rewards(collected, "seconds").items():
         yield _spent_once(_per_call(SeriesKind.REWARD, name, "", rank, line), occupied.get((name, rank)))
 
 
 def in_rollouts(collected: Collected) -> frozenset[tuple[str, str, str]]:
     """Return kind, name and place of what is mostly called inside of rollouts; none where their time is not known."""
-    calls = collected[Calls]
-    return calls.over_time.mostly_in_rollouts() if calls.rollouts.statistics.number else frozenset()
+    has_rollouts = rollouts.of_run(collected).statistics.number
+    return call_lines.mostly_in_rollouts(collected) if has_rollouts else frozenset()
 
 
 def _of_calls(collected: Collected) -> Iterator[StepSeries]:
-    calls, inside = collected[Calls].over_time, in_rollouts(collected)
-    for kind, series, occupied in (
-        (SeriesKind.MODEL, calls.seconds, calls.occupied),
-        (SeriesKind.FIRST_CHUNK, calls.first_chunk, calls.occupied_first_chunk),
-        (SeriesKind.RETRIED, calls.retried, None),
-        (SeriesKind.FAILED, calls.failed, None),
+    inside = in_rollouts(collected)
+    for kind, value, occupied in (
+        (SeriesKind.MODEL, "seconds", "occupied"),
+        (SeriesKind.FIRST_CHUNK, "first_chunk", "waited"),
+        (SeriesKind.RETRIED, "retried", ""),
+        (SeriesKind.FAILED, "failed", ""),
     ):
-        lines = series.lines()
-        spent = {} if occupied is None else _spent_lines(occupied, inside)
-        models = {called: line for called, line in lines.items() if called.kind == MODEL}
+        spent = _spent_lines(collected, occupied, inside) if occupied else {}
+        models = call_lines.of_kind(collected, value, MODEL)
         # A server is the same for all ranks that call it.
         for (name, place), line in merged(models, lambda called: (called.name, called.place)).items():
             of_model = _per_call(kind, name, place, None, line)
-            yield of_model if occupied is None else _of_model(of_model, spent, inside)
+            yield _of_model(of_model, spent, inside) if occupied else of_model
         if kind is SeriesKind.MODEL:
-            for called, line in lines.items():
-                if called.kind == TOOL:
-                    yield _spent_once(_per_call(SeriesKind.TOOL, called.name, "", called.rank, line), spent[called])
+            for called, line in call_lines.of_kind(collected, value, TOOL).items():
+                yield _spent_once(_per_call(SeriesKind.TOOL, called.name, "", called.rank, line), spent[called])
 
 
-def _spent_lines(occupied: Occupied, inside: frozenset[tuple[str, str, str]]) -> dict[Called, Line]:
+def _spent_lines(collected: Collected, occupied: str, inside: frozenset[tuple[str, str, str]]) -> dict[Called, Line]:
     """Return the time that the calls of each callee take: of the steps, or of the rollouts they are inside of."""
-    of_rollouts = occupied.rollouts.lines()
+    of_rollouts = call_lines.of_calls(collected, f"{occupied}_in_rollouts")
     return {
-        called: of_rollouts[called] if called[:3] in inside else line for called, line in occupied.steps.lines().items()
+        called: of_rollouts[called] if called[:3] in inside else line
+        for called, line in call_lines.of_calls(collected, occupied).items()
     }
 
 
@@ -139,14 +137,14 @@ def _spent_once(series: StepSeries, occupied: Line | None) -> StepSeries:
     if occupied is None or occupied.x != series.line.x:
         return series
     times = [
-        cell.total / value if value > 0 else number
-        for cell, value, number in zip(occupied.cells, series.values, series.times, strict=True)
+        total / value if value > 0 else number
+        for total, value, number in zip(occupied.totals, series.values, series.times, strict=True)
     ]
     return replace(series, times=times)
 
 
 def _per_call(kind: SeriesKind, name: str, place: str, rank: int | None, line: Line) -> StepSeries:
-    return StepSeries(kind, name, place, rank, line, line.means, [float(cell.count) for cell in line.cells])
+    return StepSeries(kind, name, place, rank, line, line.means, list(line.numbers))
 
 
 def _of_steps(collected: Collected) -> Iterator[StepSeries]:
@@ -166,7 +164,7 @@ def _of_steps(collected: Collected) -> Iterator[StepSeries]:
         wholes += [(SeriesKind.WORK, "", steps.own), (SeriesKind.WAIT, "", steps.waiting)]
     for kind, name, binned in wholes:
         for rank, line in binned.lines().items():
-            yield _per_call(kind, name, "", rank, _line(line, binned.width))
+            yield _per_call(kind, name, "", rank, of_cells(line, binned.width))
 
 
 def _counts(line: list[tuple[int, Cell]]) -> dict[int, int]:
@@ -177,21 +175,10 @@ def _per_step(
     phase: str, rank: int | None, binned: BinnedSeries, cells: list[tuple[int, Cell]], counts: dict[int, int]
 ) -> StepSeries:
     """Return the time of a phase per step, in which it may come several times."""
-    line = _line([(first, cell) for first, cell in cells if first in counts], binned.width)
+    line = of_cells([(first, cell) for first, cell in cells if first in counts], binned.width)
     times = [float(counts[first]) for first in line.x]
-    values = [cell.total / number for cell, number in zip(line.cells, times, strict=True)]
+    values = [total / number for total, number in zip(line.totals, times, strict=True)]
     return StepSeries(SeriesKind.PHASE, phase, "", rank, line, values, times)
-
-
-def _line(cells: list[tuple[int, Cell]], width: int) -> Line:
-    return Line([first for first, _ in cells], [cell for _, cell in cells], width, by_step=True)
-
-
-def seconds_between(line: Line | None, first: int, last: int) -> float:
-    """Return the sum of the values of a line from bin ``first`` to bin ``last``."""
-    if line is None:
-        return 0.0
-    return sum(cell.total for x, cell in zip(line.x, line.cells, strict=True) if first <= x <= last)
 
 
 def step_lines(collected: Collected) -> dict[Any, Line]:
@@ -210,4 +197,4 @@ def at_once_lines(collected: Collected) -> dict[Any, Line]:
 
 
 def _by_rank(binned: BinnedSeries) -> dict[Any, Line]:
-    return {rank: _line(line, binned.width) for rank, line in binned.lines().items()}
+    return {rank: of_cells(line, binned.width) for rank, line in binned.lines().items()}

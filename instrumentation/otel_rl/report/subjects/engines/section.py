@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
-from otel_rl.report.core.over_time import Line
-from otel_rl.report.core.statistics import Cell
+from otel_rl.report.core.lines import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,10 +82,11 @@ def _with_times(work: EngineWork) -> Value:
 
 def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawing | None]:
     def line(value: Callable[[EngineWork], float | None]) -> Line:
-        points = [
-            (work.first, number) for work in steps if work.first is not None and (number := value(work)) is not None
-        ]
-        return Line([first for first, _ in points], [_cell(number) for _, number in points], width, by_step=True)
+        drawn = Line(width=width)
+        for work in steps:
+            if work.first is not None and (number := value(work)) is not None:
+                drawn.append(work.first, 1, number, number, number)
+        return drawn
 
     times = {title: line(lambda work, name=name: work.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
     tokens = {
@@ -109,16 +109,6 @@ def _thousands(tokens: int | None, width: int) -> float | None:
     return None if tokens is None else tokens / width / 1000
 
 
-def _cell(value: float) -> Cell:
-    cell = Cell()
-    cell.add(value)
-    return cell
-
-
 def _drawing(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:
-    drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST and _has_some(line)}
+    drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST and line.total}
     return charts.over_time(key, title, hint, drawn, unit) if drawn else None
-
-
-def _has_some(line: Line) -> bool:
-    return any(cell.total for cell in line.cells)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core.operations import error_of
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
 from otel_rl.store.reader.uncaught_exceptions import UncaughtException, exception_of
+from otel_rl.store.tables.operations import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader import uncaught_exceptions
+from otel_rl.store.tables.operations import MODEL_OPERATIONS
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts

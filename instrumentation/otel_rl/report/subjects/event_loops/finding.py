@@ -8,7 +8,7 @@ from otel_rl.core import code_places
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.event_loops.aggregate import EventLoopBlocks
 from otel_rl.semconv import metrics
 
@@ -66,7 +66,7 @@ def checks(collected: Collected) -> list[Check]:
 
 def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:
     """Return the share of the rollouts' time; None where no rollout was recorded."""
-    everything = collected[Calls].rollouts.statistics.durations.cell.total
+    everything = rollouts.of_run(collected).statistics.durations.cell.total
     return min(sum(function.rollout_seconds for function in waited) / everything, 1.0) if everything > 0 else None
 
 

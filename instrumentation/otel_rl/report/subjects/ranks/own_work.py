@@ -14,8 +14,8 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.sentences import stretches
 from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.ranks import sentences
-from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,14 +142,11 @@ def _cost(one: Lateness, compared: list[StepComparison]) -> float:
 def _place(collected: Collected, one: Lateness, lost: float) -> str:
     """Return the reward function, else the phase, in which a rank works longer than the fastest."""
     by_phase = collected.steps.parts.lines()
-    of_functions = {key: line for key, line in collected[Rewards].functions.lines().items() if line.by_step}
+    of_functions = {key: line for key, line in of_rewards(collected, "seconds").items() if line.by_step}
     # It may have been late in a part of its steps only.
     late = _whole_bins(one, max(collected.steps.parts.width, *(line.width for line in of_functions.values()), 1))
     parts = {key: sum(cell.total for first, cell in line if first in late) for key, line in by_phase.items()}
-    functions = {
-        key: sum(cell.total for first, cell in zip(line.x, line.cells, strict=True) if first in late)
-        for key, line in of_functions.items()
-    }
+    functions = {key: line.total_between(late[0], late[-1]) for key, line in of_functions.items()}
     counts = {
         rank: sum(cell.count for first, cell in by_phase.get((UNCOVERED, rank), ()) if first in late)
         for rank in collected.steps.ranks

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.curves import Curve
-from otel_rl.report.core.occupied import Occupied
-from otel_rl.report.core.operations import is_fair
-from otel_rl.report.core.over_time import OverTime
+from otel_rl.report.core.lines import of_cells
 from otel_rl.report.core.statistics import BinnedSeries, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
-from otel_rl.store.reader.otlp_values import float_or_none
+from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 
 if TYPE_CHECKING:
-    from otel_rl.store.reader import Log, Span
+    from otel_rl.report.core.lines import Line
+    from otel_rl.store.reader import Log
 
 METRICS = (metrics.RL_REWARD_SCORE,)
 _NAMES = 200
@@ -27,26 +26,17 @@ _FEWEST = 3
 
 
 class Rewards:
-    """Scores and durations by the name of the reward."""
+    """Scores by the name of the reward."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, Spread] = {}
-        #: Seconds of a call of a function, and scores, by (name, rank).
-        self.functions, self.scores_over_time = OverTime(_SERIES_CELLS), OverTime(_SERIES_CELLS)
-        self.occupied = Occupied(_SERIES_CELLS)
+        #: By attempt, name and rank.
+        self._over_steps = BinnedSeries(_SERIES_CELLS)
+        self._superseded: frozenset[tuple[int, ...]] = frozenset()
         self._scores: dict[str, Spread] = {}
         self._sequence = BinnedSeries(_CELLS)
         self._count = 0
         #: Names of the scores that came outside of all rollouts.
         self.outside: set[str] = set()
-
-    def add_span(self, span: Span) -> None:
-        """Take in the span of a reward function; others are ignored."""
-        name = span.attributes.get(names.RL_REWARD_NAME)
-        if name is not None and is_fair(span) and (str(name) in self.seconds or len(self.seconds) < _NAMES):
-            self.seconds.setdefault(str(name), Spread()).add(span.seconds)
-            self._add(self.functions, str(name), span, span.end, span.seconds)
-            self.occupied.add((str(name), span.process.rank), span, span.end)
 
     def add_log(self, log: Log) -> None:
         """Take in the columns of scores of a record of trajectories, and scores outside of all rollouts."""
@@ -69,17 +59,21 @@ class Rewards:
     def _add_score(self, name: str, score: float, log: Log) -> None:
         if name in self._scores or len(self._scores) < _NAMES:
             self._scores.setdefault(name, Spread()).add(score)
-            self._add(self.scores_over_time, name, log, log.time, score)
+            step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+            if step is not None:
+                self._over_steps.add(step, (log.process.attempt, name, log.process.rank), score)
 
     def leave_out(self, attempts: frozenset[tuple[int, ...]]) -> None:
         """Leave the steps of these attempts out of all series."""
-        self.functions.leave_out(attempts)
-        self.occupied.leave_out(attempts)
-        self.scores_over_time.leave_out(attempts)
+        self._superseded = attempts
 
-    def _add(self, series: OverTime, name: str, record: Span | Log, time: int, value: float) -> None:
-        process = record.process
-        series.add((name, process.rank), _iteration(record), time, value, process.attempt)
+    def over_steps(self) -> dict[tuple[str, int | None], Line]:
+        """Return the scores by name and rank."""
+        return {
+            (name, rank): of_cells(line, self._over_steps.width)
+            for (attempt, name, rank), line in self._over_steps.lines().items()
+            if attempt not in self._superseded
+        }
 
     def scores(self, totals: MetricTotals) -> dict[str, Spread]:
         """Return the scores by name; the histogram where it has more, of another process or of dropped rows say."""
@@ -102,8 +96,3 @@ class Rewards:
             )
             for name, line in lines[:_CURVES]
         ]
-
-
-def _iteration(record: Span | Log) -> int | None:
-    value = record.attributes.get(names.RL_LOOP_ITERATION)
-    return value if isinstance(value, int) else None

@@ -8,6 +8,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
+from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 
@@ -32,7 +33,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 def checks(collected: Collected) -> list[Check]:
     """Return whether the functions could be compared over the steps."""
     what, codes = "reward functions that become slower", ("slower_reward", "slow_reward")
-    lines = collected[Rewards].functions.lines()
+    lines = of_rewards(collected, "seconds")
     if lines:
         longest = max(lines.values(), key=lambda line: line.count)
         calls = human.amount(sum(line.count for line in lines.values()), "call")

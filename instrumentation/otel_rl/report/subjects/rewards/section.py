@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts
 from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
 from otel_rl.report.core.statistics import Spread
+from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards.aggregate import Rewards
 
 if TYPE_CHECKING:
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 _SECONDS = "seconds"
+_SECONDS_OF_CALLS = """
+SELECT name, avg(seconds) AS mean FROM call JOIN callee USING (callee) WHERE kind = 'reward' AND is_fair GROUP BY name
+"""
 
 
 def build(collected: Collected, charts: Charts) -> Section:
@@ -37,20 +42,20 @@ def _table(collected: Collected) -> Table:
     """Return scores by reward function."""
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
     scores = collected[Rewards].scores(collected.totals)
-    seconds = collected[Rewards].seconds
+    seconds = {row["name"]: row["mean"] for row in collected.tables.rows(_SECONDS_OF_CALLS)}
     for name in sorted({*scores, *seconds}):
-        spread, spent = scores.get(name, Spread()), seconds.get(name, Spread())
+        spread = scores.get(name, Spread())
         cell = spread.cell
         quantiles = [quantile_cell(spread, share, human.number) for share in (0.05, 0.5, 0.95)]
         count, mean, *ends = [number_cell(value) for value in (cell.count, cell.mean, cell.minimum, cell.maximum)]
-        table.rows.append([Value(name), count, mean, *quantiles, *ends, seconds_cell(spent.cell.mean)])
+        table.rows.append([Value(name), count, mean, *quantiles, *ends, seconds_cell(seconds.get(name, math.nan))])
     return table
 
 
 def _over_time(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Return duration of the reward functions by rank, and their scores."""
-    functions = {_place(*key): line for key, line in collected[Rewards].functions.lines().items()}
-    scores = {_place(*key): line for key, line in collected[Rewards].scores_over_time.lines().items() if line.by_step}
+    functions = {_place(*key): line for key, line in of_rewards(collected, "seconds").items()}
+    scores = {_place(*key): line for key, line in collected[Rewards].over_steps().items()}
     return some_charts(
         line_chart(charts, "reward-seconds", "Duration of a reward function", "mean of the step", functions, _SECONDS),
         line_chart(charts, "reward-scores", "Scores", "mean of the step", scores, "score"),

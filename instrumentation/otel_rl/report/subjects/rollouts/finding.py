@@ -8,7 +8,7 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.rollouts.aggregate import FEWEST_ROLLOUTS, GenerationTail, TailTotals
 from otel_rl.semconv import metrics
 
@@ -24,16 +24,16 @@ _MOMENTS = "steps or seconds with rollouts"
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the durations of rollouts could be compared."""
-    rollouts, tail = collected[Calls].rollouts, tail_of(collected)
-    number = rollouts.statistics.number
+    of_run, tail = rollouts.of_run(collected), tail_of(collected)
+    number = of_run.statistics.number
     if not number:
         return [Check.not_applicable(what, "no rollout was recorded", (code,)) for what, code in _CHECKS]
     (slower, slower_code), (waiting, waiting_code) = _CHECKS
-    points = max((len(line.x) for line in rollouts.seconds.lines().values()), default=0)
+    points = max((len(line.x) for line in rollouts.over_steps(collected, "seconds").values()), default=0)
     if points < ENOUGH:
         change = Check.of(slower, points, ENOUGH, "step or second with rollouts", (slower_code,), plural=_MOMENTS)
     else:
-        change = Check.of(slower, rollouts.fair.cell.count, 1, "rollout", (slower_code,))
+        change = Check.of(slower, of_run.fair.cell.count, 1, "rollout", (slower_code,))
     if tail is not None:
         return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
     if not _is_complete(collected):

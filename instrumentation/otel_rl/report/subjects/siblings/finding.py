@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Finding, Severity, unexplained
-from otel_rl.report.core.over_time import merged
+from otel_rl.report.core.lines import merged
 from otel_rl.report.core.statistics import Cell
 from otel_rl.report.core.steps import whole_seconds
-from otel_rl.report.subjects.calls.aggregate import Calls
-from otel_rl.report.subjects.calls.calls_over_time import MODEL, TOOL
-from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.calls import lines as call_lines
+from otel_rl.report.subjects.calls import rollouts
+from otel_rl.store.tables.load import MODEL, ROLLOUT, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_rl.report.core.collected import Collected, Known
-    from otel_rl.report.core.over_time import Line
-    from otel_rl.report.subjects.calls.calls_over_time import Called
+    from otel_rl.report.core.lines import Line
+    from otel_rl.report.subjects.calls.lines import Called
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ def _slow_siblings(collected: Collected) -> list[Finding]:
 
 
 def _groups(collected: Collected) -> list[_Siblings]:
-    calls, spent_in_steps = collected[Calls].over_time, whole_seconds(collected.steps, collected.totals)
-    lines, rewards = calls.seconds.lines(), collected[Rewards]
+    spent_in_steps = whole_seconds(collected.steps, collected.totals)
+    lines = call_lines.of_calls(collected, "seconds")
     groups = [
         _Siblings(
             "slow_reward", "Reward function", "rewards", "reward-seconds",
-            _cells(merged(rewards.functions.lines(), lambda key: key[0])),
-            _seconds(merged(rewards.occupied.steps.lines(), lambda key: key[0])),
+            _cells(merged(call_lines.of_rewards(collected, "seconds"), lambda key: key[0])),
+            _seconds(merged(call_lines.of_rewards(collected, "occupied"), lambda key: key[0])),
             spent_in_steps, "the steps' time",
         ),
     ]  # fmt: skip
@@ -86,28 +86,25 @@ def _of_calls(
     chart: str,
 ) -> _Siblings:
     """Return some callees as siblings; their share is of the rollouts' time where most of their calls are in these."""
-    calls, spent = collected[Calls], whole_seconds(collected.steps, collected.totals)
-    in_rollouts, of = calls.rollouts.fair.cell.total, "the steps' time"
-    lines = {called: line for called, line in calls.over_time.seconds.lines().items() if called in callees}
-    inside = sum(calls.over_time.in_rollouts.get(place, 0) for place in {called[:3] for called in callees})
-    occupied = calls.over_time.occupied.steps
-    if in_rollouts and (not calls.marks_rollouts or 2 * inside > sum(line.count for line in lines.values())):
-        occupied, spent, of = calls.over_time.occupied.rollouts, in_rollouts, "the rollouts' time"
-    time = {called: line for called, line in occupied.lines().items() if called in callees}
+    of_run, spent = rollouts.of_run(collected), whole_seconds(collected.steps, collected.totals)
+    of, occupied = "the steps' time", "occupied"
+    lines = {called: line for called, line in call_lines.of_calls(collected, "seconds").items() if called in callees}
+    inside = call_lines.in_rollouts(collected, {called[:3] for called in callees})
+    are_inside = of_run.kind != ROLLOUT or 2 * inside > sum(line.count for line in lines.values())
+    if of_run.fair.cell.total and are_inside:
+        occupied, spent, of = "occupied_in_rollouts", of_run.fair.cell.total, "the rollouts' time"
+    time = {called: line for called, line in call_lines.of_calls(collected, occupied).items() if called in callees}
     return _Siblings(code, what, section, chart, _cells(merged(lines, name)), _seconds(merged(time, name)), spent, of)
 
 
 def _seconds(lines: dict[Any, Line]) -> dict[str, float]:
-    return {str(name): sum(cell.total for cell in line.cells) for name, line in lines.items()}
+    return {str(name): line.total for name, line in lines.items()}
 
 
 def _cells(lines: dict[Any, Line]) -> dict[str, Cell]:
-    by_name: dict[str, Cell] = {}
-    for name, line in lines.items():
-        cell = by_name.setdefault(str(name), Cell())
-        for part in line.cells:
-            cell.merge(part)
-    return {name: cell for name, cell in by_name.items() if cell.count >= thresholds.FEWEST_CALLS}
+    return {
+        str(name): Cell(line.count, line.total) for name, line in lines.items() if line.count >= thresholds.FEWEST_CALLS
+    }
 
 
 def _slow_one(group: _Siblings) -> Finding | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core import colours
-from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables.operations import MODEL_OPERATIONS
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.summary import first_value
-from otel_rl.report.subjects.calls.aggregate import Calls
+from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
@@ -313,12 +313,11 @@ def scores_answers(collected: Collected, keys: Iterable[str], *, has_rewards: bo
 
 
 def _by_calls(collected: Collected, *, is_loop: bool) -> ProgramKind:
-    calls = collected[Calls]
     if is_loop:
         return OWN_LOOP
-    if calls.rollouts.statistics.number or calls.agents(collected.totals) or calls.tools(collected.totals):
+    if rollouts.of_run(collected).statistics.number or statistics.agents(collected) or statistics.tools(collected):
         return AGENT
-    return INFERENCE if calls.models(collected.totals) else OWN_LOOP
+    return INFERENCE if statistics.models(collected) else OWN_LOOP
 
 
 def is_like(key: str, pattern: str) -> bool:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.messages import CallMessages, Histories, Message, by_call, messages_of, plain
-from otel_rl.report.core.operations import MODEL_OPERATIONS
 from otel_rl.report.core.statistics import EveryNth, Largest
 from otel_rl.report.subjects.trajectories.told_messages import ToldMessages
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
+from otel_rl.store.tables.operations import MODEL_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,0 +1,25 @@
+"""One run as tables: what its readers ask with SQL.
+
+    with RunTables(reader) as tables:
+        for record in reader.records():
+            tables.add(record)
+        tables.settle()
+        tables.rows("SELECT name, count(*) FROM calls GROUP BY name")
+
+The files of the run stay the truth: tables are made of them and are gone with the process.
+
+Modules, each importing only those below it:
+    run: the tables of a run: adds, asks.
+    load: the rows of a record; the only module that knows wire names.
+    rollups: sums by step, which grow with the tables.
+    schema: the tables and their columns.
+    quoting: values that SQLite has no form for.
+    place: the folder in which the tables lie.
+    operations: which operations are model calls, and how one failed.
+"""
+
+from __future__ import annotations
+
+from otel_rl.store.tables.run import RunTables
+
+__all__ = ["RunTables"]

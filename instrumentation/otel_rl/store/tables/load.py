@@ -1,0 +1,185 @@
+"""The rows of a record: the only module that knows by which names the wire calls them.
+
+The order of the records does not matter: what depends on it is asked of the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, spans
+from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds_or_none
+from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
+from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
+
+if TYPE_CHECKING:
+    from otel_rl.store.reader.processes import Process
+    from otel_rl.store.reader.records import Point, Record
+
+#: Kinds of callees.
+TOOL, SERVED_TOOL, MODEL, AGENT, SERVICE, REWARD = "tool", "served tool", "model", "agent", "service", "reward"
+#: Kinds of rollouts.
+ROLLOUT, AGENT_ROOT = "rollout", "agent"
+#: Attributes with what was said in a call.
+CONTENT = (
+    names.RL_INFERENCE_EARLIER_MESSAGES,
+    names.GEN_AI_INPUT_MESSAGES,
+    names.GEN_AI_OUTPUT_MESSAGES,
+    names.GEN_AI_TOOL_CALL_ARGUMENTS,
+    names.GEN_AI_TOOL_CALL_RESULT,
+)
+_SECOND = 1_000_000_000
+_AGENTS = {Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW}
+_BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
+#: Events with tables of their own.
+_TABLES_OF_THEIR_OWN = frozenset(
+    {events.RL_STEP.name, events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name}
+)
+_UNKNOWN_TOOL = "unknown tool"
+
+Row = tuple[Any, ...]
+
+
+class Loader:
+    """Collects rows by table; whoever writes them takes them out of :attr:`rows`."""
+
+    def __init__(self, tables: tuple[str, ...]) -> None:
+        self.rows: dict[str, list[Row]] = {table: [] for table in tables}
+        #: Number of each process, and number of each callee by kind, name and place.
+        self.processes: dict[Process, int] = {}
+        self.callees: dict[tuple[str, str, str], int] = {}
+        #: Attributes, events and links that were cut off from spans, by process.
+        self.cut_off: dict[Process, int] = {}
+
+    def add(self, record: Record) -> None:
+        """Make the rows of a record."""
+        process = self.processes.get(record.process)
+        if process is None:
+            process = self.processes[record.process] = len(self.processes) + 1
+        if isinstance(record, Span):
+            self._add_span(record, process)
+        elif isinstance(record, Log):
+            self._add_log(record, process)
+        else:
+            self._add_point(record, process)
+
+    # -- spans -----------------------------------------------------------------------------------------------------
+
+    def _add_span(self, span: Span, process: int) -> None:
+        attributes, error = span.attributes, error_of(span)
+        step = int_or_none(attributes.get(names.RL_LOOP_ITERATION))
+        second = span.end // _SECOND if step is None else None
+        if span.name == spans.RL_ROLLOUT.type:
+            name = str(attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8])
+            self._add_rollout(span, (process, ROLLOUT, name, step, second), error)
+        elif (called := _called(span)) is not None:
+            self._add_call(span, process, called, (step, second), error)
+            if called[0] == AGENT and not span.parent_id:
+                name = f"{called[1]} {span.trace_id[:8]}"
+                self._add_rollout(span, (process, AGENT_ROOT, name, step, second), error)
+        if (reward := attributes.get(names.RL_REWARD_NAME)) is not None:
+            self._add_call(span, process, (REWARD, str(reward), ""), (step, second), error)
+        if error:
+            message = "" if span.message == error else span.message
+            self.rows["error"].append(
+                (process, span.name, error, message, step, span.start, span.end, span.span_id, span.parent_id, 1,
+                 int(span.is_server), None)
+            )  # fmt: skip
+        if span.dropped:
+            self.cut_off[span.process] = self.cut_off.get(span.process, 0) + span.dropped
+
+    def _add_call(
+        self, span: Span, process: int, called: tuple[str, str, str], at: tuple[int | None, int | None], error: str
+    ) -> None:
+        get = span.attributes.get
+        callee = self.callees.get(called)
+        if callee is None:
+            callee = self.callees[called] = len(self.callees) + 1
+        rollout, retries = get(names.RL_ROLLOUT_ID), get(names.RL_INFERENCE_RETRIES)
+        self.rows["call"].append(
+            (process, callee, *at, span.start, span.end, span.seconds, error, get(names.RL_TOOL_OUTCOME),
+             int(is_fair(span)), None if rollout is None else str(rollout),
+             # Other instrumentors write it, too.
+             seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
+             _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),
+             int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
+             int(any(name in span.attributes for name in CONTENT)), span.trace_id, span.span_id, span.parent_id)
+        )  # fmt: skip
+
+    def _add_rollout(self, span: Span, begin: Row, error: str) -> None:
+        get = span.attributes.get
+        belongs_to = ", ".join(f"{label} {get(key)}" for label, key in _BELONGS_TO if key in span.attributes)
+        self.rows["rollout"].append(
+            (*begin, span.start, span.end, span.seconds, error, int(is_fair(span)),
+             float_or_none(get(names.RL_ROLLOUT_REWARD)), belongs_to, span.trace_id, span.span_id)
+        )  # fmt: skip
+
+    # -- log records -----------------------------------------------------------------------------------------------
+
+    def _add_log(self, log: Log, process: int) -> None:
+        step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+        if log.event and log.event not in _TABLES_OF_THEIR_OWN:
+            self.rows["event"].append(
+                (process, log.event, log.time, step, log.severity, log.severity_text, _json(log.body),
+                 _json(log.attributes), log.scope, log.trace_id, log.span_id)
+            )  # fmt: skip
+        if log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
+            self._add_error(log, process, step)
+
+    def _add_error(self, log: Log, process: int, step: int | None) -> None:
+        get = log.attributes.get
+        if log.event == events.RL_PROCESS_EXCEPTION.name:
+            return
+        if log.event == events.RL_TOOL_UNKNOWN.name and log.severity < ERROR_SEVERITY:
+            what = f"tool {get(names.GEN_AI_TOOL_NAME)}", _UNKNOWN_TOOL, ""
+        else:
+            kind = str(get(names.EXCEPTION_TYPE) or log.severity_text or "error")
+            message = str(get(names.EXCEPTION_MESSAGE) or log.body or log.event)
+            what = log.event or f"log {log.scope}".strip(), kind, message
+        child = int_or_none(get(names.RL_CHILD_PID))
+        self.rows["error"].append((process, *what, step, log.time, log.time, log.span_id, "", 0, 0, child))
+
+    # -- points ----------------------------------------------------------------------------------------------------
+
+    def _add_point(self, point: Point, process: int) -> None:
+        if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic):
+            self.rows["point"].append((process, point.metric, point.time, point.value, _json(point.attributes)))
+
+
+def _called(span: Span) -> tuple[str, str, str] | None:
+    """Return kind, name and place of what the span called; None for what is no call."""
+    get = span.attributes.get
+    if (service := get(names.RL_SERVICE)) is not None:
+        return SERVICE, str(service), ""
+    operation = get(names.GEN_AI_OPERATION_NAME)
+    if operation is None:
+        return None
+    if operation == Operation.EXECUTE_TOOL:
+        # The server's side of a call (of MCP, say): the caller's side is the one that counts.
+        kind = SERVED_TOOL if span.is_server else TOOL
+        return kind, str(get(names.GEN_AI_TOOL_NAME) or span.name), _server(span)
+    if operation in MODEL_OPERATIONS:
+        return MODEL, model_name(operation, get(names.GEN_AI_REQUEST_MODEL)), _server(span)
+    return (AGENT, str(get(names.GEN_AI_AGENT_NAME) or span.name), "") if operation in _AGENTS else None
+
+
+def model_name(operation: object, model: object) -> str:
+    """Return the name of a callee of kind :data:`MODEL`."""
+    return f"{operation} {model or 'unknown model'}"
+
+
+def _server(span: Span) -> str:
+    address, port = span.attributes.get(names.SERVER_ADDRESS), span.attributes.get(names.SERVER_PORT)
+    return "" if address is None else f"{address}:{port}" if port is not None else str(address)
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _json(value: Any) -> str:
+    """Return ASCII, which holds halves of surrogate pairs too."""
+    return json.dumps(value, default=str, separators=(",", ":"))

@@ -1,0 +1,186 @@
+"""The tables of a run: rows are added in batches, and asked with SQL."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import tempfile
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.records import Log
+from otel_rl.store.tables import quoting, rollups, schema
+from otel_rl.store.tables.load import Loader
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from otel_rl.store.reader.processes import Process
+    from otel_rl.store.reader.records import Record
+
+#: Window functions came with 3.25, and their frames are right since 3.26.
+OLDEST = (3, 26, 0)
+#: Records whose rows are inserted together.
+_TOGETHER = 2000
+#: KiB of the database that are kept in memory.
+_CACHE_KIB = 16 * 1024
+_SETTINGS = (
+    "PRAGMA journal_mode = OFF",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA temp_store = FILE",
+    f"PRAGMA cache_size = -{_CACHE_KIB}",
+)
+BUCKETS_PER_DOUBLING = 8
+_INSERTED = {
+    table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(schema.columns(text)))})"
+    for table, text in schema.TABLES.items()
+}
+_EVENTS = """
+SELECT process, scope, name, time, severity, severity_text, body, attributes, trace, span FROM event
+WHERE name IN ({names}) ORDER BY time, rowid"""
+
+
+class RunTables:
+    """The tables of one run, in a file below ``folder`` that is gone with this process; None: in memory.
+
+    Of a run that is ``followed`` children of this process can ask, each by a connection of its own.
+
+    Raises:
+        UnusableInput: the SQLite of this Python is too old.
+    """
+
+    def __init__(self, folder: Path | None = None, *, followed: bool = False) -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            needed = ".".join(map(str, OLDEST))
+            raise UnusableInput(f"this Python has SQLite {sqlite3.sqlite_version}; reading a run needs {needed}")
+        self._private = tempfile.TemporaryDirectory(prefix=".otel-rl-tables.", dir=folder) if followed else None
+        self._database = self._connected() if self._private else _opened(folder)
+        weakref.finalize(self, self._database.close)
+        settings = (*_SETTINGS, "PRAGMA journal_mode = WAL") if followed else _SETTINGS
+        for statement in (*settings, *schema.statements(), "BEGIN"):
+            self._database.execute(statement)
+        self._load = Loader(tuple(schema.TABLES))
+        #: Records whose rows wait.
+        self._added = 0
+        #: The last row of ``call`` that the sums by step have.
+        self._summed = 0
+
+    def _connected(self) -> sqlite3.Connection:
+        assert self._private is not None  # noqa: S101 - of a run that is followed
+        return _prepared(sqlite3.connect(f"{self._private.name}/tables", isolation_level=None))
+
+    def ask_apart(self) -> None:
+        """Ask by a connection of its own from here on, in a child of the process that adds."""
+        self._database = self._connected()
+        for statement in (*_SETTINGS[2:], "BEGIN"):
+            self._database.execute(statement)
+
+    # -- what comes in ---------------------------------------------------------------------------------------------
+
+    def add(self, record: Record) -> None:
+        """Take in a record; queries see it after :meth:`settle`."""
+        self._load.add(record)
+        self._added += 1
+        if self._added >= _TOGETHER:
+            self._insert_all()
+
+    def settle(self, superseded: Collection[tuple[int, ...]] = ()) -> None:
+        """Let queries see all that was added; ``superseded`` are attempts that a later one follows."""
+        self._insert_all()
+        self._describe(superseded)
+        for statement in rollups.OF_NEW if self._summed else rollups.OF_ALL:
+            self._database.execute(statement, {"summed": self._summed})
+        self._summed = self.value("SELECT max(rowid) FROM call") or 0
+        if self._private:
+            self._database.execute("COMMIT")
+            self._database.execute("BEGIN")
+
+    def _insert_all(self) -> None:
+        for table, rows in self._load.rows.items():
+            if rows:
+                self._insert(table, rows)
+        self._added = 0
+
+    def _insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        before = self._database.total_changes
+        try:
+            self._database.executemany(_INSERTED[table], rows)
+        except quoting.ERRORS:
+            done = self._database.total_changes - before
+            self._database.executemany(_INSERTED[table], map(quoting.bindable, rows[done:]))
+        rows.clear()
+
+    def _describe(self, superseded: Collection[tuple[int, ...]]) -> None:
+        """Write what is known of processes and callees by now."""
+        self._database.execute("DELETE FROM process")
+        rows = (
+            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), int(one.attempt in superseded))
+            for one, number in self._load.processes.items()
+        )
+        self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))
+        self._database.execute("DELETE FROM callee")
+        callees = ((number, *called) for called, number in self._load.callees.items())
+        self._database.executemany(_INSERTED["callee"], map(quoting.bindable, callees))
+
+    # -- what comes out --------------------------------------------------------------------------------------------
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """Return the rows of a query, whose columns are found by name and by place."""
+        return self._database.execute(query, values).fetchall()
+
+    def stream(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """Return the rows of a query, one at a time."""
+        return self._database.execute(query, values)
+
+    def value(self, query: str, *values: Any) -> Any:
+        """Return the first column of the first row; None without a row."""
+        row = self._database.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    def events(self, *names: str) -> Iterator[Log]:
+        """Yield the log records with these event names, the earliest first."""
+        processes = {number: process for process, number in self._load.processes.items()}
+        for row in self.stream(_EVENTS.format(names=", ".join("?" * len(names))), *names):
+            yield Log(
+                process=processes[row["process"]],
+                scope=row["scope"],
+                event=row["name"],
+                time=row["time"],
+                severity=row["severity"],
+                severity_text=row["severity_text"],
+                body=json.loads(row["body"]),
+                attributes=json.loads(row["attributes"]),
+                trace_id=row["trace"],
+                span_id=row["span"],
+            )
+
+    @property
+    def cut_off(self) -> dict[Process, int]:
+        """Attributes, events and links that were cut off from spans, by process."""
+        return self._load.cut_off
+
+
+def bucket(value: float | None) -> int | None:
+    """Return the number of the bucket that holds a positive value: eight for each doubling; else None."""
+    return math.floor(math.log2(value) * BUCKETS_PER_DOUBLING) if value is not None and value > 0 else None
+
+
+def _prepared(database: sqlite3.Connection) -> sqlite3.Connection:
+    database.row_factory = sqlite3.Row
+    database.create_function("bucket", 1, bucket, deterministic=True)
+    return database
+
+
+def _opened(folder: Path | None) -> sqlite3.Connection:
+    if folder is None:
+        return _prepared(sqlite3.connect(":memory:", isolation_level=None))
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".otel-rl-tables.")
+    try:
+        os.close(descriptor)
+        return _prepared(sqlite3.connect(name, isolation_level=None))
+    finally:
+        os.unlink(name)  # noqa: PTH108 - the open database keeps the file

@@ -1,0 +1,166 @@
+"""The tables of a run and their columns, as SQLite keeps them: the comments are part of what it shows.
+
+Times are in ns since the epoch, durations in s, sizes in bytes. NULL stands for what was not recorded, and for NaN in
+the column ``value``. Each table that has a ``process`` has a view with the plural of its name: its rows with the rank
+and the label of the process, without those of attempts that a later one follows.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PROCESS = """
+    process INTEGER PRIMARY KEY, -- number of the process in these tables
+    key TEXT, -- its folder, or what tells it from the others in the files of a collector
+    label TEXT, -- its name on the page: "rank 3"
+    rank INTEGER, -- global rank
+    attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
+    is_superseded INTEGER -- 1 where a later attempt follows
+"""
+
+_CALLEE = """
+    callee INTEGER PRIMARY KEY, -- number of what is called
+    kind TEXT, -- tool, served tool (the side of its server), model, agent, service or reward
+    name TEXT, -- name of the tool, agent, service or reward function; operation and model
+    place TEXT -- address and port of the server, '' where there is none
+"""
+
+_CALL = """
+    process INTEGER, -- process that called
+    callee INTEGER, -- what it called
+    step INTEGER, -- step in which it called
+    second INTEGER, -- without a step: second since the epoch in which the call ended
+    started INTEGER,
+    ended INTEGER,
+    seconds REAL,
+    error TEXT, -- kind of the error, '' where it went well
+    outcome TEXT, -- how a tool ended
+    is_fair INTEGER, -- 0 where its rollout was recorded since it is slow, failed or suspect: no part of means
+    rollout TEXT, -- id of the rollout around it
+    first_chunk REAL, -- seconds until the first chunk of a streamed answer
+    retries INTEGER, -- requests beyond the first one
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    estimated_tokens INTEGER, -- chunks of a streamed answer that does not say its tokens
+    has_content INTEGER, -- 1 where what was said is recorded
+    trace TEXT,
+    span TEXT,
+    parent TEXT -- span around it, '' for none
+"""
+
+_ROLLOUT = """
+    process INTEGER, -- process that made it
+    kind TEXT, -- rollout; or agent: a call of an agent that nothing else called
+    id TEXT, -- its id, else the begin of its trace; of an agent its name too
+    step INTEGER, -- step that it is of
+    second INTEGER, -- without a step: second since the epoch in which it ended
+    started INTEGER,
+    ended INTEGER,
+    seconds REAL,
+    error TEXT, -- kind of the error, '' where it went well
+    is_fair INTEGER, -- 0 where it was recorded since it is slow, failed or suspect: no part of means
+    reward REAL,
+    belongs_to TEXT, -- its group, sample and policy, in words
+    trace TEXT,
+    span TEXT
+"""
+
+_ERROR = """
+    process INTEGER,
+    place TEXT, -- name of the span, of the event, or of the logger
+    kind TEXT, -- type of the error
+    message TEXT,
+    step INTEGER,
+    started INTEGER,
+    ended INTEGER,
+    span TEXT, -- failed span, or span in which the record was made
+    parent TEXT, -- span around the failed one
+    is_span INTEGER, -- 1 for a failed span, 0 for a log record
+    is_server INTEGER, -- 1 where another process had asked for the work
+    child INTEGER -- process id of the child that it is about
+"""
+
+_EVENT = """
+    process INTEGER,
+    name TEXT, -- event name
+    time INTEGER,
+    step INTEGER,
+    severity INTEGER, -- severity number of OpenTelemetry; 17 and more are errors
+    severity_text TEXT,
+    body TEXT, -- JSON
+    attributes TEXT, -- JSON
+    scope TEXT,
+    trace TEXT,
+    span TEXT
+"""
+
+_POINT = """
+    process INTEGER,
+    metric TEXT,
+    time INTEGER,
+    value REAL,
+    attributes TEXT -- JSON
+"""
+
+#: Table -> its columns.
+TABLES = {
+    "process": _PROCESS,
+    "callee": _CALLEE,
+    "call": _CALL,
+    "rollout": _ROLLOUT,
+    "error": _ERROR,
+    "event": _EVENT,
+    "point": _POINT,
+}
+
+#: Sums of the fair calls by step; NULL in ``step`` and a ``second`` where they have none.
+CALL_BY_STEP = """
+    callee INTEGER,
+    attempt TEXT,
+    rank INTEGER,
+    step INTEGER,
+    second INTEGER,
+    calls INTEGER,
+    seconds REAL,
+    shortest REAL,
+    longest REAL,
+    occupied REAL, -- seconds in which a call was open: those at once count once
+    occupied_in_rollouts REAL, -- the same by rollout, summed up
+    failed INTEGER,
+    with_retries INTEGER, -- calls that say how often they were sent
+    retried INTEGER, -- calls that were sent more than once
+    with_first_chunk INTEGER,
+    first_chunk REAL,
+    soonest REAL,
+    latest REAL,
+    waited REAL, -- seconds in which a call waited for its first chunk
+    waited_in_rollouts REAL,
+    in_rollouts INTEGER -- calls inside of a rollout
+"""
+
+
+def columns(text: str) -> tuple[str, ...]:
+    """Return the names of the columns of a table."""
+    return tuple(re.findall(r"^ +(\w+)", text, re.MULTILINE))
+
+
+def statements() -> list[str]:
+    """Return what creates the tables and their views."""
+    tables = [f"CREATE TABLE {name} ({text})" for name, text in TABLES.items()]
+    views = [
+        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt{_callee(name)} WHERE NOT p.is_superseded"
+        for name, text in TABLES.items()
+        if name != "process" and "process" in columns(text)
+    ]
+    return [
+        *tables,
+        *views,
+        f"CREATE TABLE call_by_step ({CALL_BY_STEP})",
+        "CREATE INDEX events_by_name ON event (name)",
+    ]
+
+
+def _callee(name: str) -> str:
+    if name != "call":
+        return f" FROM {name} JOIN process p USING (process)"
+    return ", kind, name, place FROM call JOIN process p USING (process) JOIN callee USING (callee)"

@@ -1,0 +1,160 @@
+"""The tables of a run: rows of records in any order, sums by step that grow, and values that SQLite has no form for."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from otel_rl.store.reader import Log, Process, Span, UnusableInput
+from otel_rl.store.tables import RunTables, place, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECOND = 1_000_000_000
+RANK = Process("one", manifest={"rank": 0})
+TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+
+
+def span(start: float, end: float, values: dict[str, Any], process: Process = RANK, **more: Any) -> Span:
+    begin = {"trace_id": "t", "span_id": f"{start}", "parent_id": "", "events": [], "failed": False, "message": ""}
+    return Span(
+        process=process, scope="s", name="execute_tool search", start=int(start * SECOND), end=int(end * SECOND),
+        attributes=values, dropped=0, **(begin | more),
+    )  # fmt: skip
+
+
+def log(event: str, values: dict[str, Any], body: Any = None) -> Log:
+    return Log(RANK, "s", event, 5, 9, "INFO", body, values, "t", "i")
+
+
+def of_step(step: int, start: float, end: float, **more: Any) -> Span:
+    return span(start, end, {**TOOL, "rl.loop.iteration": step}, **more)
+
+
+def filled(*records: Any, tables: RunTables | None = None) -> RunTables:
+    tables = tables or RunTables()
+    for record in records:
+        tables.add(record)
+    tables.settle()
+    return tables
+
+
+def sums(tables: RunTables) -> list[tuple[Any, ...]]:
+    query = "SELECT step, second, calls, seconds, occupied FROM call_by_step ORDER BY step, second"
+    return [tuple(row) for row in tables.rows(query)]
+
+
+def test_calls_at_once_count_once_in_the_time_that_they_keep_a_step_busy():
+    calls = [of_step(1, 0, 2), of_step(1, 1, 3), of_step(1, 1.5, 2), of_step(1, 5, 6), span(7, 8, TOOL)]
+    assert sums(filled(*calls)) == [(None, 8, 1, 1.0, 1.0), (1, None, 4, 5.5, 4.0)]
+
+
+def test_sums_of_tables_that_grow_are_those_of_tables_that_were_made_at_once(tmp_path):
+    dice = random.Random(1)  # noqa: S311 - repeatable on purpose
+    calls = [
+        of_step(step, start := dice.uniform(0, 9), start + dice.uniform(0, 3)) for step in (1, 2, 3) for _ in range(9)
+    ]
+    dice.shuffle(calls)
+    growing = RunTables(tmp_path, followed=True)
+    for first in range(0, len(calls), 4):
+        filled(*calls[first : first + 4], tables=growing)
+    whole = sums(filled(*calls))
+    assert [row[:3] for row in sums(growing)] == [row[:3] for row in whole]
+    assert [row[3:] for row in sums(growing)] == [pytest.approx(row[3:]) for row in whole]
+
+
+def test_calls_of_the_ranks_of_attempts_that_were_followed_are_in_no_view():
+    earlier, later = (Process(key, manifest={"rank": 0, "attempt": key}) for key in ("0.0", "0.1"))
+    tables = RunTables()
+    for process in (earlier, later):
+        tables.add(of_step(1, 0, 1, process=process))
+    tables.settle({earlier.attempt})
+    assert tables.value("SELECT count(*) FROM call") == 2
+    assert [tuple(row) for row in tables.rows("SELECT name, rank, attempt FROM calls")] == [("search", 0, "0.1")]
+
+
+def test_who_a_process_was_may_be_known_later_than_its_first_record():
+    process = Process("late")
+    tables = filled(of_step(1, 0, 1, process=process))
+    process.manifest = {"rank": 3}
+    tables.settle()
+    assert [row["rank"] for row in tables.rows("SELECT rank FROM calls")] == [3]
+
+
+@pytest.mark.parametrize("name", ["\ud800", 'it\'s "quoted"; DROP TABLE call --', "", "\0", "x" * 100_000])
+def test_names_of_the_program_are_values_whatever_they_hold(name):
+    tables = filled(span(0, 1, TOOL | {"gen_ai.tool.name": name}))
+    expected = (name or "execute_tool search").encode("utf-8", "replace").decode()
+    assert tables.value("SELECT name FROM calls") == expected
+
+
+def test_a_row_with_a_value_that_no_column_holds_keeps_its_others():
+    values = TOOL | {"rl.loop.iteration": 2**70, "rl.tool.outcome": ["a", {"b": 1}], "error.type": "\udc00"}
+    tables = filled(of_step(1, 0, 1), span(0, 2, values), of_step(2, 0, 1))
+    assert tables.value("SELECT count(*) FROM call") == 3
+    row = tables.rows("SELECT step, outcome, error, seconds FROM call WHERE error <> ''")[0]
+    assert tuple(row) == (None, "['a', {'b': 1}]", "?", 2.0)
+
+
+def test_events_come_back_as_they_were_recorded_but_for_what_comes_with_every_step():
+    given = log("rl.checkpoint.saved", {"a": [1, 2.5, None, True], "b": float("inf"), "c": "\ud800"}, {"d": 2**80})
+    tables = filled(given, log("rl.step", {"rl.loop.iteration": 1}, {"loss": 1.0}), log("", {}, "a line"))
+    assert list(tables.events("rl.checkpoint.saved", "rl.step")) == [given]
+    assert tables.value("SELECT count(*) FROM event") == 1
+
+
+def test_a_child_asks_what_there_was_when_it_began_while_its_parent_adds(tmp_path):
+    tables = filled(of_step(1, 0, 1), tables=RunTables(tmp_path, followed=True))
+    reading, writing = os.pipe()
+    may_ask, asks = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(may_ask, 1)
+        tables.ask_apart()
+        os.write(writing, str(tables.value("SELECT count(*) FROM calls")).encode())
+        os._exit(0)
+    filled(of_step(2, 2, 3), tables=tables)
+    os.write(asks, b"x")
+    assert os.read(reading, 9) == b"2"
+    os.waitpid(child, 0)
+    for descriptor in (reading, writing, may_ask, asks):
+        os.close(descriptor)
+
+
+def test_the_tables_of_a_report_leave_no_file_and_those_that_are_followed_none_after_them(tmp_path):
+    tables = RunTables(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    followed = RunTables(tmp_path, followed=True)
+    [folder] = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    del tables, followed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_python_whose_sqlite_is_too_old_says_so(monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 25, 9))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.25.9")
+    with pytest.raises(UnusableInput, match=r"SQLite 3\.25\.9; reading a run needs 3\.26\.0"):
+        RunTables()
+
+
+def test_tables_lie_on_a_disk_and_not_in_memory_that_looks_like_one(tmp_path: Path, monkeypatch):
+    mounts = tmp_path / "mountinfo"
+    (tmp_path / "in memory").mkdir()
+    point = str(tmp_path / "in memory").replace(" ", "\\040")
+    mounts.write_text(f"1 0 8:1 / / rw - ext4 /dev/vda rw\n2 1 0:2 / {point} rw shared:1 - tmpfs tmpfs rw\n")
+    monkeypatch.setattr(place, "_MOUNTS", mounts)
+    assert place.file_system(tmp_path / "in memory" / "below") == "tmpfs"
+    assert place.file_system(tmp_path) == "ext4"
+    assert place.folder(tmp_path / "in memory") != tmp_path / "in memory"
+    assert place.folder(tmp_path) == tmp_path
+
+
+def test_a_bucket_holds_values_that_differ_by_less_than_a_tenth():
+    assert [run.bucket(value) for value in (1.0, 1.08, 1.1, 2.0, 0.5)] == [0, 0, 1, 8, -8]
+    assert [run.bucket(value) for value in (0.0, -1.0, None)] == [None, None, None]
