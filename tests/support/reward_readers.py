@@ -1,23 +1,48 @@
-"""The rewards of steps as the health rules get them: live, and from the records."""
+"""Samples and the rewards of steps as readers of a run have them, from records that a test has made."""
 
 from __future__ import annotations
 
-from otel_rl.report.core.reward_curves import RewardCurves
+from otel_rl.report.core import step_rewards
+from otel_rl.semconv import events
 from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
+from otel_rl.store.tables import RunTables
 
 PROCESS = Process("process", {"rank": 0, "attempt": "0"})
+_SAMPLES = "SELECT sample.*, rank FROM sample JOIN process USING (process) ORDER BY time, sample"
+
+
+def log_of(record, process=PROCESS):
+    """A record of the SDK as the readers see it."""
+    return Log(process, "s", record.event_name, record.timestamp, 9, "INFO", record.body, dict(record.attributes), "")
+
+
+def tables_of(*logs):
+    """The tables of a run with these records."""
+    tables = RunTables()
+    for log in logs:
+        tables.add(log)
+    tables.settle()
+    return tables
+
+
+def rows(*logs):
+    """The samples of these records."""
+    return list(tables_of(*logs).samples(_SAMPLES))
+
+
+def calls_of(*logs):
+    """The log calls that the report makes of the samples of these records, in order."""
+    logged = {}
+    for log in logs:
+        if log.event == events.RL_STEP.name:
+            logged.setdefault((log.process, log.attributes.get("rl.loop.name", "")), set()).update(log.body)
+    return step_rewards.log_calls(tables_of(*logs), logged)
 
 
 def log_calls(recorded):
-    """The log calls that the report makes of the records of trajectories, in order."""
-    curves, calls = RewardCurves(), []
-    for record in recorded.events():
-        log = Log(
-            PROCESS, "s", record.event_name, record.timestamp, 9, "INFO", record.body, dict(record.attributes), ""
-        )
-        calls += curves.add_log(log)
-    return [*calls, *curves.close()]
+    """The same of what the program under test has recorded."""
+    return calls_of(*map(log_of, recorded.events()))
 
 
 def reward_means(recorded):

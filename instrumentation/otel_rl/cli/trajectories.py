@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from otel_rl.cli import complain, run_directory
@@ -14,10 +14,10 @@ from otel_rl.store.reader.errors import UnusableInput
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_rl.report.core.changed_trajectories import ChangedTrajectories
     from otel_rl.report.core.messages import Message
-    from otel_rl.report.core.trajectory_rows import Row
     from otel_rl.store.reader import Reader
+    from otel_rl.store.tables import RunTables
+    from otel_rl.store.tables.samples import Row
 
 _DESCRIPTION = """\
 Print every trajectory of a run as a line of JSON: the samples of all steps and ranks. The page of `otel-rl report`
@@ -72,17 +72,18 @@ def _whole_number(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
     from otel_rl.report.core import sentences  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of  # noqa: PLC0415 - as above
+    from otel_rl.report.core.later_words import said_of  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Reader  # noqa: PLC0415 - as above
     from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
+    from otel_rl.store.tables import RunTables, place  # noqa: PLC0415 - as above
 
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
         files = source.files
         source.files = [file for file in files if file.signal == "logs"]
-        reader, changed = Reader(source), ChangedTrajectories()
+        reader, tables = Reader(source), RunTables(place.folder())
         found: list[Row] = []
-        chosen = (row for row in _rows(reader, changed) if _is_chosen(row, arguments))
+        chosen = _rows(reader, tables, arguments)
         if arguments.rollout is None:
             lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
         else:
@@ -96,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             printed += 1
     except UnusableInput as error:
         return complain("trajectories", str(error))
-    notes = [*([] if printed else [_none(arguments, found)]), *said_of(changed)]
+    notes = [*([] if printed else [_none(arguments, found)]), *said_of(tables)]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
     notes += source.remarks
@@ -120,28 +121,19 @@ def _none(arguments: argparse.Namespace, found: list[Row]) -> str:
     return f"this run has none of {' in '.join(of)}" if of else _NONE
 
 
-def _rows(reader: Reader, changed: ChangedTrajectories) -> Iterator[Row]:
-    """Yield the samples of the run with what was said of them later."""
-    from otel_rl.report.core.pending_trajectories import PendingTrajectories  # noqa: PLC0415 - as above
-    from otel_rl.report.core.trajectory_rows import rows  # noqa: PLC0415 - as above
-    from otel_rl.semconv import events  # noqa: PLC0415 - as above
-    from otel_rl.store.reader import Log  # noqa: PLC0415 - as above
-
-    pending = PendingTrajectories()
-    changed.look_ahead(reader)
-    logs = (record for record in reader.records() if isinstance(record, Log) and pending.add_log(record))
-    joined = (with_changes for record in chain(logs, pending.close()) for with_changes in changed.add_log(record))
-    for record in chain(joined, changed.close()):
-        if record.event == events.RL_TRAJECTORIES.name and isinstance(record.body, dict):
-            yield from rows(record)
+_CHOSEN = """
+SELECT sample.*, rank FROM sample JOIN process USING (process)
+WHERE (?1 = '' OR substr(sample_id, 1, length(?1)) = ?1) AND (?2 IS NULL OR step = ?2) AND (?3 IS NULL OR id = ?3)
+ORDER BY time, sample"""
 
 
-def _is_chosen(row: Row, arguments: argparse.Namespace) -> bool:
-    from otel_rl.semconv import attributes  # noqa: PLC0415 - as above
-
-    is_of_sample = str(row.get(attributes.RL_SAMPLE_ID) or "").startswith(arguments.sample)
-    is_of_rollout = arguments.rollout in (None, row.get(attributes.RL_ROLLOUT_ID))
-    return is_of_sample and is_of_rollout and arguments.step in (None, row.iteration)
+def _rows(reader: Reader, tables: RunTables, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Yield the samples that were asked for, with what was said of them later."""
+    for record in reader.records():
+        tables.add(record)
+    tables.settle()
+    tables.index_scores()
+    return tables.samples(_CHOSEN, arguments.sample, arguments.step, arguments.rollout)
 
 
 def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:

@@ -40,6 +40,7 @@ from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
 from otel_rl.report.core import human, sentences
 from otel_rl.store.reader import Reader, UnusableInput, find_run
 from otel_rl.store.reader.locate import SIGNAL_FILE
+from otel_rl.store.tables import RunTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,9 +122,8 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
     source = find_run(path, run)
     target, files = _files(output if output is not None else source.path / _FOLDER_NAME)
     with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
-        rows = TableRows(spill, excerpt)
+        rows = TableRows(spill, RunTables(target.parent), excerpt)
         reader = SpillingReader(source, rows.add)
-        rows.changed.look_ahead(reader)
         with progress.bar("reading", source.size, "B") as advance:
             for _ in reader.records(advance):
                 pass

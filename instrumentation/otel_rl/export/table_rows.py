@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.export import csv_cells
 from otel_rl.export.timeline_rows import int64, is_moment
-from otel_rl.report.core.changed_trajectories import ChangedTrajectories
-from otel_rl.report.core.pending_trajectories import PendingTrajectories
-from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, spans
 from otel_rl.semconv.attributes import RlPhaseValues
@@ -18,17 +14,19 @@ from otel_rl.store.reader import Log, Span
 from otel_rl.store.tables.operations import error_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.export.spill import Spill
-    from otel_rl.report.core.trajectory_rows import Row
     from otel_rl.store.reader import Record
+    from otel_rl.store.tables import RunTables
+    from otel_rl.store.tables.samples import Row
 
 SCHEMA = {
     "span": "id INTEGER PRIMARY KEY, start INT, stop INT, step INT, text BLOB",
     "value": "time INT, step INT, text BLOB",
     "step": "process TEXT, attempt TEXT, rank INT, loop TEXT, step INT, kind TEXT, start INT, stop INT",
     "phase": "process TEXT, step INT, phase TEXT, seconds REAL",
-    "trajectory": "step INT, text TEXT",
 }
 
 SPAN_COLUMNS = (
@@ -42,6 +40,9 @@ PHASES = tuple(value for name, value in vars(RlPhaseValues).items() if name.isup
 #: Most columns of the trajectories' table that come from names which the program gave.
 _COLUMNS = 1000
 _NAMED = 5
+_SAMPLES = """
+SELECT sample.*, rank FROM sample JOIN process USING (process)
+WHERE ?1 IS NULL OR step BETWEEN ?1 AND ?2 ORDER BY time, sample"""
 _STEPS = {spans.RL_LOOP.type, spans.RL_RANK_STEP.type}
 
 
@@ -50,14 +51,12 @@ class TableRows:
     """Turns records into rows."""
 
     spill: Spill
+    #: Has the trajectories.
+    tables: RunTables
     excerpt: RunExcerpt
     spans: int = 0
     without_time: int = 0
-    #: Columns of trajectories in the order in which they came.
-    columns: dict[str, None] = field(default_factory=lambda: dict.fromkeys(("step", "rank", "source")))
     columns_left_out: set[str] = field(default_factory=set)
-    changed: ChangedTrajectories = field(default_factory=ChangedTrajectories)
-    _pending: PendingTrajectories = field(default_factory=PendingTrajectories)
 
     def add(self, record: Record) -> None:
         """Take in a record."""
@@ -68,15 +67,12 @@ class TableRows:
         elif isinstance(record, Log):
             if record.event == events.RL_STEP.name:
                 self._add_values(record)
-            if self._pending.add_log(record):
-                self._add_changed(record)
+            self.tables.add(record)
 
     def close(self) -> None:
-        """Take in what waited for later records."""
-        for log in self._pending.close():
-            self._add_changed(log)
-        for log in self.changed.close():
-            self._add_trajectories(log)
+        """Make ready what was taken in: no record comes any more."""
+        self.tables.settle()
+        self.tables.index_scores()
 
     def notes(self) -> list[str]:
         """Return a line for each kind of what is in no table."""
@@ -123,25 +119,20 @@ class TableRows:
             text = csv_cells.line((time, step, log.process.rank, key, value))
             self.spill.add("value", (log.time, step, text))
 
-    def _add_changed(self, log: Log) -> None:
-        for joined in self.changed.add_log(log):
-            self._add_trajectories(joined)
+    def trajectories(self) -> Iterator[dict[str, Any]]:
+        """Yield the wanted trajectories as cells by name; values with names of the program have a column each."""
+        for row in self.tables.samples(_SAMPLES, *(self.excerpt.steps or (None, None))):
+            yield _cells(row)
 
-    def _add_trajectories(self, log: Log) -> None:
-        if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):
-            return
-        for row in rows(log):
-            cells = {key: value for key, value in _cells(row).items() if self._has_column(key)}
-            self.spill.add("trajectory", (int64(row.iteration), json.dumps(cells)))
-
-    def _has_column(self, name: str) -> bool:
-        if name not in self.columns:
-            if len(self.columns) >= _COLUMNS:
-                if len(self.columns_left_out) < _COLUMNS:
-                    self.columns_left_out.add(name)
-                return False
-            self.columns[name] = None
-        return True
+    def columns(self) -> list[str]:
+        """Return the columns of trajectories in the order in which they came, most of them at most."""
+        found = dict.fromkeys(("step", "rank", "source"))
+        for name in (name for cells in self.trajectories() for name in cells if name not in found):
+            if len(found) < _COLUMNS:
+                found[name] = None
+            elif len(self.columns_left_out) < _COLUMNS:
+                self.columns_left_out.add(name)
+        return list(found)
 
 
 def _counts(span: Span) -> bool:

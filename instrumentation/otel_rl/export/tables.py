@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_rl.export import csv_cells, table_rows
 from otel_rl.store.reader.errors import UnusableInput
@@ -68,12 +67,9 @@ def steps(tables: TableRows) -> Iterator[bytes]:
 
 def trajectories(tables: TableRows) -> Iterator[bytes]:
     """Yield the rows of ``otel-rl trajectories``, with a column for each key."""
-    columns = list(tables.columns)
+    columns = tables.columns()
     yield csv_cells.line(columns)
-    where = "WHERE step BETWEEN ? AND ?" if tables.excerpt.steps else "WHERE ? < ?"
-    query = f"SELECT text FROM trajectory {where} ORDER BY rowid"  # noqa: S608 - ours
-    for (text,) in tables.spill.rows(query, tables.excerpt.steps or _ALL):
-        cells: dict[str, Any] = json.loads(text)
+    for cells in tables.trajectories():
         yield csv_cells.line([cells.get(column) for column in columns])
 
 

@@ -70,7 +70,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
-    from otel_rl.report.subjects.trajectories import aggregate as trajectories  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.trajectories import totals  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_versions import aggregate as weight_versions  # noqa: PLC0415 - as above
 
@@ -95,10 +95,10 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     return Report(
         target,
         examined,
-        trajectories.as_json(collected[trajectories.Trajectories]),
+        totals.as_json(collected),
         engines.as_json(collected.steps.engines),
         weight_syncs.as_json(collected.totals),
-        weight_versions.as_json(collected[weight_versions.WeightVersions]),
+        weight_versions.as_json(weight_versions.of_run(collected)),
         page_head.as_json(collected),
         notes,
         source.run_id,

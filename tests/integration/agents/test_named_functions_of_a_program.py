@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 from support import forked_programs
 from support.forked_programs import Program
+from support.reward_readers import rows
 
-from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.locate import find_run
 

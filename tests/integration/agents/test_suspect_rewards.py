@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.fake_openai import FakeOpenAI
 from support.mcp_sessions import http_server
+from support.reward_readers import rows
 
 from otel_rl.report import write_report
-from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.locate import find_run
 

@@ -11,9 +11,9 @@ import own_loop_program
 import pytest
 from conformance.live_check import check
 from own_loop_program import GROUPS, ONSET, SAMPLES, STEPS
+from support.reward_readers import calls_of
 
 from otel_rl.report.core.collected import Collected
-from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.report.subjects import load, overview
 from otel_rl.report.subjects.health.aggregate import HealthReplay
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -60,9 +60,8 @@ def report(source):
 
 
 def test_the_means_of_each_step_cover_all_its_samples(finished):
-    curves, source = RewardCurves(), finished("healthy")
-    logs = [call for log in Reader(source).records() if isinstance(log, Log) for call in curves.add_log(log)]
-    logs += curves.close()
+    source = finished("healthy")
+    logs = calls_of(*(log for log in Reader(source).records() if isinstance(log, Log)))
 
     assert [log.attributes["rl.loop.iteration"] for log in logs] == list(range(1, STEPS + 1))
     expected = "frac_reward_zero_std reward reward_std rewards/correct/mean rewards/polite/mean unscored_ratio"

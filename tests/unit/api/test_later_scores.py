@@ -12,14 +12,12 @@ import pytest
 from opentelemetry import propagate
 from opentelemetry import trace as trace_api
 from opentelemetry.context import attach, detach
-from support.reward_readers import reward_means
+from support.reward_readers import log_of, reward_means, rows, tables_of
 
 import otel_rl
 from otel_rl.api import sample_ids
-from otel_rl.report.core.changed_trajectories import ChangedTrajectories, said_of
-from otel_rl.report.core.trajectory_rows import rows
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
-from otel_rl.store.reader.records import Log
+from otel_rl.report.core.later_words import said_of
+from otel_rl.report.subjects.trajectories import groups
 from otel_rl.telemetry import drops, open_trajectory, propagation
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import trajectories, trajectory_changes, trajectory_rows, trajectory_shares
@@ -33,9 +31,6 @@ class Pair(NamedTuple):
     rollout_id: str
 
 
-PROCESS = SimpleNamespace(key="process", rank=0, attempt=(0,))
-
-
 @pytest.fixture
 def logs(recorded):
     """Gives the records of rollouts, and of changes, as the readers see them."""
@@ -45,35 +40,17 @@ def logs(recorded):
     def found():
         trajectories.record()
         trajectory_changes.record()
-        return [
-            Log(PROCESS, "s", record.event_name, record.timestamp, 9, "INFO", record.body, dict(record.attributes), "")
-            for record in recorded.events()
-            if record.event_name.startswith("rl.trajectories")
-        ]
+        return [log_of(record) for record in recorded.events() if record.event_name.startswith("rl.trajectories")]
 
     yield found
     trajectories._forget()
     trajectory_shares.forget()
 
 
-class KnownLogs:
-    """A reader of a run that has ended."""
-
-    def __init__(self, logs):
-        self._logs = logs
-
-    def events(self, *names):
-        return (log for log in self._logs if log.event in names)
-
-
 def joined(logs, *, ahead=True):
-    """The rows by id with all changes in them, and what is said of the others."""
-    changed = ChangedTrajectories()
-    if ahead:
-        changed.look_ahead(KnownLogs(logs))
-    passed = [one for log in logs for one in changed.add_log(log)]
-    passed += changed.close()
-    return {row.get("rl.rollout.id"): row for log in passed for row in rows(log)}, said_of(changed)
+    """The rows by id with all changes in them, whatever came first, and what is said of the others."""
+    told = logs if ahead else logs[::-1]
+    return {row.get("rl.rollout.id"): row for row in rows(*told)}, said_of(tables_of(*told))
 
 
 def test_what_is_said_before_the_row_is_made_is_in_the_row(logs, recorded):
@@ -125,7 +102,7 @@ def test_what_is_said_after_the_row_is_made_joins_it_in_the_readers(logs, ahead)
     assert [row.get("rl.rollout.status") for row in found.values()] == ["finished", "discarded", "finished"]
     assert [row.get("rl.rollout.trained") for row in found.values()] == [True, None, True]
     assert found["c"].get("rl.rollout.success") is True
-    assert found["a"].record["rl.advantage.estimator"] == "dr_grpo"
+    assert found["a"].estimator == "dr_grpo"
 
 
 def test_a_change_makes_no_row_where_there_are_more_functions_than_rows(logs):
@@ -151,14 +128,12 @@ def test_groups_and_their_advantages_are_judged_by_the_later_rewards(logs):
     for it, reward, advantage in zip(handles, (1.0, 0.0, 0.5, 0.5), (0.5, -0.5, 0.0, 0.0), strict=True):
         it.reward("judge", reward)
         it.train(advantage, estimator="dr_grpo")
-    changed, found = ChangedTrajectories(), Trajectories()
-    changed.look_ahead(KnownLogs(logs()))
-    for log in logs():
-        for one in changed.add_log(log):
-            found.add_log(one)
-    assert (found.groups.compared, found.groups.dead) == (1, 0)
-    assert (found.groups.checked.samples, found.groups.checked.differing) == (4, 0)
-    assert (found.trained, found.mean_reward) == (4, 0.5)
+    tables = tables_of(*logs())
+    found = groups.of_run(SimpleNamespace(tables=tables, answers={}))
+    assert (found.compared, found.dead) == (1, 0)
+    assert (found.checked.samples, found.checked.differing) == (4, 0)
+    assert tables.value("SELECT sum(trained) FROM sample") == 4
+    assert tables.value("SELECT avg(reward) FROM sample") == 0.5
 
 
 def test_a_zero_after_a_failure_is_suspect_by_a_later_score_too(logs):
@@ -214,8 +189,7 @@ def test_a_score_by_an_id_that_several_rows_have_joins_none(logs, name, ahead):
     trajectory_shares.tell_by_name(name, lambda share: share.add_reward("exact", 1.0))
     found, said = joined(logs(), ahead=ahead)
     assert found["same"].scores == {}
-    if ahead:
-        assert said == ["1 later score or judgement names several rollouts of this run, and joined none of them."]
+    assert said == ["1 later score or judgement names several rollouts of this run, and joined none of them."]
 
 
 def test_rollouts_of_one_trace_have_each_its_own_changes(logs):

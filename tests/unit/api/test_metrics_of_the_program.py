@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import pytest
-from support.reward_readers import reward_means
+from support.reward_readers import log_of, reward_means, rows
 
 import otel_rl
 from otel_rl.api import program_metrics
-from otel_rl.report.core.trajectory_rows import rows
 from otel_rl.telemetry import drops
 from otel_rl.training import trajectories
 
@@ -181,10 +179,7 @@ def test_values_of_rollouts_are_in_their_record_with_average_and_sum_per_step(re
         "rollout/retries/mean": 2.0,
         "rollout/retries/sum": 4.0,
     }
-    found = [
-        row.metrics
-        for row in rows(SimpleNamespace(body=record.body, attributes={}, process=SimpleNamespace(rank=0, attempt=())))
-    ]
+    found = [row.metrics for row in rows(log_of(record))]
     assert found == [{"hops": 2.0, "retries": 2.0}, {"hops": 4.0, "retries": 2.0}, {}]
 
 

@@ -7,11 +7,11 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from support.reward_readers import reward_means
+from support.reward_readers import log_of, reward_means, tables_of
 
 import otel_rl
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import groups
 from otel_rl.telemetry import Scope, drops
 from otel_rl.training import trajectories, trajectory_changes
 
@@ -42,10 +42,8 @@ def test_advantages_are_told_after_the_rollouts_and_the_report_computes_them_aga
     assert record.body["rl.rollout.trained"] == [True] * 4
     assert record.body["rl.rollout.advantage"] == [0.5, -0.5, 0.0, 0.0]
     assert record.attributes["rl.advantage.estimator"] == "dr_grpo"
-    found = Trajectories()
-    log = {"event": record.event_name, "body": record.body, "attributes": dict(record.attributes)}
-    found.add_log(SimpleNamespace(**log, process=SimpleNamespace(rank=0, attempt=(0,))))
-    assert (found.groups.checked.samples, found.groups.checked.differing) == (4, 0)
+    checked = groups.of_run(SimpleNamespace(tables=tables_of(log_of(record)), answers={})).checked
+    assert (checked.samples, checked.differing) == (4, 0)
 
 
 def test_a_discard_after_the_end_is_in_the_record(records):

@@ -24,7 +24,7 @@ from otel_rl.report.core import change_points, figures, output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
-from otel_rl.report.subjects.trajectories import aggregate as trajectories
+from otel_rl.report.subjects.trajectories import totals
 from otel_rl.store.reader import Reader, UnusableInput, find_run, following
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _everything(collected: Collected, found: Overview) -> bytes:
     return json.dumps(
         {
             "findings": output.as_json(found),
-            "trajectories": trajectories.as_json(collected[trajectories.Trajectories]),
+            "trajectories": totals.as_json(collected),
             "run": page_head.as_json(collected),
             "page": _comparable(page.render(collected, found)),
         },

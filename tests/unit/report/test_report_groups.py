@@ -12,7 +12,6 @@ from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.report import write_report
 from otel_rl.report.core import human
-from otel_rl.report.subjects.trajectories import groups
 
 REWARDS = [1.0, 0.0, 0.5, 0.25]
 
@@ -237,12 +236,3 @@ def test_outcomes_of_like_durations_are_no_reason_to_worry(tmp_path):
     }
     _, page, _ = report(tmp_path, ({"rl.trajectories.source": "rollout"}, columns))
     assert "what was quick" not in page
-
-
-def test_samples_beyond_the_limit_are_counted_and_not_judged(tmp_path, monkeypatch):
-    monkeypatch.setattr(groups, "SAMPLES", 6)
-    wrong = [9.0] * 4
-    found, _, _ = report(tmp_path, record(1, body(REWARDS, grpo(REWARDS), "a")), record(2, body(REWARDS, wrong, "b")))
-    told = found["advantages"]
-    assert (told["checked"], told["differing"], told["not_known"]) == (4, 0, 2)
-    assert found["groups"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,6 @@ from otel_rl.report.core.cells import Table, in_one_unit, seconds_cell
 from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
-from otel_rl.report.subjects.calls.rollouts import RolloutRows
 from otel_rl.report.subjects.calls.statistics import METRICS
 from otel_rl.semconv import metrics
 from otel_rl.store.reader import Point, Process, Span
@@ -203,13 +203,7 @@ def _collected(spans: Iterable[Span], totals: MetricTotals | None = None) -> Any
     for span in spans:
         tables.add(span)
     tables.settle()
-    return _Collected(tables, totals or MetricTotals(()))
-
-
-class _Collected(dict):
-    def __init__(self, tables: RunTables, totals: MetricTotals) -> None:
-        super().__init__({RolloutRows: RolloutRows()})
-        self.tables, self.totals, self.answers, self.only = tables, totals, {}, None
+    return SimpleNamespace(tables=tables, totals=totals or MetricTotals(()), answers={}, only=None)
 
 
 def _tool_span(number: int, error: str, outcome: str | None) -> Span:

@@ -11,8 +11,8 @@ from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.report import write_report
 from otel_rl.report.core import human
-from otel_rl.report.subjects.trajectories.aggregate import OF_A_KIND, OF_ALL_PARTS
 from otel_rl.report.subjects.trajectories.pass_at_k import estimate
+from otel_rl.report.subjects.trajectories.totals import OF_A_KIND, OF_ALL_PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,7 +154,7 @@ def test_of_a_program_that_records_successes_only_no_pass_at_k_is_said(tmp_path)
 
 @pytest.mark.parametrize(("k", "chance"), [(1, 0.25), (2, 0.5), (3, 0.75), (4, 1.0)])
 def test_the_chance_of_a_success_among_k_samples_has_no_bias(k, chance):
-    assert estimate([(4, 1)], k) == pytest.approx(chance)
+    assert estimate([(4, 1, 2)], k) == pytest.approx(chance)
 
 
 def test_a_trajectory_leads_to_the_spans_of_its_trace(tmp_path):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from support.reward_readers import calls_of
 
-from otel_rl.report.core import called_rewards
-from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
 
@@ -39,11 +38,10 @@ def begins(of):
 
 def curve(*logs, key="reward"):
     """Process, step and mean of each log call that has one."""
-    curves = RewardCurves()
-    calls = [call for log in logs for call in curves.add_log(log)]
-    calls += curves.close()
     return [
-        (call.process.key, call.attributes["rl.loop.iteration"], call.body[key]) for call in calls if key in call.body
+        (call.process.key, call.attributes["rl.loop.iteration"], call.body[key])
+        for call in calls_of(*logs)
+        if key in call.body
     ]
 
 
@@ -94,28 +92,7 @@ def test_a_process_of_the_same_number_on_another_machine_is_not_the_caller():
 
 def test_what_the_caller_logs_itself_wins():
     logged = Log(TRAINER, "s", "rl.step", 1, 9, "INFO", {"reward": 9.0}, {"rl.loop.iteration": 1}, "")
-    assert [call.body for call in _calls(logged, record(FIRST, 1, [3.0], TRAINER))] == [{"unscored_ratio": 0.0}]
-
-
-def _calls(*logs):
-    curves = RewardCurves()
-    return [*(call for log in logs for call in curves.add_log(log)), *curves.close()]
-
-
-def test_where_there_is_little_room_old_steps_lose_their_groups_and_keep_their_means(monkeypatch):
-    monkeypatch.setattr(called_rewards, "MOST_CELLS", 26)
-    logs = [record(worker, step, [float(step)], TRAINER) for step in range(9) for worker in (FIRST, SECOND)]
-    assert [(step, mean) for _, step, mean in curve(begins(TRAINER), *logs)] == [(step, step) for step in range(9)]
-    compared = curve(begins(TRAINER), *logs, key="frac_reward_zero_std")
-    assert [step for _, step, _ in compared] == [8]
-
-
-def test_steps_that_have_no_room_are_left_out_whole_the_oldest_first(monkeypatch):
-    monkeypatch.setattr(called_rewards, "MOST_CELLS", 8)
-    logs = [record(worker, step, [float(step)], TRAINER) for worker in (FIRST, SECOND) for step in range(9)]
-    told = [step for _, step, _ in curve(begins(TRAINER), *logs)]
-    assert told
-    assert told == [step for _, step, _ in curve(begins(TRAINER), *logs, key="reward_std")] == list(range(told[0], 9))
+    assert [call.body for call in calls_of(logged, record(FIRST, 1, [3.0], TRAINER))] == [{"unscored_ratio": 0.0}]
 
 
 @pytest.mark.parametrize("has_own", [True, False], ids=["own samples too", "workers only"])

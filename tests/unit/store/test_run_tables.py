@@ -157,4 +157,5 @@ def test_tables_lie_on_a_disk_and_not_in_memory_that_looks_like_one(tmp_path: Pa
 
 def test_a_bucket_holds_values_that_differ_by_less_than_a_tenth():
     assert [run.bucket(value) for value in (1.0, 1.08, 1.1, 2.0, 0.5)] == [0, 0, 1, 8, -8]
-    assert [run.bucket(value) for value in (0.0, -1.0, None)] == [None, None, None]
+    assert [run.bucket(value) for value in (0.0, None)] == [None, None]
+    assert run.bucket(-2.0) == run.NEGATIVE + run.bucket(2.0)

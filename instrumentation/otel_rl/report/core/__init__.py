@@ -8,13 +8,8 @@ Modules:
     steps: step time by phase and by rank.
     engines: what inference engines did in the steps.
     totals: counters and histograms over all processes.
-    trajectory_rows: the samples of a record of trajectories, one by one.
-    pending_trajectories: copies of rows, for a process that was killed in a step.
-    changed_trajectories: joins what was said of samples later, or in other processes, to their rows.
-    trajectory_names: by which names such a change finds its row.
-    joined_versions: versions of the weights of one sample, by several processes.
-    reward_curves: means of the rewards of a loop of the program's own, from its rows.
-    called_rewards: the samples of such a loop that began in the workers of pools.
+    step_rewards: means of the rewards of a loop of the program's own, from its samples.
+    later_words: what was said of samples and is in no row.
     messages: what was said to models and tools.
     cut_messages: reads messages that a length limit has cut off.
     timeline: the spans of a few chosen traces, as bars.

@@ -8,17 +8,15 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from otel_rl.report.core import flight_rings, timeline
+from otel_rl.report.core import flight_rings, step_rewards, timeline
 from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
-from otel_rl.report.core.changed_trajectories import ChangedTrajectories
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
-from otel_rl.report.core.pending_trajectories import PendingTrajectories
-from otel_rl.report.core.reward_curves import RewardCurves
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
-from otel_rl.semconv import metrics
+from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events, metrics
 from otel_rl.store.reader import Log, Reader, Span
 from otel_rl.store.tables import RunTables, place
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.finding import Check
     from otel_rl.report.core.steps import Steps
     from otel_rl.semconv.definitions import MetricDefinition
-    from otel_rl.store.reader import Record
+    from otel_rl.store.reader import Process, Record
 
 _OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
 
@@ -47,7 +45,7 @@ def asked_once(
 
     @functools.wraps(function)
     def _ask(collected: Collected, /, *args: _Given.args, **options: _Given.kwargs) -> _Answer:
-        key = (function, args)
+        key = (function, args, *options.items())
         if key not in collected.answers:
             collected.answers[key] = function(collected, *args, **options)
         answer: _Answer = collected.answers[key]
@@ -133,9 +131,8 @@ class Collected:
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
-        self._pending_trajectories = PendingTrajectories()
-        self.changed_trajectories = ChangedTrajectories()
-        self._reward_curves = RewardCurves()
+        #: Keys that the program logs, by process and loop.
+        self._logged: dict[tuple[Process, str], set[str]] = {}
         self._aggregates: dict[type[Any], Any] = {
             kind: kind() for subject in self.subjects for kind in subject.aggregates
         }
@@ -180,7 +177,6 @@ class Collected:
         Raises:
             UnusableInput: not one of the files can be read.
         """
-        self.changed_trajectories.look_ahead(self.reader)
         for record in self.reader.records(advance):
             self.add(record)
         return self.close()
@@ -204,19 +200,15 @@ class Collected:
             for add_span in self._add_span:
                 add_span(record)
         elif isinstance(record, Log):
-            if self._pending_trajectories.add_log(record):
-                self._add_log_record(record)
+            self._add_log_record(record)
         else:
             for add_point in self._add_point:
                 add_point(record)
 
     def _add_log_record(self, log: Log) -> None:
-        for joined in self.changed_trajectories.add_log(log):
-            self._add_joined(joined)
-
-    def _add_joined(self, log: Log) -> None:
-        for log_call in self._reward_curves.add_log(log):
-            self._add_to_logs(log_call)
+        if log.event == events.RL_STEP.name and isinstance(log.body, dict):
+            place = log.process, str(log.attributes.get(names.RL_LOOP_NAME) or "")
+            self._logged.setdefault(place, set()).update(map(str, log.body))
         self._add_to_logs(log)
 
     def _add_to_logs(self, log: Log) -> None:
@@ -225,15 +217,11 @@ class Collected:
 
     def close_aggregates(self) -> None:
         """Take in what waits for a later record; no record can be added then."""
-        for log in self._pending_trajectories.close():
-            self._add_log_record(log)
-        for log in self.changed_trajectories.close():
-            self._add_joined(log)
-        for log_call in self._reward_curves.close():
-            self._add_to_logs(log_call)
         self.totals.close()
         self.loops.close()
         self.settle_tables()
+        for log_call in step_rewards.log_calls(self.tables, self._logged):
+            self._add_to_logs(log_call)
         for aggregate in self._aggregates.values():
             if isinstance(aggregate, Closes):
                 aggregate.close()

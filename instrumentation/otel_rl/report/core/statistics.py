@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from otel_rl.store.tables.run import BUCKETS_PER_DOUBLING
+from otel_rl.store.tables.run import BUCKETS_PER_DOUBLING, NEGATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,6 +100,9 @@ class BinnedSeries:
 
 
 def _bounds(bucket: int) -> tuple[float, float]:
+    if bucket > NEGATIVE // 2:
+        low, high = _bounds(bucket - NEGATIVE)
+        return -high, -low
     return 2 ** (bucket / BUCKETS_PER_DOUBLING), 2 ** ((bucket + 1) / BUCKETS_PER_DOUBLING)
 
 
@@ -124,9 +127,9 @@ class Spread:
         self._see(bounds, value, value)
 
     def add_bucket(self, number: int | None, cell: Cell) -> None:
-        """Add values of a bucket of :func:`~otel_rl.store.tables.run.bucket`; None: of those that are not positive."""
+        """Add values of a bucket of :func:`~otel_rl.store.tables.run.bucket`; None is that of zero."""
         self.cell.merge(cell)
-        bounds = (cell.minimum, cell.maximum) if number is None else _bounds(number)
+        bounds = (0.0, 0.0) if number is None else _bounds(number)
         self.buckets[bounds] = self.buckets.get(bounds, 0) + cell.count
         self._see(bounds, cell.minimum, cell.maximum)
 

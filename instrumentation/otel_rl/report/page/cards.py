@@ -11,7 +11,7 @@ from otel_rl.report.page import sparkline
 from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import groups
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
 
@@ -62,15 +62,15 @@ def _of_trend(card: Card, trend: Trend) -> Tile:
 
 def _effective(collected: Collected) -> Tile:
     """Return the share of the tokens that taught something, where it is low."""
-    groups = collected[Trajectories].groups
-    share = groups.effective_share
+    of_run = groups.of_run(collected)
+    share = of_run.effective_share
     if share is None or share >= _MOST:
         return _NONE
     return Tile(
         "Tokens that taught something",
         human.percent(share),
-        f"of {human.short_number(groups.tokens)}; in {human.number(groups.dead)} of "
-        f"{human.amount(groups.compared, 'group')} all rewards are equal",
+        f"of {human.short_number(of_run.tokens)}; in {human.number(of_run.dead)} of "
+        f"{human.amount(of_run.compared, 'group')} all rewards are equal",
     )
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.calls.lines import of_rewards
-from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import totals as samples
 from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
@@ -70,9 +70,7 @@ def of(collected: Collected) -> Workload:
         if isinstance(outcome, dict) and outcome.get("state") in _ACTIVE
     }
     has_calls = bool(statistics.models(collected) or statistics.tools(collected))
-    has_rewards = bool(
-        of_rewards(collected, "seconds") or collected[Rewards].scores(totals) or collected[Trajectories].ended
-    )
+    has_rewards = bool(of_rewards(collected, "seconds") or scores.by_name(collected) or samples.of_run(collected).ended)
     return Workload(
         trains=trains,
         may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),

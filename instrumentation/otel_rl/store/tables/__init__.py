@@ -10,9 +10,12 @@ The files of the run stay the truth: tables are made of them and are gone with t
 
 Modules, each importing only those below it:
     run: the tables of a run: adds, asks.
+    changes: joins what was said of samples later to their rows.
     load: the rows of a record; the only module that knows wire names.
     rollups: sums by step, which grow with the tables.
     schema: the tables and their columns.
+    samples: the rows of trajectories.
+    joined_versions: versions of the weights of one sample, by several processes.
     quoting: values that SQLite has no form for.
     place: the folder in which the tables lie.
     operations: which operations are model calls, and how one failed.

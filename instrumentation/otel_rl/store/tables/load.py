@@ -14,6 +14,7 @@ from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
 from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
+from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 
 if TYPE_CHECKING:
     from otel_rl.store.reader.processes import Process
@@ -34,10 +35,11 @@ CONTENT = (
 _SECOND = 1_000_000_000
 _AGENTS = {Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW}
 _BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
-#: Events with tables of their own.
-_TABLES_OF_THEIR_OWN = frozenset(
-    {events.RL_STEP.name, events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name}
+#: Events of trajectories, and with what a trainer logs those that are no rows of ``event``: most of what is logged.
+_OF_SAMPLES = frozenset(
+    {events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name, events.RL_TRAJECTORIES_CHANGES.name}
 )
+_IN_OTHER_TABLES = _OF_SAMPLES | {events.RL_STEP.name}
 _UNKNOWN_TOOL = "unknown tool"
 
 Row = tuple[Any, ...]
@@ -53,6 +55,7 @@ class Loader:
         self.callees: dict[tuple[str, str, str], int] = {}
         #: Attributes, events and links that were cut off from spans, by process.
         self.cut_off: dict[Process, int] = {}
+        self.samples = 0
 
     def add(self, record: Record) -> None:
         """Make the rows of a record."""
@@ -121,7 +124,14 @@ class Loader:
 
     def _add_log(self, log: Log, process: int) -> None:
         step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
-        if log.event and log.event not in _TABLES_OF_THEIR_OWN:
+        if log.event in _OF_SAMPLES:
+            self._add_samples(log, process, step)
+        elif log.event == events.GEN_AI_EVALUATION_RESULT.name and names.RL_ROLLOUT_ID not in log.attributes:
+            name = str(log.attributes.get(names.GEN_AI_EVALUATION_NAME) or "score")
+            score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
+            if score is not None:
+                self.rows["score"].append((None, process, SCORE, name, score, None, 0, step, log.time))
+        if log.event and log.event not in _IN_OTHER_TABLES:
             self.rows["event"].append(
                 (process, log.event, log.time, step, log.severity, log.severity_text, _json(log.body),
                  _json(log.attributes), log.scope, log.trace_id, log.span_id)
@@ -141,6 +151,41 @@ class Loader:
             what = log.event or f"log {log.scope}".strip(), kind, message
         child = int_or_none(get(names.RL_CHILD_PID))
         self.rows["error"].append((process, *what, step, log.time, log.time, log.span_id, "", 0, 0, child))
+
+    # -- trajectories ----------------------------------------------------------------------------------------------
+
+    def _add_samples(self, log: Log, process: int, step: int | None) -> None:
+        get, body = log.attributes.get, log.body if isinstance(log.body, dict) else {}
+        left_out = _count(get(names.RL_TRAJECTORIES_LEFT_OUT))
+        if log.event == events.RL_TRAJECTORIES_CHANGES.name:
+            self.rows["ended"].append((process, None, None, 0, 0, left_out))
+            for row in told(body):
+                self._add_change(log, process, row)
+            return
+        source = str(get(names.RL_TRAJECTORIES_SOURCE) or "")
+        if log.event == events.RL_TRAJECTORIES.name:
+            started = _count(get(names.RL_TRAJECTORIES_STARTED))
+            self.rows["ended"].append((process, source, step, started, left_out, 0))
+        begin = (
+            process, int_or_none(get(names.RL_TRAJECTORIES_CALLER_PID)), source, str(get(names.RL_LOOP_NAME) or ""),
+            step, log.time // _SECOND if step is None else None, log.time, int_or_none(get(names.RL_TRAJECTORIES_STEP)),
+            int_or_none(get(names.RL_TRAJECTORIES_RESTARTS)) or 0, int_or_none(get(names.RL_GROUP_SIZE)),
+            int(log.event == events.RL_TRAJECTORIES_PENDING.name),
+        )  # fmt: skip
+        for row in told(body):
+            row.estimator = get(names.RL_ADVANTAGE_ESTIMATOR)
+            self.samples += 1
+            self.rows["sample"].append((self.samples, *begin, *cells(row)))
+            self.rows["score"] += scores(row, self.samples, process, step, log.time)
+
+    def _add_change(self, log: Log, process: int, row: RecordedSample) -> None:
+        trace, rollout, sample = map(row.get, (names.RL_ROLLOUT_TRACE_ID, names.RL_ROLLOUT_ID, names.RL_SAMPLE_ID))
+        if trace is None and rollout is None and sample is None:
+            return
+        name = (None, None, sample) if trace is None and rollout is None else (trace, rollout, None)
+        body = json.dumps([row.columns, row.named, row.weights])
+        estimator = log.attributes.get(names.RL_ADVANTAGE_ESTIMATOR)
+        self.rows["change"].append((process, log.time, *name, None, 0, estimator, body))
 
     # -- points ----------------------------------------------------------------------------------------------------
 
@@ -178,6 +223,10 @@ def _server(span: Span) -> str:
 
 def _number(value: Any) -> float | None:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _count(value: Any) -> int:
+    return max(int_or_none(value) or 0, 0)
 
 
 def _json(value: Any) -> str:

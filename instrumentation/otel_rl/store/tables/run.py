@@ -10,10 +10,12 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.records import Log
-from otel_rl.store.tables import quoting, rollups, schema
+from otel_rl.store.tables import changes, quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
+from otel_rl.store.tables.samples import of_cells, with_scores
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.processes import Process
     from otel_rl.store.reader.records import Record
+    from otel_rl.store.tables.samples import Row
 
 #: Window functions came with 3.25, and their frames are right since 3.26.
 OLDEST = (3, 26, 0)
 #: Records whose rows are inserted together.
 _TOGETHER = 2000
+#: Samples whose scores are asked for together.
+_SAMPLES_TOGETHER = 500
 #: KiB of the database that are kept in memory.
 _CACHE_KIB = 16 * 1024
 _SETTINGS = (
@@ -35,10 +40,16 @@ _SETTINGS = (
     f"PRAGMA cache_size = -{_CACHE_KIB}",
 )
 BUCKETS_PER_DOUBLING = 8
+NEGATIVE = 1_000_000
 _INSERTED = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(schema.columns(text)))})"
     for table, text in schema.TABLES.items()
 }
+#: A copy of rows of an open step counts where the process was killed before the step's own record.
+_COPIES = """SELECT sample FROM sample c WHERE is_pending AND EXISTS
+    (SELECT 1 FROM sample s WHERE NOT s.is_pending AND s.process = c.process AND s.source = c.source
+     AND s.loop = c.loop AND s.ended_in IS c.ended_in AND s.step IS c.step)"""
+_WITHOUT_COPIES = tuple(f"DELETE FROM {table} WHERE sample IN ({_COPIES})" for table in ("score", "sample"))
 _EVENTS = """
 SELECT process, scope, name, time, severity, severity_text, body, attributes, trace, span FROM event
 WHERE name IN ({names}) ORDER BY time, rowid"""
@@ -92,6 +103,9 @@ class RunTables:
         """Let queries see all that was added; ``superseded`` are attempts that a later one follows."""
         self._insert_all()
         self._describe(superseded)
+        for statement in _WITHOUT_COPIES:
+            self._database.execute(statement)
+        changes.join(self._database)
         for statement in rollups.OF_NEW if self._summed else rollups.OF_ALL:
             self._database.execute(statement, {"summed": self._summed})
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
@@ -117,10 +131,12 @@ class RunTables:
     def _describe(self, superseded: Collection[tuple[int, ...]]) -> None:
         """Write what is known of processes and callees by now."""
         self._database.execute("DELETE FROM process")
+        starts = sorted({one.attempt for one in self._load.processes})
         rows = (
-            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), int(one.attempt in superseded))
+            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), starts.index(one.attempt),
+             int(one.attempt in superseded), one.identity(names.HOST_NAME), one.identity(names.PROCESS_PID))
             for one, number in self._load.processes.items()
-        )
+        )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))
         self._database.execute("DELETE FROM callee")
         callees = ((number, *called) for called, number in self._load.callees.items())
@@ -141,10 +157,10 @@ class RunTables:
         row = self._database.execute(query, values).fetchone()
         return None if row is None else row[0]
 
-    def events(self, *names: str) -> Iterator[Log]:
+    def events(self, *events: str) -> Iterator[Log]:
         """Yield the log records with these event names, the earliest first."""
         processes = {number: process for process, number in self._load.processes.items()}
-        for row in self.stream(_EVENTS.format(names=", ".join("?" * len(names))), *names):
+        for row in self.stream(_EVENTS.format(names=", ".join("?" * len(events))), *events):
             yield Log(
                 process=processes[row["process"]],
                 scope=row["scope"],
@@ -158,6 +174,22 @@ class RunTables:
                 span_id=row["span"],
             )
 
+    def samples(self, query: str, *values: Any) -> Iterator[Row]:
+        """Yield samples with their scores; the query selects ``sample.*`` and ``rank``."""
+        cursor = self._database.execute(query, values)
+        while records := cursor.fetchmany(_SAMPLES_TOGETHER):
+            wanted = ", ".join(str(record["sample"]) for record in records)
+            scores = self.stream(f"SELECT * FROM score WHERE sample IN ({wanted}) ORDER BY rowid")
+            yield from with_scores(map(of_cells, records), scores)
+
+    def index_scores(self) -> None:
+        """Make :meth:`samples` quick for many of them."""
+        self._database.execute("CREATE INDEX IF NOT EXISTS scores_by_sample ON score (sample)")
+
+    def process(self, number: int) -> Process:
+        """Return the process with a number of the tables."""
+        return next(process for process, known in self._load.processes.items() if known == number)
+
     @property
     def cut_off(self) -> dict[Process, int]:
         """Attributes, events and links that were cut off from spans, by process."""
@@ -165,8 +197,14 @@ class RunTables:
 
 
 def bucket(value: float | None) -> int | None:
-    """Return the number of the bucket that holds a positive value: eight for each doubling; else None."""
-    return math.floor(math.log2(value) * BUCKETS_PER_DOUBLING) if value is not None and value > 0 else None
+    """Return the number of the bucket that holds a value, eight for each doubling; None for zero and for no value.
+
+    Those of negative values begin at :data:`NEGATIVE`, and are counted from zero away.
+    """
+    if not value:
+        return None
+    number = math.floor(math.log2(abs(value)) * BUCKETS_PER_DOUBLING)
+    return number if value > 0 else NEGATIVE + number
 
 
 def _prepared(database: sqlite3.Connection) -> sqlite3.Connection:

@@ -15,7 +15,10 @@ _PROCESS = """
     label TEXT, -- its name on the page: "rank 3"
     rank INTEGER, -- global rank
     attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
-    is_superseded INTEGER -- 1 where a later attempt follows
+    start INTEGER, -- number of that attempt among those of the run
+    is_superseded INTEGER, -- 1 where a later attempt follows
+    host TEXT,
+    pid INTEGER
 """
 
 _CALLEE = """
@@ -65,6 +68,90 @@ _ROLLOUT = """
     span TEXT
 """
 
+_SAMPLE = """
+    sample INTEGER PRIMARY KEY, -- number of the sample in these tables
+    process INTEGER, -- process in which it ended
+    caller INTEGER, -- process id of the one that had submitted the call to a worker of its pool
+    source TEXT, -- rollout, agent or trainer
+    loop TEXT, -- name of the loop
+    step INTEGER, -- step that it is of
+    second INTEGER, -- without a step: second since the epoch
+    time INTEGER, -- time of the record
+    ended_in INTEGER, -- step of the loop in which it ended
+    restarts INTEGER, -- how often the numbers of the loop had begun again
+    group_size INTEGER, -- samples of a group
+    is_pending INTEGER, -- 1 for a copy made while its step was open
+    estimator TEXT, -- formula of its advantage
+    scored_by TEXT, -- reward functions that scored it, as JSON
+    has_later_reward INTEGER, -- 1 where a reward came after the advantage was told
+    id TEXT,
+    sample_id TEXT, -- prompt or task
+    group_id TEXT,
+    trace TEXT,
+    status TEXT, -- finished, failed, cancelled or discarded
+    discard_reason TEXT,
+    stop_reason TEXT, -- why the last answer of a model stopped
+    reward REAL,
+    advantage REAL,
+    seconds REAL, -- how long it took
+    age REAL, -- seconds from when the trainer had asked for it to when it took it
+    trained INTEGER, -- whether the trainer learned from it
+    success INTEGER,
+    evaluation INTEGER, -- 1 for a sample of an evaluation
+    suspect INTEGER, -- 1 where something in it failed and its reward is the lowest
+    turns,
+    model_calls,
+    model_errors,
+    tool_calls,
+    tool_errors,
+    span_errors, -- errors of its other spans
+    input_tokens,
+    output_tokens,
+    judge_calls,
+    judge_errors,
+    judge_input_tokens,
+    judge_output_tokens,
+    tool_model_calls, -- model calls of its tools
+    tool_model_errors,
+    tool_model_input_tokens,
+    tool_model_output_tokens,
+    engines TEXT, -- engines that answered it
+    more TEXT -- JSON of what has no column
+"""
+
+_SCORE = """
+    sample INTEGER, -- NULL for a score outside of all rollouts
+    process INTEGER, -- process that recorded it
+    kind TEXT, -- score, or metric: a value that the program has named
+    name TEXT, -- reward function or metric
+    value REAL,
+    weight REAL, -- of the function where it is not 1; NULL where the samples of its record have several
+    has_weight INTEGER,
+    step INTEGER,
+    time INTEGER
+"""
+
+_CHANGE = """
+    process INTEGER,
+    time INTEGER,
+    trace TEXT, -- what it names: trace and id of a rollout or one of them, else the id of a sample
+    id TEXT,
+    sample_id TEXT,
+    sample INTEGER, -- sample that it is of; NULL as long as none is known, 0 where several are
+    is_joined INTEGER, -- 1 where the sample has it
+    estimator TEXT,
+    body TEXT -- JSON: columns, values and weights
+"""
+
+_ENDED = """
+    process INTEGER,
+    source TEXT,
+    step INTEGER,
+    started INTEGER, -- samples that began since the record before
+    left_out INTEGER, -- samples that ended and have no row: too many did at once
+    changes_left_out INTEGER -- later scores and judgements that were dropped
+"""
+
 _ERROR = """
     process INTEGER,
     place TEXT, -- name of the span, of the event, or of the logger
@@ -108,6 +195,10 @@ TABLES = {
     "callee": _CALLEE,
     "call": _CALL,
     "rollout": _ROLLOUT,
+    "sample": _SAMPLE,
+    "score": _SCORE,
+    "change": _CHANGE,
+    "ended": _ENDED,
     "error": _ERROR,
     "event": _EVENT,
     "point": _POINT,
@@ -139,6 +230,12 @@ CALL_BY_STEP = """
 """
 
 
+_INDEXES = (
+    "CREATE INDEX events_by_name ON event (name)",
+    "CREATE INDEX copies ON sample (process, source, loop) WHERE is_pending",
+)
+
+
 def columns(text: str) -> tuple[str, ...]:
     """Return the names of the columns of a table."""
     return tuple(re.findall(r"^ +(\w+)", text, re.MULTILINE))
@@ -152,12 +249,7 @@ def statements() -> list[str]:
         for name, text in TABLES.items()
         if name != "process" and "process" in columns(text)
     ]
-    return [
-        *tables,
-        *views,
-        f"CREATE TABLE call_by_step ({CALL_BY_STEP})",
-        "CREATE INDEX events_by_name ON event (name)",
-    ]
+    return [*tables, *views, f"CREATE TABLE call_by_step ({CALL_BY_STEP})", *_INDEXES]
 
 
 def _callee(name: str) -> str:

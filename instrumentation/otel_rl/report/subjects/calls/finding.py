@@ -9,9 +9,8 @@ from otel_rl.report.core import change_points, human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import hanging, lines, statistics
+from otel_rl.report.subjects.calls import hanging, lines, rollouts, statistics
 from otel_rl.report.subjects.calls.call_texts import CallTexts
-from otel_rl.report.subjects.calls.rollouts import RolloutRows
 from otel_rl.report.subjects.errors.aggregate import Problems
 from otel_rl.store.tables.load import MODEL, TOOL
 
@@ -51,7 +50,7 @@ def _lines(collected: Collected, value: str, kind: str) -> list[Line]:
 
 
 def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
-    told = collected[RolloutRows].told_tool_calls
+    told = rollouts.told_tool_calls(collected)
     failing, slower = "failing tools", "tools that become slower"
     codes = ("slower_tool", "slow_tool")
     if not tools and told:

@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import timeline
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.calls.call_texts import CallTexts, of_spans
-from otel_rl.report.subjects.calls.rollouts import RolloutRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.timeline import Timeline
     from otel_rl.report.subjects.calls.statistics import SlowCall
     from otel_rl.store.reader import Span
 
 _TIMELINES = 3
+
+
+class SlowestRollouts:
+    """Spans of the slowest rollouts."""
+
+    def __init__(self) -> None:
+        self.timelines: list[Timeline] = []
 
 
 def _slowest(collected: Collected) -> list[SlowCall]:
@@ -35,4 +42,4 @@ def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
         for rollout in _slowest(collected)
     ]
     drawn = [timeline.of_rollout(rollout.name, spans.get(rollout.trace_id, [])) for rollout in _slowest(collected)]
-    collected[RolloutRows].slowest = [bars for bars in drawn if bars is not None]
+    collected[SlowestRollouts].timelines = [bars for bars in drawn if bars is not None]

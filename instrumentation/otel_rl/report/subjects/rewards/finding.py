@@ -9,8 +9,8 @@ from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.calls.lines import of_rewards
-from otel_rl.report.subjects.rewards.aggregate import Rewards
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.rewards import scores
+from otel_rl.report.subjects.trajectories import totals
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -21,7 +21,7 @@ _NOT_NAMED = "name the functions in OTEL_RL_REWARD_FUNCTIONS, or mark them with 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return a notice where scores came, and no sample has one: they came after the rollouts had ended."""
-    names, trajectories = sorted(collected[Rewards].outside), collected[Trajectories]
+    names, trajectories = scores.outside(collected), totals.of_run(collected)
     if not names or not trajectories.ended or trajectories.rewarded:
         return []
     scored = f"{human.amount(trajectories.ended, 'sample')} {'has' if trajectories.ended == 1 else 'have'} no reward"

@@ -10,7 +10,7 @@ from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_char
 from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
 from otel_rl.report.core.statistics import Spread
 from otel_rl.report.subjects.calls.lines import of_rewards
-from otel_rl.report.subjects.rewards.aggregate import Rewards
+from otel_rl.report.subjects.rewards import scores
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -31,7 +31,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         return section
     section.blocks.append(PageBlock(table=table))
     section.blocks += _over_time(collected, charts)
-    sequence = collected[Rewards].curves()
+    sequence = scores.in_order(collected)
     if sequence:
         title = "Scores in the order in which they came"
         section.blocks.append(PageBlock(charts=[charts.curves(title, "", sequence, x_label="evaluation")]))
@@ -41,10 +41,10 @@ def build(collected: Collected, charts: Charts) -> Section:
 def _table(collected: Collected) -> Table:
     """Return scores by reward function."""
     table = Table(["Reward", ">Scores", ">Mean", ">p5", ">Median", ">p95", ">Lowest", ">Highest", ">Time per call"])
-    scores = collected[Rewards].scores(collected.totals)
+    by_name = scores.by_name(collected)
     seconds = {row["name"]: row["mean"] for row in collected.tables.rows(_SECONDS_OF_CALLS)}
-    for name in sorted({*scores, *seconds}):
-        spread = scores.get(name, Spread())
+    for name in sorted({*by_name, *seconds}):
+        spread = by_name.get(name, Spread())
         cell = spread.cell
         quantiles = [quantile_cell(spread, share, human.number) for share in (0.05, 0.5, 0.95)]
         count, mean, *ends = [number_cell(value) for value in (cell.count, cell.mean, cell.minimum, cell.maximum)]
@@ -55,10 +55,10 @@ def _table(collected: Collected) -> Table:
 def _over_time(collected: Collected, charts: Charts) -> list[PageBlock]:
     """Return duration of the reward functions by rank, and their scores."""
     functions = {_place(*key): line for key, line in of_rewards(collected, "seconds").items()}
-    scores = {_place(*key): line for key, line in collected[Rewards].over_steps().items()}
+    of_samples = {_place(*key): line for key, line in scores.over_steps(collected).items()}
     return some_charts(
         line_chart(charts, "reward-seconds", "Duration of a reward function", "mean of the step", functions, _SECONDS),
-        line_chart(charts, "reward-scores", "Scores", "mean of the step", scores, "score"),
+        line_chart(charts, "reward-scores", "Scores", "mean of the step", of_samples, "score"),
     )
 
 

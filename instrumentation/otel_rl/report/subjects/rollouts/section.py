@@ -8,7 +8,7 @@ from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts, timeline_block
 from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
 from otel_rl.report.subjects.calls.call_texts import CallTexts
-from otel_rl.report.subjects.calls.rollouts import RolloutRows
+from otel_rl.report.subjects.calls.slowest_rollouts import SlowestRollouts
 from otel_rl.report.subjects.rollouts.finding import in_words, tail_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks += _over_time(collected, charts)
         section.blocks.append(PageBlock("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
         section.blocks += [
-            timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[RolloutRows].slowest
+            timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[SlowestRollouts].timelines
         ]
     drawn = [text for texts in collected[CallTexts].drawn for text in texts]
     if drawn:

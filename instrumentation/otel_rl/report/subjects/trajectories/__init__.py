@@ -1,7 +1,7 @@
 """The samples of the run.
 
 Modules:
-    aggregate: all counted, those kept that are worth a look.
+    totals: all counted, those listed that are worth a look.
     groups: groups of samples: what they teach, and whether their advantages are right.
     advantages: the formulas of the trainers.
     conversations: what was said in a few of them.
@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.trajectories import finding, listed_traces, section
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
 from otel_rl.report.subjects.trajectories.conversations import Conversations
+from otel_rl.report.subjects.trajectories.side_calls import JudgesOfBatches
 
 SUBJECT = Subject(
     "trajectories",
-    aggregates=(Trajectories, Conversations),
+    aggregates=(Conversations, JudgesOfBatches),
     findings=finding.findings,
     checks=finding.checks,
     sections={"trajectories": section.build},

@@ -21,6 +21,8 @@ from otel_rl.store.tables.operations import MODEL_OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.timeline import Timeline
     from otel_rl.store.reader import Log, Span
 
 #: Samples kept of each kind, and of all parts of the run together.
@@ -45,26 +47,12 @@ class Sample:
 
 
 class Conversations:
-    """Those that are kept."""
+    """Rollouts that are listed."""
 
     def __init__(self) -> None:
-        self._lowest: Largest[Sample] = Largest(OF_A_KIND)
-        self._highest: Largest[Sample] = Largest(OF_A_KIND)
-        self._spread: EveryNth[Sample] = EveryNth(OF_ALL_PARTS)
-        #: Conversations of rollouts by their trace.
+        #: Their spans and what was said in them, by trace.
+        self.spans: dict[str, Timeline] = {}
         self.of_traces: dict[str, tuple[Message, ...]] = {}
-
-    def add_log(self, log: Log) -> None:
-        """Take in the content of a sample; other records are ignored."""
-        if log.event != events.RL_TRAJECTORY_CONTENT.name:
-            return
-        sample = _sample(log)
-        if not sample.messages:
-            return
-        self._spread.add(sample)
-        if sample.reward is not None:
-            self._lowest.add(-sample.reward, sample)
-            self._highest.add(sample.reward, sample)
 
     def add_trace(self, trace: str, spans: Iterable[Span]) -> None:
         """Take in the spans of a trajectory that has a trace of its own."""
@@ -72,11 +60,19 @@ class Conversations:
         if messages:
             self.of_traces[trace] = messages
 
-    def samples(self) -> list[Sample]:
-        """Return those that are kept, in the order of the steps."""
-        kinds = (self._lowest, self._highest, self._spread)
-        by_id = {id(sample): sample for kind in kinds for sample in kind.items()}
-        return sorted(by_id.values(), key=lambda kept: (kept.iteration or 0, kept.rank or 0, kept.name))
+
+def samples(collected: Collected) -> list[Sample]:
+    """Return samples with what was said in them, of each kind some, in the order of the steps."""
+    lowest, highest = Largest[Sample](OF_A_KIND), Largest[Sample](OF_A_KIND)
+    spread = EveryNth[Sample](OF_ALL_PARTS)
+    for sample in map(_sample, collected.tables.events(events.RL_TRAJECTORY_CONTENT.name)):
+        if sample.messages:
+            spread.add(sample)
+            if sample.reward is not None:
+                lowest.add(-sample.reward, sample)
+                highest.add(sample.reward, sample)
+    kept = {id(sample): sample for kind in (lowest, highest, spread) for sample in kind.items()}
+    return sorted(kept.values(), key=lambda sample: (sample.iteration or 0, sample.rank or 0, sample.name))
 
 
 def _sample(log: Log) -> Sample:

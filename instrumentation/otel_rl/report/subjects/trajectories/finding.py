@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.health.aggregate import HealthReplay
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import groups
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
@@ -26,16 +26,16 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 def _idle_tokens(collected: Collected) -> list[Finding]:
     """Return a finding where half of the tokens have no advantage; the health rule without a signal says more."""
-    groups = collected[Trajectories].groups
-    share = groups.effective_share
-    if share is None or share > 1 - thresholds.IDLE_TOKENS or _too_few(groups):
+    of_run = groups.of_run(collected)
+    share = of_run.effective_share
+    if share is None or share > 1 - thresholds.IDLE_TOKENS or _too_few(of_run):
         return []
     if any(verdict.code == Code.NO_SIGNAL and verdict.is_finding for verdict in collected[HealthReplay].verdicts()):
         return []
     text = (
-        f"{human.percent(1 - share)} of the {human.short_number(groups.tokens)} tokens that were trained on had "
-        f"advantage 0 and taught nothing of the reward: in {human.number(groups.dead)} of "
-        f"{human.amount(groups.compared, 'group')} all rewards are equal."
+        f"{human.percent(1 - share)} of the {human.short_number(of_run.tokens)} tokens that were trained on had "
+        f"advantage 0 and taught nothing of the reward: in {human.number(of_run.dead)} of "
+        f"{human.amount(of_run.compared, 'group')} all rewards are equal."
     )
     finding = Finding(_IDLE, Severity.WARNING, text, _SECTION, chart="frac_reward_zero_std", cost=1 - share)
     finding.look_at += [
@@ -45,16 +45,16 @@ def _idle_tokens(collected: Collected) -> list[Finding]:
     return [finding]
 
 
-def _too_few(groups: Groups) -> str:
+def _too_few(of_run: Groups) -> str:
     """Return why nothing can be said of the groups, ``""`` where it can."""
-    if not groups.tokens:
+    if not of_run.tokens:
         return NO_ADVANTAGE
-    few = groups.compared < thresholds.FEWEST_GROUPS
-    return f"{human.amount(groups.compared, 'group')} are too few to judge" if few else ""
+    few = of_run.compared < thresholds.FEWEST_GROUPS
+    return f"{human.amount(of_run.compared, 'group')} are too few to judge" if few else ""
 
 
 def _different_advantages(collected: Collected) -> list[Finding]:
-    checked = collected[Trajectories].groups.checked
+    checked = groups.of_run(collected).checked
     first = checked.first
     if first is None:
         return []
@@ -80,7 +80,7 @@ def checks(collected: Collected) -> list[Check]:
 
 
 def _check_of_advantages(collected: Collected) -> Check:
-    what, checked = "advantages that differ from the rewards", collected[Trajectories].groups.checked
+    what, checked = "advantages that differ from the rewards", groups.of_run(collected).checked
     if checked.samples:
         return Check.of(what, checked.samples, 1, "sample", (_DIFFERS,))
     if checked.unobserved != NO_ADVANTAGE:
@@ -89,8 +89,8 @@ def _check_of_advantages(collected: Collected) -> Check:
 
 
 def _check_of_idle_tokens(collected: Collected) -> Check:
-    what, groups = "tokens without an advantage", collected[Trajectories].groups
+    what, of_run = "tokens without an advantage", groups.of_run(collected)
     codes = (_IDLE, Code.NO_SIGNAL)
-    if not groups.tokens:
+    if not of_run.tokens:
         return Check.not_applicable(what, "no advantage was recorded", codes)
-    return Check.of(what, groups.compared, thresholds.FEWEST_GROUPS, "group", codes)
+    return Check.of(what, of_run.compared, thresholds.FEWEST_GROUPS, "group", codes)

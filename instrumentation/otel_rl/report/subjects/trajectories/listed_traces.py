@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import timeline
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import totals
 from otel_rl.report.subjects.trajectories.conversations import Conversations
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _LISTED = 12
 
 def traces(collected: Collected) -> Iterable[str]:
     """Return the traces of trajectories that are worth a look."""
-    return collected[Trajectories].traces(_LISTED)
+    return totals.traces(collected, _LISTED)
 
 
 def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
@@ -28,5 +28,5 @@ def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
     for trace in traces(collected):
         bars = timeline.of_rollout(trace, spans.get(trace, []))
         if bars is not None:
-            collected[Trajectories].spans[trace] = bars
+            collected[Conversations].spans[trace] = bars
         collected[Conversations].add_trace(trace, spans.get(trace, []))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.semconv import attributes as names
+from otel_rl.report.core.collected import asked_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_rl.report.core.trajectory_rows import Row
-    from otel_rl.report.subjects.trajectories.groups import Key
+    from otel_rl.report.core.collected import Collected
 
-#: Most groups that are counted.
-GROUPS = 50_000
-_FEWEST = 2
+#: Samples of a group that say whether they succeeded, those that did, and groups like it.
+_GROUPS = """
+WITH tried AS (SELECT count(*) AS tried, sum(success) AS succeeded FROM sample JOIN process USING (process)
+               WHERE group_id IS NOT NULL AND success IS NOT NULL AND coalesce(evaluation, 0) = ?
+               GROUP BY attempt, step, group_id)
+SELECT tried, succeeded, count(*) FROM tried WHERE tried > 1 GROUP BY tried, succeeded"""
 
 
 class Solved(NamedTuple):
@@ -27,40 +29,27 @@ class Solved(NamedTuple):
     at_k: float
 
 
-class PassAtK:
-    """Counts the samples of each group that succeeded, of those of which the program says it."""
-
-    def __init__(self) -> None:
-        self._groups: dict[Key, tuple[int, int]] = {}
-
-    def add(self, row: Row, attempt: tuple[int, ...]) -> None:
-        """Take in a sample; one without a group, or of which nobody says whether it succeeded, counts for none."""
-        name, success = row.get(names.RL_GROUP_ID), row.get(names.RL_ROLLOUT_SUCCESS)
-        if name is None or not isinstance(success, bool):
-            return
-        key = attempt, row.iteration, str(name)
-        if key in self._groups or len(self._groups) < GROUPS:
-            tried, succeeded = self._groups.get(key, (0, 0))
-            self._groups[key] = tried + 1, succeeded + success
-
-    @property
-    def solved(self) -> Solved | None:
-        """What all groups of several samples say; ``k`` is the size of the smallest one. None without such groups."""
-        groups = [group for group in self._groups.values() if group[0] >= _FEWEST]
-        if not groups:
-            return None
-        k = min(tried for tried, _ in groups)
-        return Solved(len(groups), k, estimate(groups, 1), estimate(groups, k))
+@asked_once
+def solved(collected: Collected, *, evaluation: bool) -> Solved | None:
+    """Return what groups of several samples say; ``k`` is the size of the smallest one. None without such groups."""
+    groups = [tuple(row) for row in collected.tables.rows(_GROUPS, int(evaluation))]
+    if not groups:
+        return None
+    k = min(tried for tried, _, _ in groups)
+    return Solved(sum(number for _, _, number in groups), k, estimate(groups, 1), estimate(groups, k))
 
 
-def estimate(groups: Iterable[tuple[int, int]], k: int) -> float:
+def estimate(groups: Iterable[tuple[int, int, int]], k: int) -> float:
     """Return the mean over groups of the chance that one of ``k`` samples drawn from a group has succeeded.
 
     The estimator without bias of Chen et al., Evaluating Large Language Models Trained on Code (2021), equation 1.
 
     Args:
-        groups: samples of each group, and those that succeeded; no group is smaller than ``k``.
+        groups: samples of a group, those that succeeded, and how many groups are alike; none is smaller than ``k``.
         k: samples that are drawn.
     """
-    chances = [1 - math.comb(tried - succeeded, k) / math.comb(tried, k) for tried, succeeded in groups]
-    return math.fsum(chances) / len(chances)
+    chances = [
+        (number * (1 - math.comb(tried - succeeded, k) / math.comb(tried, k)), number)
+        for tried, succeeded, number in groups
+    ]
+    return math.fsum(chance for chance, _ in chances) / sum(number for _, number in chances)

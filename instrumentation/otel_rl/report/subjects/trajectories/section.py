@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
-from otel_rl.report.core.changed_trajectories import said_of
+from otel_rl.report.core.later_words import said_of
 from otel_rl.report.core.messages import Conversation, shortened
 from otel_rl.report.core.sentences import ROLLOUT_FUNCTIONS
 from otel_rl.report.core.statistics import Spread
-from otel_rl.report.subjects.trajectories import trajectory_tables
-from otel_rl.report.subjects.trajectories.aggregate import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED, Trajectories
+from otel_rl.report.subjects.trajectories import conversations, groups, pass_at_k, totals, trajectory_tables
 from otel_rl.report.subjects.trajectories.conversations import Conversations
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
+from otel_rl.report.subjects.trajectories.side_calls import JudgesOfBatches
+from otel_rl.report.subjects.trajectories.totals import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
 from otel_rl.report.subjects.weight_versions import lines as weight_versions
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.timeline import Timeline
     from otel_rl.report.subjects.trajectories.conversations import Sample
-    from otel_rl.report.subjects.trajectories.groups import Checked
+    from otel_rl.report.subjects.trajectories.groups import Checked, Groups, Shift
+    from otel_rl.report.subjects.trajectories.totals import Totals
 
 _POLICY = (
     f"The latest {OF_A_KIND} that failed or got the lowest reward after a failure, the {OF_A_KIND} slowest, the "
@@ -39,46 +41,49 @@ _FEWEST, _LONGER = 10, 1.5
 
 def build(collected: Collected, _charts: Charts) -> Section:
     """Return the section; empty where no sample was recorded."""
-    trajectories = collected[Trajectories]
+    trajectories, of_groups = totals.of_run(collected), groups.of_run(collected)
     filler = (
         "Samples come from TRL's GRPO and RLOO trainers, from LangGraph,"
         f" from {ROLLOUT_FUNCTIONS}, or from otel_rl.rollout()."
     )
     section = Section("trajectories", "Trajectories", filler)
-    of_changes = said_of(collected.changed_trajectories)
+    of_changes = said_of(collected.tables)
     if not trajectories.ended and not trajectories.started and not of_changes:
         return section
-    section.lead = " ".join([*sentences(trajectories), *of_changes, *weight_versions.sentences(collected)])
-    spans, said = collected[Trajectories].spans, collected[Conversations]
-    places = {trace: f"spans-{trace}" for trace in spans}
-    samples = {sample.key: (f"said-{number}", sample) for number, sample in enumerate(said.samples(), 1)}
+    section.lead = " ".join([*sentences(collected), *of_changes, *weight_versions.sentences(collected)])
+    said = collected[Conversations]
+    places = {trace: f"spans-{trace}" for trace in said.spans}
+    told = enumerate(conversations.samples(collected), 1)
+    samples = {sample.key: (f"said-{number}", sample) for number, sample in told}
     texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
     texts |= {trace: f"said-{trace}" for trace in said.of_traces}
-    rows = trajectories.chosen()
+    rows = totals.chosen(collected)
     title = f"{human.number(len(rows))} of {human.amount(trajectories.ended, 'trajectory', 'trajectories')}"
     section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
     if len(trajectories.durations) > 1:
-        section.blocks.append(PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(trajectories)))
-    steps = [step for step in trajectories.groups.steps if step.groups or step.tokens][-_STEPS:]
+        section.blocks.append(
+            PageBlock("Durations by outcome", _SURVIVORS, trajectory_tables.durations(trajectories.durations))
+        )
+    steps = [step for step in of_groups.steps if step.groups or step.tokens][-_STEPS:]
     if any(step.tokens for step in steps):
         section.blocks.append(
             PageBlock("Groups and tokens by step", _EFFECT, trajectory_tables.groups_and_tokens(steps))
         )
     elif steps:
         section.blocks.append(PageBlock("Groups by step", table=trajectory_tables.groups(steps)))
-    conversations = [
+    to_read = [
         *(Conversation(_title(sample), place, shortened(sample.messages)) for place, sample in samples.values()),
         *(
             Conversation(f"Trace {trace[:16]}", f"said-{trace}", shortened(messages))
             for trace, messages in said.of_traces.items()
         ),
     ]
-    if conversations:
-        title = human.amount(len(conversations), "conversation")
-        section.blocks.append(PageBlock(title, folded=True, conversations=conversations))
+    if to_read:
+        title = human.amount(len(to_read), "conversation")
+        section.blocks.append(PageBlock(title, folded=True, conversations=to_read))
     section.blocks += [
         PageBlock(f"Spans of trace {trace[:16]}", text=_lines(bars), folded=True, anchor=places[trace])
-        for trace, bars in spans.items()
+        for trace, bars in said.spans.items()
     ]
     return section
 
@@ -92,8 +97,9 @@ def _title(sample: Sample) -> str:
     return ", ".join([*parts, sample.reason.replace("_", " ")])
 
 
-def sentences(trajectories: Trajectories) -> list[str]:
+def sentences(collected: Collected) -> list[str]:
     """Return how many began, ended, and were used."""
+    trajectories, of_groups = totals.of_run(collected), groups.of_run(collected)
     unfinished = max(trajectories.started - trajectories.ended, 0)
     outcomes = ", ".join(
         f"{human.number(number)} {status}" for status, number in sorted(trajectories.by_status.items())
@@ -102,37 +108,33 @@ def sentences(trajectories: Trajectories) -> list[str]:
     if unfinished:
         said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
     if trajectories.by_reason:
-        reasons = ", ".join(
-            f"{reason} {human.number(number)}" for reason, number in trajectories.by_reason.most_common()
-        )
+        reasons = ", ".join(f"{reason} {human.number(number)}" for reason, number in trajectories.by_reason.items())
         said.append(f"Discarded because of: {reasons}.")
     if trajectories.judged:
         said.append(f"Trained on {human.number(trajectories.trained)} of {human.number(trajectories.judged)}.")
     if trajectories.tried:
         said.append(_success(trajectories))
-        said += _solved(trajectories)
+        said += _solved(collected, trajectories)
     said += trajectories.judge.sentence("Judges were asked")
-    in_batches = f"{human.duration(trajectories.seconds_of_batches)} in all, for whole batches, and in no row"
-    said += trajectories.judges_of_batches.sentence("Judges were asked", in_batches)
+    said += collected[JudgesOfBatches].sentence()
     said += trajectories.tool_model.sentence("Tools asked models")
     said += _survivors(trajectories)
     said += _ages(trajectories)
-    groups = trajectories.groups
-    if groups.compared:
+    if of_groups.compared:
         said.append(
-            f"In {human.number(groups.dead)} of {human.amount(groups.compared, 'group')} all rewards are equal: such a "
-            "group teaches nothing."
+            f"In {human.number(of_groups.dead)} of {human.amount(of_groups.compared, 'group')} all rewards are equal: "
+            "such a group teaches nothing."
         )
-    said += _tokens(trajectories)
-    said += _advantages(groups.checked)
+    said += _tokens(of_groups)
+    said += _advantages(of_groups.checked)
     if trajectories.suspect:
-        said.append(_suspicion(trajectories))
+        said.append(_suspicion(trajectories, of_groups.shift))
     if trajectories.left_out:
         said.append(f"{human.number(trajectories.left_out)} have no row: too many ended at once.")
     return said
 
 
-def _success(trajectories: Trajectories) -> str:
+def _success(trajectories: Totals) -> str:
     """Return how many succeeded, and of how many that is known."""
     tried, ended = human.number(trajectories.tried), human.number(trajectories.ended)
     if trajectories.tried == trajectories.ended:
@@ -142,14 +144,17 @@ def _success(trajectories: Trajectories) -> str:
     return f"Success or failure was recorded for {tried} of {ended}: {human.number(trajectories.succeeded)} succeeded."
 
 
-def _solved(trajectories: Trajectories) -> list[str]:
+def _solved(collected: Collected, trajectories: Totals) -> list[str]:
     """Return how many problems were solved, in training and in evaluations.
 
     Of a program that says it of successes only these would all be 100 %.
     """
     if trajectories.succeeded == trajectories.tried < trajectories.ended:
         return []
-    parts = (("", trajectories.trained_problems.solved), ("In evaluations: ", trajectories.evaluated_problems.solved))
+    parts = [
+        (where, pass_at_k.solved(collected, evaluation=evaluation))
+        for where, evaluation in (("", False), ("In evaluations: ", True))
+    ]
     return [
         f"{where}pass@1 {human.percent(solved.at_1)}, pass@{solved.k} {human.percent(solved.at_k)}, by "
         f"{human.amount(solved.groups, 'group')} of {solved.k} or more samples that say whether they succeeded."
@@ -158,13 +163,12 @@ def _solved(trajectories: Trajectories) -> list[str]:
     ]
 
 
-def _suspicion(trajectories: Trajectories) -> str:
+def _suspicion(trajectories: Totals, shift: Shift) -> str:
     text = f"{human.number(trajectories.suspect)} got the lowest reward after they, or a call in them, had failed"
     mean, without = trajectories.mean_reward, trajectories.mean_reward_without
     if mean is None or without is None:
         return f"{text}."
     text += f"; the mean reward is {human.number(mean)} with them and {human.number(without)} without."
-    shift = trajectories.groups.shift
     if shift.samples:
         text += (
             f" They lower the mean of their groups: the advantages of {human.amount(shift.samples, 'other sample')} "
@@ -186,17 +190,15 @@ def _advantages(checked: Checked) -> list[str]:
     return [f"The advantages were not computed again: {checked.unobserved}."]
 
 
-def _tokens(trajectories: Trajectories) -> list[str]:
+def _tokens(of_groups: Groups) -> list[str]:
     """Return a sentence on the share of the trained tokens with an advantage."""
-    steps = trajectories.groups.steps
-    tokens, effective = sum(step.tokens for step in steps), sum(step.effective for step in steps)
-    if not tokens:
+    if of_groups.effective_share is None:
         return []
-    share, all_tokens = human.percent(effective / tokens), human.short_number(tokens)
+    share, all_tokens = human.percent(of_groups.effective_share), human.short_number(of_groups.tokens)
     return [f"{share} of the {all_tokens} tokens that were trained on have an advantage that is not zero."]
 
 
-def _survivors(trajectories: Trajectories) -> list[str]:
+def _survivors(trajectories: Totals) -> list[str]:
     """Whether what is used is shorter than what is not."""
     used = trajectories.durations.get(TRAINED) or trajectories.durations.get(Status.FINISHED)
     unused = Spread()
@@ -215,7 +217,7 @@ def _survivors(trajectories: Trajectories) -> list[str]:
     return [said.format(*medians)]
 
 
-def _ages(trajectories: Trajectories) -> list[str]:
+def _ages(trajectories: Totals) -> list[str]:
     """Return how old samples were when the trainer took them, and whether they were being made or waited."""
     if not trajectories.ages.cell.count:
         return []

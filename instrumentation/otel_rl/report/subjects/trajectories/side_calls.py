@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.semconv import attributes as names
+from otel_rl.semconv import spans
+from otel_rl.store.reader.otlp_values import float_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_rl.report.core.trajectory_rows import Row
+    from otel_rl.store.reader import Span
+
 
 #: Columns of the calls of each, in the order of the fields of :class:`SideTotals`.
 JUDGE = (
@@ -44,10 +47,6 @@ class SideTotals:
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def add(self, row: Row, columns: tuple[str, ...]) -> None:
-        """Add those of a trajectory."""
-        self.add_numbers(row.number(column) for column in columns)
-
     def add_numbers(self, numbers: Iterable[float | None]) -> None:
         """Add numbers in the order of the fields."""
         for field, number in zip(self.__slots__, numbers, strict=True):
@@ -64,3 +63,23 @@ class SideTotals:
         failed = f" ({human.number(self.errors)} failed)" if self.errors else ""
         tokens = f"{human.number(self.input_tokens)} input and {human.number(self.output_tokens)} output tokens"
         return [f"{whose} {human.amount(self.calls, 'time')}{failed}, {tokens}: {where}."]
+
+
+class JudgesOfBatches:
+    """Judges of rewards that score several trajectories at once, in steps with spans; and the sum of their seconds."""
+
+    def __init__(self) -> None:
+        self.totals = SideTotals()
+        self.seconds = 0.0
+
+    def add_span(self, span: Span) -> None:
+        """Take in what a step says of them."""
+        if span.name != spans.RL_RANK_STEP.type or names.RL_REWARD_JUDGE_CALLS not in span.attributes:
+            return
+        self.totals.add_numbers(float_or_none(span.attributes.get(name)) for name in OF_BATCHES)
+        self.seconds += float_or_none(span.attributes.get(names.RL_REWARD_JUDGE_SECONDS)) or 0.0
+
+    def sentence(self) -> list[str]:
+        """Return what their calls took."""
+        where = f"{human.duration(self.seconds)} in all, for whole batches, and in no row"
+        return self.totals.sentence("Judges were asked", where)

@@ -12,9 +12,9 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_rl.report.core.trajectory_rows import Row
-    from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+    from otel_rl.report.core.statistics import Spread
     from otel_rl.report.subjects.trajectories.groups import IterationGroups
+    from otel_rl.store.tables.samples import Row
 
 #: Reward functions with a column of their own.
 _FUNCTIONS = 6
@@ -85,11 +85,10 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
     return table
 
 
-def durations(trajectories: Trajectories) -> Table:
+def durations(by_outcome: dict[str, Spread]) -> Table:
     """Return how long trajectories took, by what became of them."""
     table = Table(("Outcome", ">Number", ">Median", ">95 %", ">Longest"))
-    for outcome in trajectories.outcomes():
-        spread = trajectories.durations[outcome]
+    for outcome, spread in by_outcome.items():
         seconds = spread.quantile(0.5), spread.quantile(0.95), spread.cell.maximum
         table.rows.append([Value(outcome), number_cell(spread.cell.count), *map(seconds_cell, seconds)])
     return table

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.weight_versions import finding
-from otel_rl.report.subjects.weight_versions.aggregate import WeightVersions
 
 SUBJECT = Subject(
     "weight_versions",
-    aggregates=(WeightVersions,),
     findings=finding.findings,
     checks=finding.checks,
 )

@@ -12,14 +12,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core import thresholds
-from otel_rl.report.core.trajectory_rows import Row, rows
+from otel_rl.report.core.collected import asked_once
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events
+from otel_rl.store.tables import samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_rl.store.reader import Log
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.store.tables.samples import Row
 
 #: Engines that are told apart, and steps of each that are kept, the latest.
 ENGINES, STEPS = 64, 2000
@@ -34,7 +35,7 @@ _ENOUGH_MET = 2
 class StepOfAttempt(NamedTuple):
     """A step of one attempt, or so many rollouts outside of steps: the ``part`` of them."""
 
-    attempt: tuple[int, ...]
+    attempt: int
     part: int
     iteration: int | None
 
@@ -175,6 +176,11 @@ class EngineHistory:
         return lag.behind > longest and (current >= usual or lag.behind >= usual)
 
 
+_ANSWERED = """
+SELECT sample.*, rank, p.start FROM sample JOIN process p USING (process)
+WHERE engines IS NOT NULL ORDER BY p.start, time, sample"""
+
+
 @dataclass(slots=True)
 class WeightVersions:
     """The engines of the run that say versions, by name, in the order in which they came."""
@@ -182,17 +188,9 @@ class WeightVersions:
     engines: dict[str, EngineHistory] = field(default_factory=dict)
     _without_step: int = 0
 
-    def add_log(self, log: Log) -> None:
-        """Take in a record of trajectories; others are ignored."""
-        if log.event != events.RL_TRAJECTORIES.name or not isinstance(log.body, dict):
-            return
-        if names.RL_ROLLOUT_ENGINES in log.body:
-            for row in rows(log):
-                self._add(row, log.process.attempt)
-
-    def _add(self, row: Row, attempt: tuple[int, ...]) -> None:
-        named = row.get(names.RL_ROLLOUT_ENGINES)
-        engines = named.split(_SEPARATOR) if isinstance(named, str) else []
+    def add(self, row: Row, attempt: int) -> None:
+        """Take in a sample that engines have answered."""
+        engines = str(row.get(names.RL_ROLLOUT_ENGINES)).split(_SEPARATOR)
         numbers = map(row.get, (names.RL_ROLLOUT_ENGINE_VERSIONS, names.RL_ROLLOUT_ENGINE_VERSIONS_BEHIND))
         part = 0
         if row.iteration is None:
@@ -205,12 +203,8 @@ class WeightVersions:
         for engine, version, behind in zip_longest(engines, versions, lags):
             if engine is None or type(version) is not int or (behind is not None and type(behind) is not int):
                 continue
-            history = self.engines.get(engine)
-            if history is None:
-                if len(self.engines) >= ENGINES:
-                    continue
-                history = self.engines[engine] = EngineHistory()
-            history.add(step, version, behind, trainers)
+            if engine in self.engines or len(self.engines) < ENGINES:
+                self.engines.setdefault(engine, EngineHistory()).add(step, version, behind, trainers)
 
     def stale(self) -> dict[str, Lag]:
         """Return the engines that a sync had left out, with their worst lag."""
@@ -221,6 +215,15 @@ class WeightVersions:
             if lag is not None:
                 found[name] = lag
         return found
+
+
+@asked_once
+def of_run(collected: Collected) -> WeightVersions:
+    """Return what the engines of the run have answered."""
+    found = WeightVersions()
+    for record in collected.tables.stream(_ANSWERED):
+        found.add(samples.of_cells(record), record["start"])
+    return found
 
 
 def _count_alike(history: EngineHistory, other: EngineHistory) -> bool:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
-from otel_rl.report.subjects.weight_versions.aggregate import WeightVersions
+from otel_rl.report.subjects.trajectories import totals
+from otel_rl.report.subjects.weight_versions.aggregate import of_run
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -18,9 +18,9 @@ CODE = "stale_engine"
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return a finding per engine that a sync had left out, the one that answered most rollouts first."""
-    versions = collected[WeightVersions]
+    versions = of_run(collected)
     stale = sorted(versions.stale().items(), key=lambda pair: -pair[1].rollouts)
-    ended = collected[Trajectories].ended
+    ended = totals.of_run(collected).ended
     return [_finding(name, lag, versions.engines[name], ended) for name, lag in stale]
 
 
@@ -48,7 +48,7 @@ def _finding(name: str, lag: Lag, history: EngineHistory, ended: int) -> Finding
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether that was looked for; engines that say no version are no matter of this check."""
-    what, engines = "engines with old weights", collected[WeightVersions].engines
+    what, engines = "engines with old weights", of_run(collected).engines
     if not engines:
         return [Check.not_applicable(what, "no engine says the version of its weights", (CODE,))]
     rollouts = sum(history.judged for history in engines.values())

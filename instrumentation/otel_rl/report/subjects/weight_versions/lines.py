@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.subjects.weight_versions.aggregate import WeightVersions
+from otel_rl.report.subjects.weight_versions.aggregate import of_run
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def sentences(collected: Collected) -> list[str]:
     """Return the line of the section on trajectories: who is how far behind at the end."""
-    engines = collected[WeightVersions].engines
+    engines = of_run(collected).engines
     if not engines:
         return []
     unknown = [name for name, history in engines.items() if history.behind is None]

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
-from otel_rl.training.engine_versions import MAXIMUM_IN_TRAJECTORY, SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+#: Engines of one trajectory that are told apart, and what is between their names: see ``training.engine_versions``.
+MAXIMUM_IN_TRAJECTORY, SEPARATOR = 16, ", "
 #: Columns that this is read from.
 COLUMNS = (
     names.RL_ROLLOUT_POLICY_VERSION_MIN,
@@ -62,6 +63,15 @@ class JoinedVersions:
             lags if any(lag is not None for lag in lags) else None,
         )
         return {name: value for name, value in zip(COLUMNS, values, strict=True) if value is not None}
+
+
+def join(known: dict[str, Any], said: Mapping[str, Any]) -> None:
+    """Add to the columns of a row what another process says of the versions."""
+    if any(name in said for name in COLUMNS):
+        versions = JoinedVersions()
+        versions.add(known.get)
+        versions.add(said.get)
+        known |= versions.columns()
 
 
 def _most(one: Any, other: Any) -> int | None:
