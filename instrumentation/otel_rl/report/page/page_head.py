@@ -12,7 +12,7 @@ from otel_rl.report.page.cards import Tile
 from otel_rl.report.subjects.configuration.aggregate import Configuration
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.report.subjects.run_time import finding as run_time
 from otel_rl.report.subjects.run_time.program import Program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
@@ -124,13 +124,13 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     entries.append(cards.tokens(collected, summary.seconds))
     entries += cards.of_calls(collected)
     entries.append(run_time.card(collected))
-    errors = collected[Problems].number
-    entries.append(("Errors", human.short_number(errors), _errors(collected, errors)))
+    number = errors.number(collected)
+    entries.append(("Errors", human.short_number(number), _errors(collected, number)))
     return [Tile(*tile) for tile in entries if tile[1]]
 
 
 def _errors(collected: Collected, number: int) -> str:
-    uncaught = sum(not exception.is_interrupt for exception in collected[Problems].exceptions)
+    uncaught = errors.number_uncaught(collected)
     others = number - uncaught
     parts = [human.amount(uncaught, "uncaught exception")] if uncaught else []
     parts += [human.amount(others, "failed span or log record", "failed spans and log records")] if others else []

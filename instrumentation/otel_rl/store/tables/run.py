@@ -10,7 +10,9 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
@@ -118,9 +120,10 @@ class RunTables:
         """Write what is known of processes and callees by now."""
         self._database.execute("DELETE FROM process")
         rows = (
-            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), int(one.attempt in superseded))
+            (number, one.key, one.label, one.rank, int_or_none(one.identity(names.PROCESS_PID)),
+             ".".join(map(str, one.attempt)), int(one.attempt in superseded))
             for one, number in self._load.processes.items()
-        )
+        )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))
         self._database.execute("DELETE FROM callee")
         callees = ((number, *called) for called, number in self._load.callees.items())

@@ -14,6 +14,7 @@ _PROCESS = """
     key TEXT, -- its folder, or what tells it from the others in the files of a collector
     label TEXT, -- its name on the page: "rank 3"
     rank INTEGER, -- global rank
+    pid INTEGER, -- process id
     attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
     is_superseded INTEGER -- 1 where a later attempt follows
 """
@@ -80,6 +81,12 @@ _ERROR = """
     child INTEGER -- process id of the child that it is about
 """
 
+_EXCEPTION = """
+    process INTEGER, -- process in which nothing caught it
+    kind TEXT, -- a type by which spans fail through it: its own, that of its root cause
+    time INTEGER
+"""
+
 _EVENT = """
     process INTEGER,
     name TEXT, -- event name
@@ -109,6 +116,7 @@ TABLES = {
     "call": _CALL,
     "rollout": _ROLLOUT,
     "error": _ERROR,
+    "exception": _EXCEPTION,
     "event": _EVENT,
     "point": _POINT,
 }
@@ -157,6 +165,9 @@ def statements() -> list[str]:
         *views,
         f"CREATE TABLE call_by_step ({CALL_BY_STEP})",
         "CREATE INDEX events_by_name ON event (name)",
+        "CREATE INDEX errors_by_span ON error (span)",
+        "CREATE INDEX errors_by_parent ON error (parent)",
+        "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
     ]
 
 

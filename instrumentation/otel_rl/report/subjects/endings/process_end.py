@@ -13,7 +13,7 @@ from otel_rl.ranks.postmortem.ranks import GONE, RUNNING
 from otel_rl.report.core import human
 from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.endings.aggregate import RunEnds
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader import end_states, uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
@@ -128,7 +128,7 @@ class _Ends:
         self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
         self._workers = collected[RunEnds].workers
         self._exceptions: dict[str, UncaughtException] = {}
-        for exception in collected[Problems].exceptions:
+        for exception in errors.uncaught(collected):
             if exception.cell is not None:
                 self._add_cell(exception)
             elif not exception.thread:
@@ -332,5 +332,5 @@ def rings_tell(collected: Collected) -> bool:
     if postmortem is None or collected.rings.ended_badly:
         return postmortem is not None
     waited_for = {(origin.ring.rank, origin.step) for origin in postmortem.waits.origins}
-    hangs = (group for group in collected[Problems].table() if group.is_hang)
+    hangs = (group for group in errors.table(collected) if group.is_hang)
     return any((rank, group.iteration) in waited_for for group in hangs for rank in group.ranks)
