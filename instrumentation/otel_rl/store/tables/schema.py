@@ -165,7 +165,7 @@ def statements() -> list[str]:
         *views,
         f"CREATE TABLE call_by_step ({CALL_BY_STEP})",
         "CREATE INDEX events_by_name ON event (name)",
-        "CREATE INDEX errors_by_span ON error (span)",
+        "CREATE INDEX errors_by_span ON error (span, is_span, kind)",
         "CREATE INDEX errors_by_parent ON error (parent)",
         "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
     ]

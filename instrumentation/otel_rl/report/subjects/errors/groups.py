@@ -24,12 +24,12 @@ _EACH_ONCE = f"""
 -- How the process ended is said with its status.
 NOT (e.kind = 'SystemExit' AND {_IS_OWN})
 -- Not a span that failed because of one in it: what a server answers, its client reports in its own words.
-AND NOT EXISTS (SELECT 1 FROM error o WHERE o.parent = e.span AND o.is_span AND e.is_span
-                AND (o.kind = e.kind OR o.is_server OR o.process <> e.process))
+AND NOT (e.is_span AND EXISTS (SELECT 1 FROM error o WHERE o.parent = e.span AND o.is_span = 1
+                               AND (o.kind = e.kind OR o.is_server OR o.process <> e.process)))
 -- Not the log record of the failure of its own span; of an unknown tool, its record has the name.
-AND NOT EXISTS (SELECT 1 FROM error o WHERE o.span = e.span AND o.is_span AND NOT e.is_span AND o.kind = e.kind)
+AND NOT (NOT e.is_span AND EXISTS (SELECT 1 FROM error o WHERE o.span = e.span AND o.is_span = 1 AND o.kind = e.kind))
 AND NOT (e.is_span AND e.kind = 'unknown_tool'
-         AND EXISTS (SELECT 1 FROM error o WHERE o.span = e.span AND o.kind = '{UNKNOWN_TOOL}'))
+         AND EXISTS (SELECT 1 FROM error o WHERE o.span = e.span AND o.is_span = 0 AND o.kind = '{UNKNOWN_TOOL}'))
 -- Not what an uncaught exception explains: of calls that failed alike, and were tried again, it was the last one.
 AND coalesce(e.child NOT IN (SELECT pid FROM exception JOIN process USING (process)), 1)
 AND NOT ((e.ended = latest.ended OR {_IS_OWN})
