@@ -9,7 +9,7 @@ from otel_rl.report.core.steps import counted
 from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
-from otel_rl.report.subjects.configuration.aggregate import Configuration
+from otel_rl.report.subjects.configuration.settings import by_source
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
 from otel_rl.report.subjects.errors import groups as errors
@@ -64,7 +64,7 @@ def as_json(collected: Collected) -> dict[str, Any]:
         "result": [run_records.as_json(value) for value in collected[RunResult].values(collected)],
         "configuration": {
             source: {name: run_records.json_value(value) for name, value in settings.items()}
-            for source, settings in collected[Configuration].by_source(collected).items()
+            for source, settings in by_source(collected).items()
         },
     }
 
