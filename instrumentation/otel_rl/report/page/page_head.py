@@ -14,7 +14,7 @@ from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.report.subjects.run_time import finding as run_time
-from otel_rl.report.subjects.run_time.program import Program
+from otel_rl.report.subjects.run_time import program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -32,11 +32,10 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
     processes = collected.reader.processes
     hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
     command = next((process.manifest.get("command") for process in processes if process.manifest), None)
-    program = collected[Program]
     entries: list[tuple[str, Any]] = [
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
-        ("Program", program.command or command),
+        ("Program", program.command(collected) or command),
         ("System", first_value(processes, names.RL_SYSTEM_NAME)),
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
@@ -48,7 +47,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Result", collected[RunResult].words(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
-        *program.facts(),
+        *program.facts(collected),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
 
