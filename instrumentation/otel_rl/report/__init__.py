@@ -71,7 +71,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories import totals  # noqa: PLC0415 - as above
-    from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.weight_syncs import syncs as weight_syncs  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_versions import aggregate as weight_versions  # noqa: PLC0415 - as above
 
     source = find_run(path, run)

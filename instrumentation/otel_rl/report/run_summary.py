@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core.finding import Severity
 from otel_rl.report.core.steps import counted
 from otel_rl.report.core.summary import first_value, summarise
-from otel_rl.report.subjects.configuration.aggregate import Configuration
+from otel_rl.report.subjects.configuration.settings import by_source
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
-from otel_rl.report.subjects.run_time.program import Program
+from otel_rl.report.subjects.run_time import program
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader import run_records, run_summaries
 from otel_rl.store.reader.end_states import GRAVEST_FIRST, EndState
@@ -82,7 +82,7 @@ def _run(collected: Collected, known: Summary) -> dict[str, Any]:
     return {
         "id": _text(known.run_id),
         "attempt": _text(known.attempt),
-        "program": _text(collected[Program].command or command or known.service),
+        "program": _text(program.command(collected) or command or known.service),
         "system": _text(first_value(processes, names.RL_SYSTEM_NAME)),
         "algorithm": _text(first_value(processes, names.RL_ALGORITHM)),
         "world_size": known.world_size,
@@ -95,7 +95,7 @@ def _run(collected: Collected, known: Summary) -> dict[str, Any]:
 
 def _settings_hash(collected: Collected) -> str | None:
     """Return a hash that two runs with equal settings share; None where none were recorded."""
-    settings = collected[Configuration].by_source(collected)
+    settings = by_source(collected)
     if not settings:
         return None
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]

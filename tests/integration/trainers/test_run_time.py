@@ -11,8 +11,8 @@ from test_trainer import make_trainer
 
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects.run_time import program
 from otel_rl.report.subjects.run_time.aggregate import RunTime
-from otel_rl.report.subjects.run_time.program import Program
 from otel_rl.store.reader import Reader, find_run
 from otel_rl.telemetry import run_parts
 
@@ -29,7 +29,7 @@ def test_the_time_of_a_run_is_explained_and_adds_up(watched_run):
     assert lived <= whole <= lived + 30
     unexplained = shares.get("before", 0) + shares.get("between", 0)
     assert unexplained < 0.35 * whole
-    assert dict(collected[Program].facts())["Versions"]
+    assert dict(program.facts(collected))["Versions"]
 
 
 def test_only_the_leading_rank_records_parts_and_program(watched_run):

@@ -9,12 +9,12 @@ from otel_rl.report.core.steps import counted
 from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
-from otel_rl.report.subjects.configuration.aggregate import Configuration
+from otel_rl.report.subjects.configuration.settings import by_source
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.report.subjects.endings.result import RunResult
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.report.subjects.run_time import finding as run_time
-from otel_rl.report.subjects.run_time.program import Program
+from otel_rl.report.subjects.run_time import program
 from otel_rl.report.subjects.telemetry.aggregate import OwnCost
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues
@@ -32,11 +32,10 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
     processes = collected.reader.processes
     hosts = sorted({str(host) for process in processes if (host := process.identity(names.HOST_NAME))})
     command = next((process.manifest.get("command") for process in processes if process.manifest), None)
-    program = collected[Program]
     entries: list[tuple[str, Any]] = [
         ("Run", summary.run_id),
         ("Attempt", summary.attempt or None),
-        ("Program", program.command or command),
+        ("Program", program.command(collected) or command),
         ("System", first_value(processes, names.RL_SYSTEM_NAME)),
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
@@ -48,7 +47,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Result", collected[RunResult].words(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
-        *program.facts(),
+        *program.facts(collected),
     ]
     return [(name, str(value)) for name, value in entries if value not in (None, "")]
 
@@ -64,7 +63,7 @@ def as_json(collected: Collected) -> dict[str, Any]:
         "result": [run_records.as_json(value) for value in collected[RunResult].values(collected)],
         "configuration": {
             source: {name: run_records.json_value(value) for name, value in settings.items()}
-            for source, settings in collected[Configuration].by_source(collected).items()
+            for source, settings in by_source(collected).items()
         },
     }
 
@@ -124,13 +123,13 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     entries.append(cards.tokens(collected, summary.seconds))
     entries += cards.of_calls(collected)
     entries.append(run_time.card(collected))
-    errors = collected[Problems].number
-    entries.append(("Errors", human.short_number(errors), _errors(collected, errors)))
+    number = errors.number(collected)
+    entries.append(("Errors", human.short_number(number), _errors(collected, number)))
     return [Tile(*tile) for tile in entries if tile[1]]
 
 
 def _errors(collected: Collected, number: int) -> str:
-    uncaught = sum(not exception.is_interrupt for exception in collected[Problems].exceptions)
+    uncaught = errors.number_uncaught(collected)
     others = number - uncaught
     parts = [human.amount(uncaught, "uncaught exception")] if uncaught else []
     parts += [human.amount(others, "failed span or log record", "failed spans and log records")] if others else []

@@ -12,7 +12,7 @@ from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.report.subjects.trajectories import totals as samples
-from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
+from otel_rl.report.subjects.weight_syncs import syncs as weight_syncs
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.store.reader.otlp_values import int_or_none

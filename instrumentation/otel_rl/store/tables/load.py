@@ -13,6 +13,7 @@ from otel_rl.semconv import events, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
+from otel_rl.store.reader.uncaught_exceptions import exception_of
 from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 
@@ -40,7 +41,8 @@ _OF_SAMPLES = frozenset(
     {events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name, events.RL_TRAJECTORIES_CHANGES.name}
 )
 _IN_OTHER_TABLES = _OF_SAMPLES | {events.RL_STEP.name}
-_UNKNOWN_TOOL = "unknown tool"
+#: Kind of the errors of calls of tools that do not exist, as their events have them.
+UNKNOWN_TOOL = "unknown tool"
 
 Row = tuple[Any, ...]
 
@@ -136,15 +138,15 @@ class Loader:
                 (process, log.event, log.time, step, log.severity, log.severity_text, _json(log.body),
                  _json(log.attributes), log.scope, log.trace_id, log.span_id)
             )  # fmt: skip
-        if log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
+        if log.event == events.RL_PROCESS_EXCEPTION.name:
+            self.rows["exception"] += [(process, kind, log.time) for kind in exception_of(log).kinds]
+        elif log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
             self._add_error(log, process, step)
 
     def _add_error(self, log: Log, process: int, step: int | None) -> None:
         get = log.attributes.get
-        if log.event == events.RL_PROCESS_EXCEPTION.name:
-            return
         if log.event == events.RL_TOOL_UNKNOWN.name and log.severity < ERROR_SEVERITY:
-            what = f"tool {get(names.GEN_AI_TOOL_NAME)}", _UNKNOWN_TOOL, ""
+            what = f"tool {get(names.GEN_AI_TOOL_NAME)}", UNKNOWN_TOOL, ""
         else:
             kind = str(get(names.EXCEPTION_TYPE) or log.severity_text or "error")
             message = str(get(names.EXCEPTION_MESSAGE) or log.body or log.event)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import changes, quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
@@ -133,8 +134,9 @@ class RunTables:
         self._database.execute("DELETE FROM process")
         starts = sorted({one.attempt for one in self._load.processes})
         rows = (
-            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), starts.index(one.attempt),
-             int(one.attempt in superseded), one.identity(names.HOST_NAME), one.identity(names.PROCESS_PID))
+            (number, one.key, one.label, one.rank, int_or_none(one.identity(names.PROCESS_PID)),
+             one.identity(names.HOST_NAME), ".".join(map(str, one.attempt)), starts.index(one.attempt),
+             int(one.attempt in superseded))
             for one, number in self._load.processes.items()
         )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))

@@ -14,11 +14,11 @@ _PROCESS = """
     key TEXT, -- its folder, or what tells it from the others in the files of a collector
     label TEXT, -- its name on the page: "rank 3"
     rank INTEGER, -- global rank
+    pid INTEGER, -- process id
+    host TEXT,
     attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
     start INTEGER, -- number of that attempt among those of the run
-    is_superseded INTEGER, -- 1 where a later attempt follows
-    host TEXT,
-    pid INTEGER
+    is_superseded INTEGER -- 1 where a later attempt follows
 """
 
 _CALLEE = """
@@ -167,6 +167,12 @@ _ERROR = """
     child INTEGER -- process id of the child that it is about
 """
 
+_EXCEPTION = """
+    process INTEGER, -- process in which nothing caught it
+    kind TEXT, -- a type by which spans fail through it: its own, that of its root cause
+    time INTEGER
+"""
+
 _EVENT = """
     process INTEGER,
     name TEXT, -- event name
@@ -200,6 +206,7 @@ TABLES = {
     "change": _CHANGE,
     "ended": _ENDED,
     "error": _ERROR,
+    "exception": _EXCEPTION,
     "event": _EVENT,
     "point": _POINT,
 }
@@ -232,6 +239,9 @@ CALL_BY_STEP = """
 
 _INDEXES = (
     "CREATE INDEX events_by_name ON event (name)",
+    "CREATE INDEX errors_by_span ON error (span, is_span, kind)",
+    "CREATE INDEX errors_by_parent ON error (parent)",
+    "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
     "CREATE INDEX copies ON sample (process, source, loop) WHERE is_pending",
 )
 

@@ -11,7 +11,7 @@ from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.subjects.calls import hanging, lines, rollouts, statistics
 from otel_rl.report.subjects.calls.call_texts import CallTexts
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
 
 def _reason(collected: Collected, tool: str) -> str:
     """Return where the reason of the failures stands, or which variable records it."""
-    if any(group.message for group in collected[Problems].table() if group.where.rpartition(" ")[2] == tool):
+    if any(group.message for group in errors.table(collected) if group.where.rpartition(" ")[2] == tool):
         return "The message of the first failed call, in the table of errors."
     texts = collected[CallTexts].items(TOOL)
     if any(text.error and text.name.rpartition(" ")[2] == tool for text in texts):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.ranks.postmortem.ranks import INTERRUPTED
@@ -18,18 +17,15 @@ from otel_rl.semconv.attributes import RlCallKindValues as Kind
 from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_rl.flight_recorder.waiting import WaitingCalls
-    from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
-    from otel_rl.store.reader import Log
+    from otel_rl.store.reader import Log, Process
 
 CODE = "hanging_call"
-#: Kinds and names that are told apart, and hangs that are open, in all processes.
-_NAMES, _OPEN = 200, 1000
 _CALLS = {Kind.TOOL: "Tool", Kind.MODEL: "Model call", Kind.ENGINE: "Engine call", Kind.SERVICE: "Service"}
 #: Signals by which launchers end a rank that hangs.
 _OF_LAUNCHERS = ("SIGTERM", "SIGKILL")
@@ -78,72 +74,52 @@ class HangsOfName:
     ranks: set[int] = field(default_factory=set)
 
 
-class HangingCalls:
-    """Aggregates the events of calls that hang, in bounded memory."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[tuple[str, str], HangsOfName] = {}
-        #: What returned after its limit.
-        self._late: dict[tuple[str, str], HangsOfName] = {}
-        #: How many were told and returned, first calls too.
-        self._returned: Counter[tuple[str, str]] = Counter()
-        self._open: dict[tuple[str, str, str], Log] = {}
-
-    def add_log(self, log: Log) -> None:
-        """Take in a hang, or its end."""
-        if log.event not in (events.RL_CALL_HANG.name, events.RL_CALL_HANG_END.name):
-            return
-        kind, name = _key(log)
-        key = log.process.key, kind, name
+def _hangs(collected: Collected) -> tuple[list[HangsOfName], list[HangsOfName]]:
+    """Return what hung and hangs now, and what was taken for a hang and returned: lengths of generations vary a lot."""
+    hung: dict[tuple[str, str], HangsOfName] = {}
+    late: dict[tuple[str, str], HangsOfName] = {}
+    # How many were told and returned, first calls too.
+    returned: Counter[tuple[str, str]] = Counter()
+    still: dict[tuple[Process, tuple[str, str]], Log] = {}
+    for log in collected.tables.events(events.RL_CALL_HANG.name, events.RL_CALL_HANG_END.name):
+        key, ending = _key(log), log.attributes.get(names.RL_CALL_ENDING)
         if log.event == events.RL_CALL_HANG.name:
-            if len(self._open) < _OPEN:
-                self._open[key] = log
-            return
-        told, ending = self._open.pop(key, None), log.attributes.get(names.RL_CALL_ENDING)
+            still[log.process, key] = log
+            continue
+        told = still.pop((log.process, key), None)
         if told is None or ending in _USUAL:
-            return
-        usual = _number(told.attributes.get(names.RL_CALL_USUAL_DURATION))
+            continue
         call = _call_of(told, _number(log.attributes.get(names.RL_HANG_DURATION)))
+        returned[key] += ending == Ending.RETURNED
         if ending != Ending.RETURNED:
-            _count(self._by_name, told, call)
-            return
-        if (kind, name) in self._returned or len(self._returned) < _NAMES:
-            self._returned[kind, name] += 1
-        late = _count(self._late, told, call) if usual else None
-        if late is not None:
-            late.usual = usual
+            _count(hung, told, call)
+        elif usual := _number(told.attributes.get(names.RL_CALL_USUAL_DURATION)):
+            _count(late, told, call).usual = usual
         # Else the first call of a name has returned: that was no hang, as far as anybody knows.
+    for told in still.values():
+        _count_open(hung, told, collected)
+    for key, one in hung.items():
+        one.returned = returned[key]
+    return _longest_first(hung), _longest_first(late)
 
-    def hangs(
-        self, ends: Callable[[], Mapping[str, ProcessEnd]] = dict, lists: Mapping[Lifetime, WaitingCalls] | None = None
-    ) -> list[HangsOfName]:
-        """Return what hung, and hangs now, the longest first.
 
-        ``ends`` says how processes ended, by their keys, and ``lists`` which of their calls had been open for long.
-        """
-        by_name = {key: replace(one, who={*one.who}, ranks={*one.ranks}) for key, one in self._by_name.items()}
-        known = ends() if self._open else {}
-        for told in self._open.values():
-            process, end = told.process, known.get(told.process.key)
-            listed = (lists or {}).get(process.lifetime) if process.lifetime is not None else None
-            seen = (process.last, told.time, end.time if end is not None else 0, listed.seen if listed else 0)
-            # Others of the run may have gone on for hours after the process of the call was killed.
-            seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (max(seen) - told.time) / 1e9
-            counted = _count(by_name, told, _call_of(told, seconds, is_open=True))
-            if counted is not None:
-                more = _others(told, listed)
-                counted.number += more
-                counted.open += 1 + more
-                counted.told_open += 1
-                counted.cut_off += end is not None and _has_ended(end)
-                counted.went_on &= end is not None and _went_on_after(end, known)
-        for key, one in by_name.items():
-            one.returned = self._returned[key]
-        return sorted(by_name.values(), key=lambda one: -one.worst.seconds)
+def _longest_first(by_name: dict[tuple[str, str], HangsOfName]) -> list[HangsOfName]:
+    return sorted(by_name.values(), key=lambda one: -one.worst.seconds)
 
-    def late(self) -> list[HangsOfName]:
-        """Return what was taken for a hang and returned, the longest first: lengths of generations vary a lot."""
-        return sorted(self._late.values(), key=lambda one: -one.worst.seconds)
+
+def _count_open(hung: dict[tuple[str, str], HangsOfName], told: Log, collected: Collected) -> None:
+    process, ends = told.process, process_end.every_end(collected)
+    end = ends.get(process.key)
+    listed = collected.rings.waiting.get(process.lifetime) if process.lifetime is not None else None
+    seen = (process.last, told.time, end.time if end is not None else 0, listed.seen if listed else 0)
+    # Others of the run may have gone on for hours after the process of the call was killed.
+    seconds = _number(told.attributes.get(names.RL_HANG_DURATION)) + (max(seen) - told.time) / 1e9
+    counted, more = _count(hung, told, _call_of(told, seconds, is_open=True)), _others(told, listed)
+    counted.number += more
+    counted.open += 1 + more
+    counted.told_open += 1
+    counted.cut_off += end is not None and _has_ended(end)
+    counted.went_on &= end is not None and _went_on_after(end, ends)
 
 
 def _key(log: Log) -> tuple[str, str]:
@@ -163,10 +139,8 @@ def _call_of(told: Log, seconds: float, *, is_open: bool = False) -> HungCall:
     )
 
 
-def _count(by_name: dict[tuple[str, str], HangsOfName], told: Log, call: HungCall) -> HangsOfName | None:
+def _count(by_name: dict[tuple[str, str], HangsOfName], told: Log, call: HungCall) -> HangsOfName:
     key = _key(told)
-    if key not in by_name and len(by_name) >= _NAMES:
-        return None
     hangs = by_name.setdefault(key, HangsOfName(*key, call))
     hangs.worst = max(hangs.worst, call, key=lambda one: one.order)
     hangs.number += 1
@@ -206,14 +180,13 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
     That ranks wait for one whose call hangs, until the run ended, goes below the call: it is the cause.
     """
-    calls = collected[HangingCalls]
-    hung = calls.hangs(partial(process_end.every_end, collected), collected.rings.waiting)
+    hung, late = _hangs(collected)
     named = {(one.kind, one.name) for one in hung}
     found = [_finding(one) for one in hung]
     for one, finding in zip(hung, found, strict=True):
         if one.open:
             _explain(collected, finding, known.get("endings", []))
-    return [*found, *(_notice(one) for one in calls.late() if (one.kind, one.name) not in named)]
+    return [*found, *(_notice(one) for one in late if (one.kind, one.name) not in named)]
 
 
 def _explain(collected: Collected, finding: Finding, endings: list[Finding]) -> None:

@@ -1,7 +1,7 @@
 """The checkpoints that a run has saved: when, how large, how long it took, and which are left.
 
 Modules:
-    aggregate: the checkpoints, from the records of the processes that saved them.
+    saved: the checkpoints, from the records of the processes that saved them.
     section: their table.
 """
 
@@ -9,6 +9,5 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.checkpoints import section
-from otel_rl.report.subjects.checkpoints.aggregate import Checkpoints
 
-SUBJECT = Subject("checkpoints", aggregates=(Checkpoints,), sections={"checkpoints": section.build})
+SUBJECT = Subject("checkpoints", sections={"checkpoints": section.build})

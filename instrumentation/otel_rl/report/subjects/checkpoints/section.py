@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
-from otel_rl.report.subjects.checkpoints.aggregate import Checkpoints
+from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.semconv.attributes import RlCheckpointStateValues as State
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.checkpoints.aggregate import Checkpoint
+    from otel_rl.report.subjects.checkpoints.saved import Checkpoint
 
+#: Checkpoints in the table, the latest.
+_SHOWN = 1000
 #: States in words: of what is not there it is not known whether it was moved.
 _STATES = {State.DELETED: "moved or deleted"}
 
@@ -23,18 +25,18 @@ def build(collected: Collected, _charts: Charts) -> Section:
     """Return a table of the checkpoints, the latest first."""
     filler = "They come from torch.save, safetensors, torch.distributed.checkpoint, from 64 KiB on."
     section = Section("checkpoints", "Checkpoints", filler)
-    checkpoints = collected[Checkpoints]
-    saved = checkpoints.saved
-    if not saved:
+    checkpoints = saved.saved(collected)
+    if not checkpoints:
         return section
-    several = len({checkpoint.who for checkpoint in saved}) > 1
+    several = len({checkpoint.who for checkpoint in checkpoints}) > 1
     table = Table([">Step", "Checkpoint", "Format", ">Size", ">Took", "At the end", "Best by"])
     if several:
         table.columns = [*table.columns, "Who"]
-    for checkpoint in reversed(saved):
+    for checkpoint in reversed(checkpoints[-_SHOWN:]):
         table.rows.append(_row(checkpoint, several=several))
-    left = f"{human.amount(checkpoints.left_out, 'earlier one')} left out." if checkpoints.left_out else ""
-    section.brief = f"{human.amount(len(saved), 'checkpoint')} saved, {checkpoints.kept} kept at the end"
+    earlier, kept = len(checkpoints) - len(table.rows), sum(one.state == State.KEPT for one in checkpoints)
+    left = f"{human.amount(earlier, 'earlier one')} left out." if earlier else ""
+    section.brief = f"{human.amount(len(checkpoints), 'checkpoint')} saved, {kept} kept at the end"
     section.blocks.append(PageBlock(note=left, table=table))
     return section
 

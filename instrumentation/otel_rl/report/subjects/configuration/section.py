@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
-from otel_rl.report.subjects.configuration.aggregate import Configuration
+from otel_rl.report.subjects.configuration.settings import by_source
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def build(collected: Collected, _charts: Charts) -> Section:
     """Return a table per source; settings without a value come last."""
     section = Section("configuration", "Configuration", "Settings come from a `Trainer` or a tracker.")
-    of_source = collected[Configuration].by_source(collected)
+    of_source = by_source(collected)
     for source, settings in of_source.items():
         table = Table(["Setting", "Value"], filters=True)
         for name, value in sorted(settings.items(), key=lambda item: item[1] is None):

@@ -1,7 +1,7 @@
 """How the run ended, or that it runs.
 
 Modules:
-    aggregate: the ends that processes have recorded themselves.
+    recorded: the ends that processes have recorded themselves.
     process_end: how each process ended, one statement for all of the page.
     result: what the run came to.
     words: ends as sentences; failures that have a name, and what to do next.
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.endings import finding, process_end, section
-from otel_rl.report.subjects.endings.aggregate import RunEnds
 from otel_rl.report.subjects.endings.result import RunResult
 
 SUBJECT = Subject(
     "endings",
-    aggregates=(RunEnds, RunResult),
+    aggregates=(RunResult,),
     findings=finding.findings,
     checks=finding.checks,
     sections={process_end.SECTION: section.build},

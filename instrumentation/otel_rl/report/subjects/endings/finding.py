@@ -12,7 +12,7 @@ from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.loops import written
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.endings import process_end, words
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 
@@ -80,7 +80,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     stops = sorted((_stop(end) for end in ends if end.is_bad), key=lambda stop: stop.time)
     if stops:
         stops = sorted(_with_followers(stops, ends), key=lambda stop: stop.time)
-    threads = [exception for exception in collected[Problems].exceptions if exception.thread]
+    threads = [exception for exception in errors.uncaught(collected) if exception.thread]
     causes = [exception for exception in threads if stops and _may_have_ended(exception, stops[0])]
     stops = sorted([*stops, *(_of_thread(exception, ends) for exception in causes)], key=lambda stop: stop.time)
     found = _ended(collected, stops, ends)
@@ -203,7 +203,7 @@ def _cells_failed(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]
     """Return a warning for each notebook that went on after cells that failed; what ended one is no part of it."""
     final = [end.exception for end in ends]
     by_kernel: dict[str, list[UncaughtException]] = {}
-    for exception in collected[Problems].exceptions:
+    for exception in errors.uncaught(collected):
         if exception.cell is not None and not exception.is_interrupt and exception not in final:
             by_kernel.setdefault(exception.process.key, []).append(exception)
     running = {end.process.key for end in ends if end.state is EndState.RUNNING}

@@ -11,10 +11,11 @@ from otel_rl.ranks.postmortem import order
 from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.ranks.postmortem.ranks import GONE, RUNNING
 from otel_rl.report.core import human
-from otel_rl.report.subjects.endings import words
-from otel_rl.report.subjects.endings.aggregate import RunEnds
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.core.collected import asked_once
+from otel_rl.report.subjects.endings import recorded, words
+from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.semconv import attributes as names
+from otel_rl.semconv import events
 from otel_rl.store.reader import end_states, uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 from otel_rl.store.reader.otlp_values import int_or_none
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.endings.aggregate import RunEnd, WorkerEnd
+    from otel_rl.report.subjects.endings.recorded import RunEnd, WorkerEnd
     from otel_rl.store.reader import Process
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
@@ -109,6 +110,7 @@ def is_known_before(bounds: EndBounds | None, others: EndBounds | None) -> bool:
     return bounds is not None and others is not None and bounds.is_before(others)
 
 
+@asked_once
 def ends(collected: Collected) -> list[ProcessEnd]:
     """Return how the processes ended, those of attempts that a later one follows left out."""
     return _Ends(collected).of(
@@ -116,6 +118,7 @@ def ends(collected: Collected) -> list[ProcessEnd]:
     )
 
 
+@asked_once
 def every_end(collected: Collected) -> dict[str, ProcessEnd]:
     """Return how each process ended, of earlier attempts too, by its key."""
     return {end.process.key: end for end in _Ends(collected).of(collected.reader.processes)}
@@ -125,10 +128,10 @@ class _Ends:
     """What is known of the ends, by process."""
 
     def __init__(self, collected: Collected) -> None:
-        self._recorded, self._begun = collected[RunEnds].by_process, collected[RunEnds].begun
-        self._workers = collected[RunEnds].workers
+        self._begun = {log.process.key for log in collected.tables.events(events.RL_RUN_START.name)}
+        self._recorded, self._workers = recorded.ended(collected), recorded.workers(collected)
         self._exceptions: dict[str, UncaughtException] = {}
-        for exception in collected[Problems].exceptions:
+        for exception in errors.uncaught(collected):
             if exception.cell is not None:
                 self._add_cell(exception)
             elif not exception.thread:
@@ -176,14 +179,13 @@ class _Ends:
         return ring is not None and ring.step is not None and ring.ring.wall(ring.ring.last_step[1]) > after
 
     def _of(self, process: Process) -> ProcessEnd:
-        recorded = self._recorded.get(process.key)
         exception, ring = self._exceptions.get(process.key), self._ring(process)
         seen = ring.exit if ring is not None and ring.exit is not None else self._exit(process)
         if exception is not None:
             return self._of_exception(process, exception, seen, is_recorded=self._has_end(process))
         told = self._workers.get(str(process.identity(names.RL_WORKER_ID)))
         if self._has_end(process):
-            end = _of_recorded(process, recorded, seen, ring)
+            end = _of_recorded(process, self._recorded.get(process.key), seen, ring)
             # Ray ends a worker while it shuts down, and says itself what that was.
             is_cut = process.is_of_ray and process.was_ending and process.exit_status is None
             return end if told is None or not is_cut else _as_told(end, told)
@@ -332,5 +334,5 @@ def rings_tell(collected: Collected) -> bool:
     if postmortem is None or collected.rings.ended_badly:
         return postmortem is not None
     waited_for = {(origin.ring.rank, origin.step) for origin in postmortem.waits.origins}
-    hangs = (group for group in collected[Problems].table() if group.is_hang)
+    hangs = (group for group in errors.table(collected) if group.is_hang)
     return any((rank, group.iteration) in waited_for for group in hangs for rank in group.ranks)

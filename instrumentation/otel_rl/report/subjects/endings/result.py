@@ -26,15 +26,11 @@ class RunResult:
     """Last and best values by process."""
 
     def __init__(self) -> None:
-        self._recorded: dict[Process, list[LoggedValue]] = {}
         self._logged: dict[Process, Results] = {}
 
     def add_log(self, log: Log) -> None:
-        """Take in a log call of a trainer, or the end of a process; others are ignored."""
-        if log.event == events.RL_RUN_END.name:
-            if (values := result_of(log)) and len(self._recorded) < _PROCESSES:
-                self._recorded[log.process] = values
-        elif log.event == events.RL_STEP.name and isinstance(log.body, dict):
+        """Take in a log call of a trainer; others are ignored."""
+        if log.event == events.RL_STEP.name and isinstance(log.body, dict):
             results = self._logged.get(log.process)
             if results is None and len(self._logged) < _PROCESSES:
                 results = self._logged[log.process] = Results()
@@ -53,7 +49,8 @@ class RunResult:
             ]
             for process, results in self._logged.items()
         }
-        of_process = logged | self._recorded
+        recorded = {log.process: result_of(log) for log in collected.tables.events(events.RL_RUN_END.name)}
+        of_process = logged | {process: values for process, values in recorded.items() if values}
         latest = [values for process, values in of_process.items() if process.attempt not in collected.superseded]
         latest.sort(key=len, reverse=True)
         merged: dict[str, LoggedValue] = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.errors.aggregate import ErrorGroup, Problems
+from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -32,7 +32,7 @@ def checks(collected: Collected) -> list[Check]:
 
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return what the watchdogs reported; it goes below a call that hangs, or the run's end that was not in order."""
-    reported = sorted((group for group in collected[Problems].table() if group.is_hang), key=lambda group: group.first)
+    reported = sorted((group for group in table(collected) if group.is_hang), key=lambda group: group.first)
     hangs = []
     for group in reported[:_HANGS]:
         text = f"{group.who}: {group.message.partition(_LINE)[0]}."
@@ -59,12 +59,11 @@ def _is_held_up(hang: ErrorGroup, call: Finding, collected: Collected) -> bool:
 
 def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return all failed spans and error records as one finding, or put it below the finding that is its cause."""
-    problems = collected[Problems]
-    groups = [group for group in problems.table() if not group.is_hang]
+    groups = [group for group in table(collected) if not group.is_hang]
     if not groups:
         return []
     number = sum(group.number for group in groups)
-    besides = sum(not exception.is_interrupt for exception in problems.exceptions)
+    besides = number_uncaught(collected)
     first = groups[0]
     more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
     most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
@@ -102,7 +101,7 @@ def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) 
     """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
     number = sum(group.number for group in groups)
     if finding.code == "ended":
-        kinds = {kind for exception in collected[Problems].exceptions for kind in exception.kinds}
+        kinds = {kind for exception in uncaught(collected) for kind in exception.kinds}
         explained = (group for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, finding))
         return 2 * sum(group.number for group in explained) > number
     if finding.code not in ("failing_tool", "failing_model"):

@@ -9,7 +9,7 @@ from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.endings import words
-from otel_rl.report.subjects.errors.aggregate import Problems
+from otel_rl.report.subjects.errors import groups
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.tables.operations import MODEL_OPERATIONS
@@ -17,7 +17,7 @@ from otel_rl.store.tables.operations import MODEL_OPERATIONS
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.errors.aggregate import ErrorGroup
+    from otel_rl.report.subjects.errors.groups import ErrorGroup
 
 #: So many exceptions are shown with their stacks.
 _EXCEPTIONS = 20
@@ -25,9 +25,8 @@ _EXCEPTIONS = 20
 
 def build(collected: Collected, _charts: Charts) -> Section:
     """Return uncaught exceptions and groups of errors."""
-    problems = collected[Problems]
     section = Section("errors", "Errors", "No error was recorded: no failed span, no log record of severity ERROR.")
-    shown = [exception for exception in problems.exceptions if not exception.is_interrupt][:_EXCEPTIONS]
+    shown = [exception for exception in groups.uncaught(collected) if not exception.is_interrupt][:_EXCEPTIONS]
     for place, exception in enumerate(shown):
         at = f", step {exception.iteration}" if exception.iteration is not None else ""
         who = f"Thread {exception.thread} of {exception.who}" if exception.thread else exception.who
@@ -39,7 +38,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
         )
     table = _table(collected)
     if table.rows:
-        left = problems.groups_left_out
+        left = groups.left_out(collected)
         note = f"{left} further errors of other kinds are not listed." if left else ""
         section.blocks.append(PageBlock(note=note, table=table))
     return section
@@ -48,7 +47,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
 def _table(collected: Collected) -> Table:
     """Return errors that look alike, the most frequent first."""
     table = Table(["Where", "Error", "Message", ">Times", "First by", ">First at step"])
-    for group in collected[Problems].table():
+    for group in groups.table(collected):
         first = [Value(group.who), number_cell(group.iteration)]
         error = Value(group.kind, tone="bad")
         table.rows.append([Value(group.where), error, _message(group, collected), number_cell(group.number), *first])

@@ -1,7 +1,7 @@
 """Blocks of the event loops of asyncio programs.
 
 Modules:
-    aggregate: blocks by the function that blocks.
+    blocks: blocks by the function that blocks.
     finding: event loops that were blocked while others waited.
     section: the table of functions, in the section on memory and pauses.
 """
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.event_loops import finding, section
-from otel_rl.report.subjects.event_loops.aggregate import METRICS, EventLoopBlocks
+from otel_rl.report.subjects.event_loops.blocks import METRICS
 
 SUBJECT = Subject(
     "event_loops",
-    aggregates=(EventLoopBlocks,),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

@@ -9,12 +9,12 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls import rollouts
-from otel_rl.report.subjects.event_loops.aggregate import EventLoopBlocks
+from otel_rl.report.subjects.event_loops import blocks
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
-    from otel_rl.report.subjects.event_loops.aggregate import BlockingFunction
+    from otel_rl.report.subjects.event_loops.blocks import BlockingFunction
 
 _OTHERS = 3
 #: Blocks that last less than this altogether are no finding: a program of seconds is blocked by the first use of its
@@ -28,7 +28,7 @@ _COLLECT_ELSEWHERE = (
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return one finding with the functions that block most; none where no rollout or call waited for long."""
-    waited = [function for function in collected[EventLoopBlocks].functions() if function.stretches]
+    waited = [function for function in blocks.functions(collected) if function.stretches]
     waited.sort(key=lambda function: -function.waited)
     seconds = sum(function.waited for function in waited)
     cost = _cost(collected, waited)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
-from otel_rl.report.subjects.event_loops.aggregate import EventLoopBlocks
+from otel_rl.report.subjects.event_loops import blocks
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts
@@ -19,7 +19,7 @@ def blocked(collected: Collected, _charts: Charts) -> list[PageBlock]:
     table = _table(collected)
     if not table.rows:
         return []
-    number, seconds = collected[EventLoopBlocks].without_event
+    number, seconds = blocks.without_event(collected)
     left = f"{human.amount(number, 'further block')}, {human.duration(seconds)}, have no event." if number else ""
     return [PageBlock("Functions that blocked an event loop", left, table)]
 
@@ -29,7 +29,7 @@ def _table(collected: Collected) -> Table:
         ["Function", ">Blocks", ">Took", ">Longest", "While it", ">Rollouts", ">Model calls", ">First step", "Where"],
         shown=8,
     )
-    for function in collected[EventLoopBlocks].functions():
+    for function in blocks.functions(collected):
         times = [
             number_cell(function.number),
             seconds_cell(function.seconds),

@@ -11,11 +11,11 @@ Modules:
 from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
-from otel_rl.report.subjects.run_time import aggregate, finding, program, section
+from otel_rl.report.subjects.run_time import aggregate, finding, section
 
 SUBJECT = Subject(
     "run_time",
-    aggregates=(aggregate.RunTime, program.Program),
+    aggregates=(aggregate.RunTime,),
     findings=finding.findings,
     sections={"run_time": section.build},
 )

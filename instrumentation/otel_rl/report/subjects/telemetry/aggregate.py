@@ -1,4 +1,4 @@
-"""What otel-rl itself took of the steps."""
+"""What otel-rl itself took of the steps, and what it dropped."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import spans
+from otel_rl.semconv import metrics, spans
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 
 if TYPE_CHECKING:
-    from otel_rl.store.reader import Span
+    from otel_rl.report.core.totals import MetricTotals
+    from otel_rl.store.reader import Process, Span
+
+METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Items that a process could not deliver."""
+
+    who: str
+    signal: str
+    reason: str
+    number: int
 
 
 @dataclass(slots=True)
@@ -35,3 +48,29 @@ class OwnCost:
 def _seconds(value: Any) -> float | None:
     seconds = float_or_none(value)
     return seconds if seconds is not None and seconds >= 0 else None
+
+
+def drops(processes: list[Process], totals: MetricTotals) -> list[Drop]:
+    """List the drops of each process. Manifest and metric count the same items, so the larger number wins."""
+    counted: dict[tuple[str, str, str], int] = {}
+    labels = {process.key: process.label for process in processes}
+    for process in processes:
+        for signal, reasons in process.mapping("dropped").items():
+            for reason, number in reasons.items() if isinstance(reasons, dict) else ():
+                if isinstance(number, int) and number > 0:
+                    counted[process.key, str(signal), str(reason)] = number
+    for series in totals.of(metrics.RL_TELEMETRY_DROPPED):
+        signal = str(series.attributes.get(names.RL_TELEMETRY_SIGNAL))
+        key = (series.process.key, signal, str(series.attributes.get(names.RL_TELEMETRY_DROP_REASON)))
+        if series.value > 0:
+            counted[key] = max(counted.get(key, 0), round(series.value))
+    return [Drop(labels.get(who, who), signal, reason, number) for (who, signal, reason), number in counted.items()]
+
+
+def internal_errors(totals: MetricTotals) -> dict[str, int]:
+    """Return errors inside the instrumentation itself, by the place where they happened."""
+    sites: dict[str, int] = {}
+    for series in totals.of(metrics.RL_TELEMETRY_ERRORS):
+        site = str(series.attributes.get(names.RL_TELEMETRY_SITE))
+        sites[site] = sites.get(site, 0) + round(series.value)
+    return {site: number for site, number in sorted(sites.items()) if number}

@@ -8,7 +8,7 @@ from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.errors.aggregate import drops, internal_errors
+from otel_rl.report.subjects.telemetry.aggregate import drops, internal_errors
 from otel_rl.training import step_sampling
 from otel_rl.training.logged_values import LEFT_OUT_BY_CHOICE
 

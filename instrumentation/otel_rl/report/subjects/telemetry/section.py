@@ -8,7 +8,7 @@ from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.errors.aggregate import Problems, drops, internal_errors
+from otel_rl.report.subjects.telemetry.aggregate import drops, internal_errors
 from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def _dropped(collected: Collected) -> Table:
     for drop in drops(collected.reader.processes, collected.totals):
         reason = Value(drop.reason.replace("_", " "))
         table.rows.append([Value(drop.who), Value(drop.signal), reason, Value(human.number(drop.number), drop.number)])
-    for who, number in collected[Problems].dropped_from_spans.items():
+    for process, number in collected.tables.cut_off.items():
         reason = Value("over the limits of a span")
-        table.rows.append([Value(who), Value("attributes, events, links"), reason, number_cell(number)])
+        table.rows.append([Value(process.label), Value("attributes, events, links"), reason, number_cell(number)])
     return table
 
 

@@ -1,7 +1,7 @@
 """How new weights reach the engines, and syncs that brought nothing or a part.
 
 Modules:
-    aggregate: stages of the syncs, and their problems.
+    syncs: stages of the syncs, and their problems.
     finding: weights that did not reach an engine.
     section: the table of stages, in the section on steps.
 """
@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.weight_syncs import finding
-from otel_rl.report.subjects.weight_syncs.aggregate import METRICS, WeightSyncs
+from otel_rl.report.subjects.weight_syncs.syncs import METRICS
 
 SUBJECT = Subject(
     "weight_syncs",
-    aggregates=(WeightSyncs,),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

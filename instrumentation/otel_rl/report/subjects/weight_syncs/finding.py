@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
-from otel_rl.report.subjects.weight_syncs.aggregate import WeightSyncs, compared
+from otel_rl.report.subjects.weight_syncs import syncs
 from otel_rl.semconv.attributes import RlSyncVerdictValues as Verdict
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
-    from otel_rl.report.subjects.weight_syncs.aggregate import SyncProblem
+    from otel_rl.report.subjects.weight_syncs.syncs import SyncProblem
 
 CODES = {Verdict.SKIPPED: "skipped_sync", Verdict.PARTIAL: "partial_sync"}
 _HOW = {
@@ -24,7 +24,7 @@ _NOT_COMPARED = "set OTEL_RL_SYNC_CHECK=checksums, for an engine in the trainer'
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
     """Return a finding per process and kind of problem."""
-    problems = collected[WeightSyncs].problems.values()
+    problems = syncs.problems(collected)
     several = len({problem.who for problem in problems}) > 1
     return [
         _finding(problem, f" ({problem.who})" if several else "") for problem in problems if problem.verdict in CODES
@@ -50,7 +50,7 @@ def _finding(problem: SyncProblem, where: str) -> Finding:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether that was looked for."""
-    what, codes, number = "old weights in the engine", tuple(CODES.values()), compared(collected.totals)
+    what, codes, number = "old weights in the engine", tuple(CODES.values()), syncs.compared(collected.totals)
     if number:
         return [Check.of(what, number, 1, "comparison", codes)]
     if workload.of(collected).has_engine:

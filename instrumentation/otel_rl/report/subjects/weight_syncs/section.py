@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
-from otel_rl.report.subjects.weight_syncs import aggregate as weight_syncs
+from otel_rl.report.subjects.weight_syncs import syncs
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def stages_table(collected: Collected) -> Table:
     """Build the table of operations on engines: what a sync of the weights consists of."""
     table = Table(["Operation", ">Times", ">Together", ">Mean", ">p95", ">Longest", ">Failed", ">Weights"])
-    for stage in weight_syncs.stages(collected.totals):
+    for stage in syncs.stages(collected.totals):
         cell = stage.spread.cell
         size = (
             Value(human.UNKNOWN)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core.totals import combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
+from otel_rl.store.reader.otlp_values import int_or_none, list_of
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.statistics import Spread
     from otel_rl.report.core.totals import MetricTotals
-    from otel_rl.store.reader import Log
 
 METRICS = (metrics.RL_SYNC_OPERATION_DURATION, metrics.RL_SYNC_TRANSFERRED, metrics.RL_SYNC_CHECKS)
-#: Kinds of problems that are kept, by process and verdict.
-_PROBLEMS = 200
 
 
 @dataclass(slots=True)
@@ -42,26 +41,17 @@ class Stage:
     transferred: float | None
 
 
-@dataclass(slots=True)
-class WeightSyncs:
-    """The problems of the syncs of a run."""
-
-    problems: dict[tuple[str, str], SyncProblem] = field(default_factory=dict)
-
-    def add_log(self, log: Log) -> None:
-        """Take in the event of a problem; others are ignored."""
-        if log.event != events.RL_SYNC_PROBLEM.name:
-            return
-        get = log.attributes.get
-        verdict, who, iteration = str(get(names.RL_SYNC_VERDICT)), log.process.label, get(names.RL_LOOP_ITERATION)
-        step = iteration if isinstance(iteration, int) else None
-        tensors = get(names.RL_SYNC_TENSORS_NAMES)
-        listed = [str(problem) for problem in tensors] if isinstance(tensors, list) else []
-        if len(self.problems) >= _PROBLEMS and (who, verdict) not in self.problems:
-            return
-        problem = self.problems.setdefault((who, verdict), SyncProblem(verdict, who, str(log.body or ""), listed, step))
+def problems(collected: Collected) -> list[SyncProblem]:
+    """Return what went wrong by process and verdict."""
+    found: dict[tuple[str, str], SyncProblem] = {}
+    for log in collected.tables.events(events.RL_SYNC_PROBLEM.name):
+        who, verdict = log.process.label, str(log.attributes.get(names.RL_SYNC_VERDICT))
+        step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+        tensors = list(map(str, list_of(log.attributes, names.RL_SYNC_TENSORS_NAMES)))
+        problem = found.setdefault((who, verdict), SyncProblem(verdict, who, str(log.body or ""), tensors, step))
         problem.number += 1
         problem.last = step if problem.last is None or step is None else max(problem.last, step)
+    return list(found.values())
 
 
 def stages(totals: MetricTotals) -> list[Stage]:
