@@ -117,10 +117,12 @@ class RunTables:
     def _describe(self, superseded: Collection[tuple[int, ...]]) -> None:
         """Write what is known of processes and callees by now."""
         self._database.execute("DELETE FROM process")
+        starts = sorted({one.attempt for one in self._load.processes})
         rows = (
-            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), int(one.attempt in superseded))
+            (number, one.key, one.label, one.rank, ".".join(map(str, one.attempt)), starts.index(one.attempt),
+             int(one.attempt in superseded))
             for one, number in self._load.processes.items()
-        )
+        )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))
         self._database.execute("DELETE FROM callee")
         callees = ((number, *called) for called, number in self._load.callees.items())

@@ -15,6 +15,7 @@ _PROCESS = """
     label TEXT, -- its name on the page: "rank 3"
     rank INTEGER, -- global rank
     attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
+    start INTEGER, -- place of this start among those of the run
     is_superseded INTEGER -- 1 where a later attempt follows
 """
 
@@ -148,7 +149,8 @@ def statements() -> list[str]:
     """Return what creates the tables and their views."""
     tables = [f"CREATE TABLE {name} ({text})" for name, text in TABLES.items()]
     views = [
-        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt{_callee(name)} WHERE NOT p.is_superseded"
+        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt, p.start{_callee(name)}"
+        " WHERE NOT p.is_superseded"
         for name, text in TABLES.items()
         if name != "process" and "process" in columns(text)
     ]
