@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
-from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.hanging import HangingCalls
 from otel_rl.report.subjects.calls.rollouts import RolloutRows
 from otel_rl.report.subjects.calls.statistics import METRICS
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(RolloutRows, CallTexts, HangingCalls),
+    aggregates=(RolloutRows, HangingCalls),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

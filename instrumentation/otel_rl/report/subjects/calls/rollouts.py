@@ -20,6 +20,7 @@ from otel_rl.store.tables.load import AGENT_ROOT, ROLLOUT
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.timeline import Timeline
+    from otel_rl.report.subjects.calls.call_texts import CallText
     from otel_rl.store.reader import Log
 
 _SLOWEST = 15
@@ -49,8 +50,9 @@ class RolloutRows:
         self.failed: Counter[str] = Counter()
         #: Tool calls of all trajectories: known from messages also where no tool is recorded.
         self.told_tool_calls = 0
-        #: Spans of the slowest rollouts.
+        #: Spans of the slowest rollouts, and what was said in them.
         self.slowest: list[Timeline] = []
+        self.said: list[CallText] = []
 
     def add_log(self, log: Log) -> None:
         """Take in the rows of trajectories; other records are ignored."""

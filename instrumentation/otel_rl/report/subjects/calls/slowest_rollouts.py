@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import timeline
 from otel_rl.report.subjects.calls import rollouts
-from otel_rl.report.subjects.calls.call_texts import CallTexts, of_spans
+from otel_rl.report.subjects.calls.call_texts import of_spans
 from otel_rl.report.subjects.calls.rollouts import RolloutRows
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def traces(collected: Collected) -> Iterable[str]:
 
 def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
     """Take in the spans of the slowest rollouts."""
-    collected[CallTexts].drawn = [
-        list(of_spans(sorted(spans.get(rollout.trace_id, []), key=lambda span: span.start)[: timeline.MAX_ROWS]))
-        for rollout in _slowest(collected)
-    ]
-    drawn = [timeline.of_rollout(rollout.name, spans.get(rollout.trace_id, [])) for rollout in _slowest(collected)]
-    collected[RolloutRows].slowest = [bars for bars in drawn if bars is not None]
+    rows = collected[RolloutRows]
+    for rollout in _slowest(collected):
+        inside = sorted(spans.get(rollout.trace_id, []), key=lambda span: span.start)
+        rows.said += of_spans(inside[: timeline.MAX_ROWS])
+        if (bars := timeline.of_rollout(rollout.name, inside)) is not None:
+            rows.slowest.append(bars)
