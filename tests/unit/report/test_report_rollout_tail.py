@@ -11,7 +11,6 @@ from unit.report.test_report_page import _has, _page
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects.rollouts import finding
-from otel_rl.report.subjects.rollouts.aggregate import tail_seconds
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -70,9 +69,11 @@ def test_nothing_is_said_where_a_sampler_has_left_rollouts_out(tmp_path: Path) -
     assert finding.findings(collected, {}) == []
 
 
-def test_rollouts_one_after_the_other_have_no_tail() -> None:
-    assert tail_seconds([(number, number + 1) for number in range(40)]) is None
-    assert tail_seconds([(0, 10**9)] * 20) == 0
+def test_rollouts_that_all_end_at_once_have_a_tail_of_no_length(tmp_path: Path) -> None:
+    tail = finding.tail_of(_collected(_run(tmp_path, last=4.0)))
+
+    assert tail is not None
+    assert (tail.steps, tail.generation, tail.tail) == (6, 24.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,11 @@ def test_calls_of_the_ranks_of_attempts_that_were_followed_are_in_no_view():
     assert [tuple(row) for row in tables.rows("SELECT name, rank, attempt FROM calls")] == [("search", 0, "0.1")]
 
 
+def test_starts_of_a_job_have_the_order_of_their_numbers():
+    tables = filled(*(of_step(1, 0, 1, process=Process(key, manifest={"attempt": key})) for key in ("0.10", "0.9")))
+    assert [row["attempt"] for row in tables.rows("SELECT attempt FROM calls ORDER BY start")] == ["0.9", "0.10"]
+
+
 def test_who_a_process_was_may_be_known_later_than_its_first_record():
     process = Process("late")
     tables = filled(of_step(1, 0, 1, process=process))

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
-from otel_rl.store.reader.lines import matching_lines, parse, requests
+from otel_rl.store.reader.lines import having, matching_lines, of_traces, parse, requests
 from otel_rl.store.reader.locate import RunSource, SignalFile, find_run, written_together
 from otel_rl.store.reader.otlp import leave_traces, records
 from otel_rl.store.reader.processes import Process, ProcessRegistry
@@ -111,26 +111,24 @@ class Reader:
 
         ``problems`` collects the files that cannot be read, which :meth:`records` has told where it read them too.
         """
-        needles = [needle.encode() for trace in trace_ids for needle in (trace, trace.upper())]
         for file in self.source.files:
             if file.signal != "traces":
                 continue
-            for line in matching_lines(file.path, needles, problems):
+            for line in matching_lines(file.path, of_traces(trace_ids), problems):
                 request = parse(line, Unreadable())
                 if request is not None:
                     yield from self._spans(request, file, trace_ids)
 
     def events(self, *names: str) -> Iterator[Log]:
         """All log records of the run with these event names; lines that hold none are not even parsed."""
-        needles = [name.encode() for name in names]
         logs = [file for file in self.source.files if file.signal not in ("traces", "metrics")]
         for streams in written_together(logs):
-            found = (self._events_of(files, needles) for files in streams)
+            found = (self._events_of(files, *names) for files in streams)
             yield from (log for log in merge(*found, key=moment) if log.event in names)
 
-    def _events_of(self, files: list[SignalFile], needles: list[bytes]) -> Iterator[Log]:
+    def _events_of(self, files: list[SignalFile], *names: str) -> Iterator[Log]:
         for file in files:
-            for line in matching_lines(file.path, needles):
+            for line in matching_lines(file.path, having(*names)):
                 request = parse(line, Unreadable())
                 for record in records(request, self._process_of(file)) if request is not None else ():
                     is_other = file.process is None and self._is_other_run(record.process)

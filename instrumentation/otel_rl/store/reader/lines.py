@@ -13,7 +13,7 @@ from otel_rl.store.reader.former_names import bring_up_to_date
 from otel_rl.store.reader.otlp import ROOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from otel_rl.store.reader.unreadable import Unreadable
@@ -24,6 +24,7 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 _RUN_ID = re.compile(
     rb'"%b"\s*,\s*"value"\s*:\s*\{\s*"stringValue"\s*:\s*"([^"\\]+)"' % re.escape(names.RL_RUN_ID).encode()
 )
+_TRACE_ID = re.compile(rb'"traceId"\s*:\s*"(\w*)"')
 
 
 def size(path: Path) -> int:
@@ -59,18 +60,30 @@ def _lines_from(path: Path, place: int) -> Iterator[bytes]:
             yield line
 
 
-def matching_lines(path: Path, needles: list[bytes], problems: Unreadable | None = None) -> Iterator[bytes]:
-    """Lines that contain one of ``needles``; from where a file cannot be read none, which ``problems`` collects."""
+def matching_lines(path: Path, matches: Callable[[bytes], bool], problems: Unreadable | None = None) -> Iterator[bytes]:
+    """Lines that match; from where a file cannot be read none, which ``problems`` collects."""
     number = 0
     try:
         for line in raw_lines(path):
             number += 1
-            if any(needle in line for needle in needles):
+            if matches(line):
                 yield line
     except OSError as error:
         said = said_of(path, error, number)
         if problems is not None and said not in problems.errors:
             problems.errors.append(said)
+
+
+def having(*needles: str) -> Callable[[bytes], bool]:
+    """Match lines that contain one of ``needles``."""
+    encoded = [needle.encode() for needle in needles]
+    return lambda line: any(needle in line for needle in encoded)
+
+
+def of_traces(trace_ids: Iterable[str]) -> Callable[[bytes], bool]:
+    """Match lines that name one of these traces, however many these are."""
+    encoded = {form.encode() for trace in trace_ids for form in (trace, trace.upper())}
+    return lambda line: not encoded.isdisjoint(_TRACE_ID.findall(line))
 
 
 def said_of(path: Path, error: OSError, number: int) -> str:
@@ -121,7 +134,7 @@ def run_ids(paths: list[Path]) -> list[str]:
     """Ids of all runs named in these files, the one seen last first; files that cannot be read are passed over."""
     last_seen: dict[str, None] = {}
     for path in paths:
-        for line in matching_lines(path, [names.RL_RUN_ID.encode()]):
+        for line in matching_lines(path, having(names.RL_RUN_ID)):
             for run_id in set(_RUN_ID.findall(line)):
                 name = run_id.decode("utf-8", "replace")
                 last_seen.pop(name, None)

@@ -255,7 +255,8 @@ def statements() -> list[str]:
     """Return what creates the tables and their views."""
     tables = [f"CREATE TABLE {name} ({text})" for name, text in TABLES.items()]
     views = [
-        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt{_callee(name)} WHERE NOT p.is_superseded"
+        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt, p.start{_callee(name)}"
+        " WHERE NOT p.is_superseded"
         for name, text in TABLES.items()
         if name != "process" and "process" in columns(text)
     ]

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
-from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.slowest_rollouts import SlowestRollouts
 from otel_rl.report.subjects.calls.statistics import METRICS
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(SlowestRollouts, CallTexts),
+    aggregates=(SlowestRollouts,),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

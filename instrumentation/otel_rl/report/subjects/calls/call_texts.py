@@ -6,13 +6,12 @@ of the whole run, besides the calls of the rollouts that it draws.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core import human
+from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.messages import Conversation, messages_of, of_tool, shortened
-from otel_rl.report.core.statistics import EveryNth, Largest
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
@@ -23,11 +22,30 @@ from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.messages import Message
     from otel_rl.store.reader import Log, Span
 
 #: Calls kept of each kind (the slowest, failed, the latest), and of all parts of the run together.
 OF_A_KIND, OF_ALL_PARTS = 15, 16
+
+_DETAILS = events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS.name
+_HAS = """instr(attributes, '"{}":')"""
+#: Events are of the calls whose spans have no content.
+_CHOSEN = f"""
+WITH spans AS (SELECT span, trace, ended, seconds, error <> '' AS has_failed FROM call JOIN callee USING (callee)
+               WHERE has_content AND kind = ?1),
+     c AS (SELECT * FROM spans UNION ALL
+           SELECT span, '', time, 0, {_HAS.format(names.ERROR_TYPE)} FROM event
+           WHERE name = '{_DETAILS}' AND ({" OR ".join(map(_HAS.format, CONTENT))})
+                 AND ?1 = '{MODEL}' AND NOT EXISTS (SELECT 1 FROM spans)),
+     run AS (SELECT count(*) AS number, min(ended) AS first, max(ended) - min(ended) + 1 AS length FROM c)
+SELECT span, trace, number FROM run, (
+  SELECT * FROM (SELECT span, trace FROM c WHERE has_failed ORDER BY ended DESC, span LIMIT {OF_A_KIND}) UNION
+  SELECT * FROM (SELECT span, trace FROM c ORDER BY seconds DESC, ended DESC, span LIMIT {OF_A_KIND}) UNION
+  SELECT * FROM (SELECT span, trace FROM c ORDER BY ended DESC, span LIMIT {OF_A_KIND}) UNION
+  SELECT span, trace FROM (SELECT span, trace, min(ended) FROM c, run
+                           GROUP BY (ended - first) * {OF_ALL_PARTS} / length))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,98 +80,54 @@ class CallText:
         return Conversation(", ".join(parts), anchor or self.anchor, self.messages)
 
 
-class _Kept:
-    """The calls of one kind that are kept, and how many had content."""
+class KeptCalls(NamedTuple):
+    """How many calls of a kind have content, and those that the page shows: failed ones first, then the slowest."""
 
-    def __init__(self) -> None:
-        self.number = 0
-        self._slowest: Largest[CallText] = Largest(OF_A_KIND)
-        self._failed: deque[CallText] = deque(maxlen=OF_A_KIND)
-        self._latest: deque[CallText] = deque(maxlen=OF_A_KIND)
-        self._spread: EveryNth[CallText] = EveryNth(OF_ALL_PARTS)
-
-    def add(self, call: CallText) -> None:
-        self.number += 1
-        self._slowest.add(call.seconds or 0.0, call)
-        self._latest.append(call)
-        self._spread.add(call)
-        if call.error:
-            self._failed.append(call)
-
-    def items(self) -> list[CallText]:
-        kinds = (self._failed, self._slowest.items(), self._latest, self._spread.items())
-        return list({call.span_id: call for kind in kinds for call in kind}.values())
+    number: int
+    texts: list[CallText]
 
 
-class CallTexts:
-    """The calls of models and tools whose content the page shows."""
-
-    def __init__(self) -> None:
-        self._kept = {MODEL: _Kept(), TOOL: _Kept()}
-        #: Model calls whose content came as events; where spans have it too, these are the same calls.
-        self._events = _Kept()
-        #: Calls of the rollouts that are drawn, in the order of these.
-        self.drawn: list[list[CallText]] = []
-
-    def add_span(self, span: Span) -> None:
-        """Take in a call with content; others are ignored."""
-        kind = _kind(span)
-        if kind:
-            text = of_span(span)
-            if text is not None:
-                self._kept[kind].add(text)
-
-    def add_log(self, log: Log) -> None:
-        """Take in the content of a model call that was recorded as an event."""
-        if log.event != events.GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS.name:
-            return
-        get = log.attributes.get
-        content = _content(log.attributes)
-        if content:
-            name = f"{get(names.GEN_AI_OPERATION_NAME)} {get(names.GEN_AI_REQUEST_MODEL)}"
-            step, error = int_or_none(get(names.RL_LOOP_ITERATION)), str(get(names.ERROR_TYPE) or "")
-            self._events.add(CallText(name, log.span_id, None, step, log.process.rank, error, content))
-
-    def number(self, kind: str) -> int:
-        """Return how many calls had content."""
-        return self._of(kind).number
-
-    def items(self, kind: str) -> list[CallText]:
-        """Return the calls that are kept: failed ones, the slowest, the latest, and others."""
-        return self._of(kind).items()
-
-    @property
-    def is_captured(self) -> bool:
-        """True where some call has content."""
-        return any(self.number(kind) for kind in self._kept)
-
-    def _of(self, kind: str) -> _Kept:
-        return self._events if kind == MODEL and not self._kept[MODEL].number else self._kept[kind]
+@asked_once
+def kept(collected: Collected) -> dict[str, KeptCalls]:
+    """Return the calls whose content the page shows, of tools and of models; empty if no content was captured."""
+    chosen = {row["span"]: (kind, row) for kind in (MODEL, TOOL) for row in collected.tables.rows(_CHOSEN, kind)}
+    traces = {row["trace"] for _, row in chosen.values()} - {""}
+    found = {log.span_id: _of_event(log) for log in collected.tables.events(_DETAILS) if log.span_id in chosen}
+    if traces:
+        found |= {span.span_id: of_span(span) for span in collected.reader.traces(traces) if span.span_id in chosen}
+    texts = sorted(filter(None, found.values()), key=lambda call: (not call.error, -(call.seconds or 0.0)))
+    of_kinds: dict[str, KeptCalls] = {}
+    for text in texts:
+        kind, row = chosen[text.span_id]
+        of_kinds.setdefault(kind, KeptCalls(row["number"], [])).texts.append(text)
+    return of_kinds
 
 
 def of_spans(spans: list[Span]) -> Iterator[CallText]:
     """Return the calls with content among some spans."""
     for span in spans:
-        text = of_span(span) if _kind(span) else None
+        text = of_span(span) if _is_call(span) else None
         if text is not None:
             yield text
 
 
 def of_span(span: Span) -> CallText | None:
     """Return the content of a call; None without any."""
-    content = _content(span.attributes)
-    if not content:
-        return None
-    step = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
-    return CallText(span.name, span.span_id, span.seconds, step, span.process.rank, error_of(span), content)
+    return _of(span, span.name, span.seconds, error_of(span))
 
 
-def _kind(span: Span) -> str:
+def _of_event(log: Log) -> CallText | None:
+    get = log.attributes.get
+    name = f"{get(names.GEN_AI_OPERATION_NAME)} {get(names.GEN_AI_REQUEST_MODEL)}"
+    return _of(log, name, None, str(get(names.ERROR_TYPE) or ""))
+
+
+def _of(record: Span | Log, name: str, seconds: float | None, error: str) -> CallText | None:
+    content = {key: record.attributes[key] for key in CONTENT if key in record.attributes}
+    step = int_or_none(record.attributes.get(names.RL_LOOP_ITERATION))
+    return CallText(name, record.span_id, seconds, step, record.process.rank, error, content) if content else None
+
+
+def _is_call(span: Span) -> bool:
     operation = span.attributes.get(names.GEN_AI_OPERATION_NAME)
-    if operation == Operation.EXECUTE_TOOL:
-        return "" if span.is_server else TOOL
-    return MODEL if operation in MODEL_OPERATIONS else ""
-
-
-def _content(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in CONTENT if name in given}
+    return operation in MODEL_OPERATIONS or (operation == Operation.EXECUTE_TOOL and not span.is_server)

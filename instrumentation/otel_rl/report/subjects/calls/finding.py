@@ -9,8 +9,7 @@ from otel_rl.report.core import change_points, human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import hanging, lines, rollouts, statistics
-from otel_rl.report.subjects.calls.call_texts import CallTexts
+from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.tables.load import MODEL, TOOL
 
@@ -144,8 +143,8 @@ def _reason(collected: Collected, tool: str) -> str:
     """Return where the reason of the failures stands, or which variable records it."""
     if any(group.message for group in errors.table(collected) if group.where.rpartition(" ")[2] == tool):
         return "The message of the first failed call, in the table of errors."
-    texts = collected[CallTexts].items(TOOL)
-    if any(text.error and text.name.rpartition(" ")[2] == tool for text in texts):
+    kept = call_texts.kept(collected).get(TOOL)
+    if kept and any(text.error and text.name.rpartition(" ")[2] == tool for text in kept.texts):
         return "What a failed call was given and answered: read, in the table of tool calls."
     return f"What the tool answered: it is content, which {VARIABLE} records."
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import call_tables, over_time_charts, statistics
-from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS, CallTexts
+from otel_rl.report.subjects.calls import call_tables, call_texts, over_time_charts, statistics
+from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -46,17 +46,16 @@ def models(collected: Collected, charts: Charts) -> Section:
 
 def _texts(collected: Collected, kind: str) -> list[PageBlock]:
     """Return the calls whose text can be read, or what would record it."""
-    texts = collected[CallTexts]
-    kept, number = texts.items(kind), texts.number(kind)
-    if not kept:
+    kept = call_texts.kept(collected)
+    if kind not in kept:
         said = f"What was said in a call is not recorded; {VARIABLE} records it."
-        return [] if texts.is_captured else [PageBlock(note=said)]
-    kept.sort(key=lambda call: (not call.error, -(call.seconds or 0.0)))
-    title = f"{human.number(len(kept))} of {human.amount(number, 'call')} to read"
-    note = f"{_KEPT} {human.number(number - len(kept))} are left out." if number > len(kept) else ""
+        return [] if kept else [PageBlock(note=said)]
+    number, texts = kept[kind]
+    title = f"{human.number(len(texts))} of {human.amount(number, 'call')} to read"
+    note = f"{_KEPT} {human.number(number - len(texts))} are left out." if number > len(texts) else ""
     return [
-        PageBlock(title, note, call_tables.texts(kept)),
-        PageBlock("What was said", folded=True, conversations=[call.conversation() for call in kept]),
+        PageBlock(title, note, call_tables.texts(texts)),
+        PageBlock("What was said", folded=True, conversations=[call.conversation() for call in texts]),
     ]
 
 

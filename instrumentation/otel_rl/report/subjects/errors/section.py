@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls.call_texts import CallTexts
+from otel_rl.report.subjects.calls import call_texts
 from otel_rl.report.subjects.endings import words
 from otel_rl.report.subjects.errors import groups
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
@@ -58,7 +58,7 @@ def _message(group: ErrorGroup, collected: Collected) -> Value:
     """Return what an error says; of a call without a message, where its text stands or which variable records it."""
     if group.message or not group.where.startswith(_CALLS):
         return Value(group.message)
-    if collected[CallTexts].is_captured:
+    if call_texts.kept(collected):
         return Value("read what was said, at the calls", link="models" if group.where.startswith(_MODELS) else "tools")
     return Value(f"content is not recorded ({VARIABLE})", tone="muted")
 

@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import axes, human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
-from otel_rl.report.subjects.memory.aggregate import Pressure
+from otel_rl.report.subjects.memory import pressure
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Drawing
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.memory.aggregate import ProcessMetrics
+    from otel_rl.report.subjects.memory.pressure import ProcessMetrics, Recompiled
 
 _TIME = "time (s)"
 #: Points of a curve.
 _FEWEST = 3
+#: Functions and reasons that are listed as compiled again.
+_LISTED = 100
 
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Return memory over time, garbage collection per step, and what was compiled again."""
-    pressure = collected[Pressure]
     section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
     section.blocks += memory(collected, charts, "Memory")
     drawings: list[Drawing] = []
@@ -34,11 +35,11 @@ def build(collected: Collected, charts: Charts) -> Section:
     table = _processes(collected)
     if table.rows:
         section.blocks.append(PageBlock(table=table))
-    recompiled = _recompiled(collected)
-    if recompiled.rows:
-        note = f"{pressure.left_out} further recompilations are not listed." if pressure.left_out else ""
-        section.blocks.append(PageBlock("Compiled again by torch.compile", note, recompiled))
-    section.brief = "" if recompiled.rows else _brief(pressure.processes(collected.totals))
+    if recompiled := pressure.recompiled(collected):
+        left_out = sum(group.number for group in recompiled[_LISTED:])
+        note = f"{left_out} further recompilations are not listed." if left_out else ""
+        section.blocks.append(PageBlock("Compiled again by torch.compile", note, _recompiled(recompiled[:_LISTED])))
+    section.brief = "" if recompiled else _brief(pressure.processes(collected))
     return section
 
 
@@ -55,7 +56,7 @@ def _brief(processes: list[ProcessMetrics]) -> str:
 
 def memory(collected: Collected, charts: Charts, title: str) -> list[PageBlock]:
     """Return the memory of the largest processes over time; nothing where no process has three points."""
-    curves = collected[Pressure].memory()
+    curves = pressure.memory(collected)
     if not any(len(curve.x) >= _FEWEST for curve in curves):
         return []
     hint = "physical memory; a line that rises from step to step is a leak"
@@ -66,24 +67,17 @@ def _processes(collected: Collected) -> Table:
     table = Table(
         ["Process", ">Most memory", ">Limit", ">Kills", ">Garbage collection", ">Compiling", ">Compiled again"], shown=8
     )
-    for process in collected[Pressure].processes(collected.totals):
+    for process in pressure.processes(collected):
         limit = Value(human.UNKNOWN) if process.limit is None else Value(human.size(process.limit), process.limit)
+        who = [Value(process.who), Value(human.size(process.peak), process.peak), limit, number_cell(process.kills)]
         sums = [seconds_cell(process.collecting), seconds_cell(process.compiling), number_cell(process.recompilations)]
-        table.rows.append(
-            [
-                Value(process.who),
-                Value(human.size(process.peak), process.peak),
-                limit,
-                number_cell(process.kills),
-                *sums,
-            ]
-        )
+        table.rows.append([*who, *sums])
     return table
 
 
-def _recompiled(collected: Collected) -> Table:
+def _recompiled(functions: list[Recompiled]) -> Table:
     table = Table(["Function", "Reason", ">Times", ">Took", ">First step", "Where"], shown=8)
-    for function in collected[Pressure].recompiled():
+    for function in functions:
         numbers = [number_cell(function.number), seconds_cell(function.seconds), number_cell(function.first)]
         table.rows.append(
             [Value(function.function), Value(function.reason), *numbers, Value(human.listed(sorted(function.who)))]

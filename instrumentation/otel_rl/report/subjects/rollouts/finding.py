@@ -9,7 +9,8 @@ from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls import rollouts
-from otel_rl.report.subjects.rollouts.aggregate import FEWEST_ROLLOUTS, GenerationTail, TailTotals
+from otel_rl.report.subjects.rollouts import tail as tails
+from otel_rl.report.subjects.rollouts.tail import FEWEST_ROLLOUTS, TailTotals
 from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def checks(collected: Collected) -> list[Check]:
         return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
     if not _is_complete(collected):
         return [change, Check.not_recorded(waiting, "a sampler has left rollouts out", (waiting_code,))]
-    is_small = collected[GenerationTail].most < FEWEST_ROLLOUTS
+    is_small = tails.most_of_a_step(collected) < FEWEST_ROLLOUTS
     reason = f"no step has {FEWEST_ROLLOUTS} rollouts" if is_small else "the rollouts of a step run one after the other"
     return [change, Check.not_applicable(waiting, reason, (waiting_code,))]
 
@@ -58,14 +59,13 @@ def findings(collected: Collected, _: Known) -> list[Finding]:
 
 def tail_of(collected: Collected) -> TailTotals | None:
     """Return the tails of the steps; None where there are none, or a sampler has left rollouts out."""
-    totals = collected[GenerationTail].totals
-    return totals if totals.steps and _is_complete(collected) else None
+    return tails.of_latest_attempt(collected) if _is_complete(collected) else None
 
 
 def _is_complete(collected: Collected) -> bool:
     """Return whether nearly all rollouts that were counted came as spans."""
     counted = combined(list(collected.totals.of(metrics.RL_ROLLOUT_DURATION))).cell.count
-    return collected[GenerationTail].rollouts >= thresholds.COMPLETE * counted
+    return tails.number_of_rollouts(collected) >= thresholds.COMPLETE * counted
 
 
 def in_words(tail: TailTotals) -> str:

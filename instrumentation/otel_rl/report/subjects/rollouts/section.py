@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts, timeline_block
 from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
-from otel_rl.report.subjects.calls.call_texts import CallTexts
 from otel_rl.report.subjects.calls.slowest_rollouts import SlowestRollouts
 from otel_rl.report.subjects.rollouts.finding import in_words, tail_of
 
@@ -37,10 +36,9 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks += [
             timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[SlowestRollouts].timelines
         ]
-    drawn = [text for texts in collected[CallTexts].drawn for text in texts]
-    if drawn:
-        title = f"What was said in {human.amount(len(drawn), 'call')} of the slowest rollouts"
-        texts = [text.conversation(f"drawn-{text.span_id}") for text in drawn]
+    if said := collected[SlowestRollouts].said:
+        title = f"What was said in {human.amount(len(said), 'call')} of the slowest rollouts"
+        texts = [text.conversation(f"drawn-{text.span_id}") for text in said]
         section.blocks.append(PageBlock(title, folded=True, conversations=texts))
     if services := statistics.services(collected):
         table = call_tables.calls(services, "Service")
