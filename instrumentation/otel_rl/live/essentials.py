@@ -69,9 +69,9 @@ def _values(collected: Collected) -> list[dict[str, Any]]:
     """Return the last values of the curves, those of the kind of program first."""
     scalars = collected[Scalars]
     kind = program_kinds.kind_of(collected, scalars.keys)
-    curves = [(panel.title, drawn[0]) for panel, drawn in scalars.panels(kind)]
+    curves = [(panel.title, drawn[0]) for panel, drawn in scalars.panels(collected, kind)]
     shown = {curve.name for _, curve in curves}
-    changing, _ = scalars.rest(kind)
+    changing, _ = scalars.rest(collected, kind)
     curves += [(curve.name, curve) for curve in changing if curve.name not in shown]
     return [_value(title, curve) for title, curve in curves[:_VALUES] if curve.y]
 

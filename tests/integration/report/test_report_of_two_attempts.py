@@ -59,7 +59,7 @@ def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: 
     assert collected.steps.lengths.cell.count == 15
     assert "sample" in collected.steps.phases.lines()
     assert "generate" not in collected.steps.phases.lines()
-    [reward] = [curves[0] for panel, curves in collected[Scalars].panels() if panel.title == "Reward"]
+    [reward] = [curves[0] for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
     assert (reward.x, set(reward.y)) == ([float(step) for step in range(6, 21)], {2.5})
     [tools] = lines.of_calls(collected, "seconds").values()
     assert (tools.x, set(tools.numbers)) == (list(range(6, 21)), {4})

@@ -54,7 +54,7 @@ def test_a_restarted_attempt_is_neither_merged_nor_averaged_with_the_one_before(
     assert means(collected, "sample") == {1.2}
     assert {rank: totals.steps.count for rank, totals in collected.steps.ranks.items()} == {0: 40, 1: 40}
     assert collected.steps.lengths.cell.mean == pytest.approx(1.4)
-    [curve] = [curves[0] for panel, curves in collected[Scalars].panels() if panel.title == "Reward"]
+    [curve] = [curves[0] for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
     assert (curve.x, set(curve.y)) == ([float(step) for step in range(1, 41)], {1.2, 2.2})
     assert [one for one in examined(folder).findings if one.severity != "notice"] == []
 
@@ -248,7 +248,8 @@ def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None
                 values = {"rl.loop.iteration": number, "rl.loop.name": loop}
                 writer.event("rl.step", number, body={"reward": reward}, attributes=values)
     writer.write()
-    [curves] = [curves for panel, curves in read(tmp_path / "run")[Scalars].panels() if panel.title == "Reward"]
+    collected = read(tmp_path / "run")
+    [curves] = [curves for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
 
     assert [(curve.name, set(curve.y), curve.x[0]) for curve in curves] == [
         ("reward", {1.0}, 1.0),

@@ -33,7 +33,8 @@ def _give(
 ) -> None:
     for second, value in enumerate(values):
         time = (100 + 15 * second) * _SECOND
-        collected.add(Point(process, scope, name, "gauge", False, 0, time, value, labels))
+        collected.reader.sink(Point(process, scope, name, "gauge", False, 0, time, value, labels))
+    collected.settle_tables()
 
 
 def _blocks(collected: Collected) -> list[PageBlock]:
@@ -54,7 +55,7 @@ def test_a_gauge_has_a_chart_in_its_group_with_a_line_for_each_set_of_attributes
 def test_processes_with_the_same_attributes_share_a_line(collected: Collected) -> None:
     for process, value in ((ONE, 1.0), (TWO, 3.0)):
         _give(collected, "buffer.size", value, value, value, process=process)
-    [curve] = collected[program_gauges.ProgramGauges].curves()["buffer.size"]
+    [(_, [curve], _)] = program_gauges.drawn(collected)
     assert (curve.x, curve.y, curve.low, curve.high) == ([0, 15, 30], [2, 2, 2], [1, 1, 1], [3, 3, 3])
 
 
@@ -66,18 +67,19 @@ def test_of_a_short_run_the_values_are_said(collected: Collected) -> None:
     assert block.note == "buffer.size 512, once, at 0 s; queue.age queue=a 1 at 0 s, 2 at 15 s"
 
 
-def test_what_has_no_room_is_counted(collected: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_room_is_counted(collected: Collected) -> None:
     for shard in range(program_gauges.MOST_SETS + 4):
         _give(collected, "buffer.size", 1.0, 2.0, 3.0, shard=shard)
-    monkeypatch.setattr(program_gauges, "MOST_NAMES", 1)
-    _give(collected, "queue.age", 1.0)
-    drawn, note = _blocks(collected)
+    for number in range(program_gauges.MOST_NAMES):
+        _give(collected, f"queue.{number:02}", 1.0)
+    drawn, few, note = _blocks(collected)
+    assert few.title == "Gauges of the program: one or two points (59)"
     assert len(drawn.charts[0].legend) == 8
     assert drawn.charts[0].hint == "the first 8 of 12 sets of attributes"
-    assert note.note == "Gauges not drawn: queue.age."
+    assert note.note == "Gauges not drawn: queue.59."
 
 
 def test_gauges_of_others_are_none_of_the_programs(collected: Collected) -> None:
     _give(collected, "buffer.size", 1.0, scope="vllm")
     _give(collected, "rl.trainer.metric", 1.0)
-    assert collected[program_gauges.ProgramGauges].curves() == {}
+    assert program_gauges.drawn(collected) == []

@@ -8,7 +8,6 @@ import re
 import sys
 import time
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +20,7 @@ from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import cards, page_head
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.store.reader import Reader, find_run
+from otel_rl.store.reader import Point, Process, Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -481,15 +480,16 @@ def test_values_that_differ_by_rounding_have_no_curve_in_their_tile(tmp_path: Pa
     assert (tiles["KL"].value, tiles["KL"].curve) == ("0.566", "")
 
 
-def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds() -> None:
-    scalars = Scalars()
+def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_path: Path) -> None:
+    (tmp_path / "metrics-0001.jsonl").write_text("")
+    collected = Collected(Reader(find_run(tmp_path)), subjects.load())
     for second in range(10):
-        point = SimpleNamespace(
-            metric="rl.environment.reward.mean", time=(100 + second) * 10**9, value=second, attributes={}
-        )
-        scalars.add_point(point)
+        at = (100 + second) * 10**9
+        point = Point(Process("p"), "s", "rl.environment.reward.mean", "gauge", False, 0, at, second, {})
+        collected.reader.sink(point)
+    collected.settle_tables()
     card = program_kinds.REWARD_CARDS[0]
-    tile = cards._of_trend(card, scalars.trend(card))
+    tile = cards._of_trend(card, collected[Scalars].trend(collected, card))
     assert tile[:3] == ("Reward", "7", "mean of 5 s to 9 s; 0 s to 4 s: 2")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import axes, colours, curves, human
 from otel_rl.report.core.curves import MOST_POINTS, Curve
+from otel_rl.report.core.lines import of_cells
 from otel_rl.report.core.plots import Hover, Plot
 
 if TYPE_CHECKING:
@@ -194,8 +195,7 @@ class Charts:
         """Draw one line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
         drawn = _extremes(lines) if len(lines) > _LINES else []
         for rank in sorted(lines, key=lambda rank: (rank is None, rank)) if not drawn else ():
-            x, cells = [first for first, _ in lines[rank]], [cell for _, cell in lines[rank]]
-            drawn.append(curves.of_cells(f"rank {rank}", x, cells))
+            drawn.append(curves.of_line(f"rank {rank}", of_cells(lines[rank], 1)))
         return self._lines(key, title, [hint], drawn, axes.SECONDS, height=260)
 
     def timeline(self, title: str, hint: str, timeline: Timeline) -> Drawing:

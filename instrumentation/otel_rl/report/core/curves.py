@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from otel_rl.report.core.lines import Line
-    from otel_rl.report.core.statistics import Cell
 
 #: Points beyond which a line shows means, with a band from the smallest to the largest value.
 MOST_POINTS = 300
@@ -62,26 +61,12 @@ class Curve:
         return f"{together * self.width} {self.counts}s"
 
 
-def of_cells(
-    name: str, x: list[int], cells: list[Cell], start: int = 0, *, width: int = 1, over_time: bool = False,
-    counts: str = STEP,
-) -> Curve:  # fmt: skip
-    """Return the means of cells, with their smallest and largest values; ``start`` becomes zero.
-
-    ``width`` is the number of steps that share a cell.
-    """
-    number = sum(cell.count for cell in cells)
-    low, high = [cell.minimum for cell in cells], [cell.maximum for cell in cells]
-    means = [cell.mean for cell in cells]
-    return Curve(name, [float(first - start) for first in x], means, number, over_time, low, high, width, counts=counts)
-
-
-def of_line(name: str, line: Line, start: int = 0) -> Curve:
+def of_line(name: str, line: Line, start: int = 0, counts: str = STEP) -> Curve:
     """Return the means of a line, with its smallest and largest values; ``start`` becomes zero."""
     x = [float(place - start) for place in line.x]
     return Curve(
         name, x, line.means, line.count, not line.by_step, list(line.lows), list(line.highs),
-        line.width if line.by_step else 1,
+        line.width if line.by_step else 1, counts=counts,
     )  # fmt: skip
 
 

@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from otel_rl.report.core.statistics import Cell
+    from otel_rl.store.tables import RunTables
+
+#: Most points of a line over time: each is of several seconds in a long run.
+_POINTS = 600
+_OVER_TIME = f"""
+WITH p AS (SELECT {{key}}, time / 1000000000 AS second, value FROM {{points}}),
+     run AS (SELECT min(second) AS begin, max((max(second) - min(second)) / {_POINTS}, 1) AS width FROM p)
+SELECT {{key}}, NULL, (second - begin) / width * width AS x, count(*), sum(value), min(value), max(value)
+FROM p, run WHERE value - value = 0 AND {{only}} GROUP BY {{key}}, x ORDER BY {{key}}, x"""
 
 
 def _numbers() -> array[float]:
@@ -93,6 +102,18 @@ def of_rows(rows: Iterable[Sequence[Any]]) -> dict[Any, Line]:
                 by_step.append(step, *values)
         lines[key] = by_time if by_time.count > by_step.count else by_step
     return lines
+
+
+def over_time(tables: RunTables, key: str, points: str, only: str = "1") -> dict[Any, Line]:
+    """Return lines by key over the seconds since the first of some points; values that are not finite are left out.
+
+    Args:
+        tables: of the run.
+        key: columns that tell lines apart.
+        points: what has these columns, ``time`` and ``value``: a table, joined and with a condition.
+        only: a condition on the lines; ``p`` has their key and ``value``.
+    """
+    return of_rows(tables.stream(_OVER_TIME.format(key=key, points=points, only=only)))
 
 
 def merged(lines: dict[Any, Line], key: Callable[[Any], Hashable]) -> dict[Any, Line]:

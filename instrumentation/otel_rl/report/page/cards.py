@@ -45,7 +45,7 @@ def of_training(collected: Collected) -> list[Tile]:
     """Return what training came to: the cards of the kind of program."""
     scalars = collected[Scalars]
     kind = program_kinds.kind_of(collected, scalars.keys)
-    known = [(card, scalars.trend(card)) for card in kind.cards]
+    known = [(card, scalars.trend(collected, card)) for card in kind.cards]
     return [_effective(collected), *(_of_trend(card, trend) for card, trend in known if trend is not None)]
 
 

@@ -193,7 +193,12 @@ class Loader:
 
     def _add_point(self, point: Point, process: int) -> None:
         if point.kind == "gauge" or (point.kind == "sum" and not point.monotonic):
-            self.rows["point"].append((process, point.metric, point.time, point.value, _json(point.attributes)))
+            key = point.attributes.get(names.RL_TRAINER_METRIC_KEY)
+            labels = ", ".join(f"{name}={value}" for name, value in sorted(point.attributes.items()))
+            self.rows["point"].append(
+                (process, point.metric, point.scope, labels if key is None else str(key), point.time, point.value,
+                 _json(point.attributes))
+            )  # fmt: skip
 
 
 def _called(span: Span) -> tuple[str, str, str] | None:

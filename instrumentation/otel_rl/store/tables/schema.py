@@ -190,6 +190,8 @@ _EVENT = """
 _POINT = """
     process INTEGER,
     metric TEXT,
+    scope TEXT,
+    series TEXT, -- what tells it from others of the metric: key of a trainer's value, else attributes: "shard=3"
     time INTEGER,
     value REAL,
     attributes TEXT -- JSON

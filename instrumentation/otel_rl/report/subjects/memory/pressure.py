@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.curves import of_line
-from otel_rl.report.core.lines import of_rows
+from otel_rl.report.core.lines import over_time
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, metrics
 from otel_rl.semconv.attributes import RlCgroupMemoryEventValues as MemoryEvent
@@ -26,18 +26,10 @@ METRICS = (
     metrics.RL_COMPILE_RECOMPILATIONS,
 )
 _CURVES = 6
-#: Most points of a curve: each is of several seconds in a long run.
-_POINTS = 2000
 _OF_MEMORY = f"""
-WITH m AS (SELECT label, value, time / 1000000000 AS second FROM point JOIN process USING (process)
-           WHERE metric = '{metrics.PROCESS_MEMORY_USAGE.name}' AND value IS NOT NULL)
-"""
-_PEAKS = f"{_OF_MEMORY} SELECT label, max(value) FROM m GROUP BY label ORDER BY label"
-_OVER_TIME = f"""{_OF_MEMORY},
-     largest AS (SELECT label FROM m GROUP BY label ORDER BY max(value) DESC, label LIMIT {_CURVES}),
-     bin AS (SELECT min(second) AS begin, max((max(second) - min(second)) / {_POINTS}, 1) AS width FROM m)
-SELECT label, NULL, (second - begin) / width * width AS x, count(*), sum(value), min(value), max(value)
-FROM m, bin WHERE label IN largest GROUP BY label, x ORDER BY label, x"""
+point JOIN process USING (process) WHERE metric = '{metrics.PROCESS_MEMORY_USAGE.name}' AND value IS NOT NULL"""
+_PEAKS = f"SELECT label, max(value) FROM {_OF_MEMORY} GROUP BY label ORDER BY label"
+_LARGEST = f"label IN (SELECT label FROM p GROUP BY label ORDER BY max(value) DESC, label LIMIT {_CURVES})"
 
 
 @dataclass(slots=True)
@@ -69,7 +61,8 @@ class ProcessMetrics:
 @asked_once
 def memory(collected: Collected) -> list[Curve]:
     """Return bytes over seconds since the first point, of the processes with most memory."""
-    return [of_line(who, line) for (who,), line in of_rows(collected.tables.stream(_OVER_TIME)).items()]
+    lines = over_time(collected.tables, "label", _OF_MEMORY, _LARGEST)
+    return [of_line(who, line) for (who,), line in lines.items()]
 
 
 @asked_once

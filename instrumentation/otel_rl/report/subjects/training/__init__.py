@@ -12,11 +12,10 @@ from __future__ import annotations
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.training import finding, section
 from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.report.subjects.training.program_gauges import ProgramGauges
 
 SUBJECT = Subject(
     "training",
-    aggregates=(Scalars, ProgramGauges),
+    aggregates=(Scalars,),
     findings=finding.findings,
     checks=finding.checks,
     sections={"training": section.build},

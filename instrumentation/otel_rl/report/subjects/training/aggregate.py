@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import curves
+from otel_rl.report.core.collected import asked_once
+from otel_rl.report.core.lines import of_cells, over_time
 from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.program_kinds import GAUGES, OWN_LOOP
@@ -17,13 +19,12 @@ from otel_rl.semconv import events, metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.curves import Curve
-    from otel_rl.report.core.statistics import Cell
     from otel_rl.report.subjects.training.program_kinds import Card, Panel, ProgramKind
-    from otel_rl.store.reader import Log, Point
+    from otel_rl.store.reader import Log
 
 _CELLS = 60_000
-_GAUGE_CELLS = 10_000
 _KEYS = 400
 _CURVES = 6
 _PLACES = 10_000
@@ -33,6 +34,10 @@ _FEWEST_OF_A_PART, _CLEAR = 5, 2
 _TIMESTEPS = "time/total_timesteps"
 #: After the key of a trainer's value, where it is of another than the main loop.
 _OF_LOOP = " (loop "
+_METRICS = ", ".join(f"'{metric}'" for metric in sorted({*GAUGES, metrics.RL_TRAINER_METRIC.name}))
+_GAUGES = f"""
+(SELECT CASE metric WHEN '{metrics.RL_TRAINER_METRIC.name}' THEN series ELSE metric END AS key, time, value
+ FROM point WHERE metric IN ({_METRICS}))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,6 @@ class Scalars:
         #: Values that are not finite, by key.
         self.not_finite: dict[str, int] = {}
         self.keys_left_out: set[str] = set()
-        self._gauges = BinnedSeries(_GAUGE_CELLS)
         #: Curves of what was logged, from the first question for them to the next record.
         self._curves: dict[str, Curve] | None = None
         #: Records by loop. Process, loop and key -> the last step, and how often the steps went back.
@@ -122,14 +126,6 @@ class Scalars:
         self._keys[key] = time
         return True
 
-    def add_point(self, point: Point) -> None:
-        """Take in a gauge of a training value; others are ignored."""
-        key = point.metric if point.metric in GAUGES else None
-        if point.metric == metrics.RL_TRAINER_METRIC.name:
-            key = str(point.attributes.get(names.RL_TRAINER_METRIC_KEY))
-        if key is not None:
-            self._gauges.add(point.time // 1_000_000_000, key, point.value)
-
     @property
     def over_time(self) -> bool:
         """True when no log record came, so that the panels run over time instead of iterations."""
@@ -149,9 +145,9 @@ class Scalars:
             return curves.STEP
         return "timestep" if _TIMESTEPS in self._keys else curves.LOGGED
 
-    def panels(self, kind: ProgramKind = OWN_LOOP) -> list[tuple[Panel, list[Curve]]]:
+    def panels(self, collected: Collected, kind: ProgramKind = OWN_LOOP) -> list[tuple[Panel, list[Curve]]]:
         """Return panels that have curves, those of the kind first: what was logged, else the gauges over time."""
-        logged, sampled = {} if self.over_time else self._logged(), self._sampled()
+        logged, sampled = {} if self.over_time else self._logged(), _gauges(collected)
         shown, used = [], set[str]()
         for panel in program_kinds.panels_of(kind):
             curves = logged if _matching(panel, logged) else sampled
@@ -160,27 +156,31 @@ class Scalars:
             shown.append((panel, [curves[key] for key in keys]))
         return [(panel, drawn) for panel, drawn in shown if drawn]
 
-    def rest(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
+    def rest(self, collected: Collected, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return scalars that no panel shows: the keys that change, and those with one value only."""
-        return self._without_panels(kind, {} if self.over_time else self._logged())
+        return self._without_panels(collected, kind, {} if self.over_time else self._logged())
 
-    def sampled(self, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
+    def sampled(self, collected: Collected, kind: ProgramKind = OWN_LOOP) -> tuple[list[Curve], list[Curve]]:
         """Return gauges over time that are neither logged nor shown by a panel, in the same two parts."""
         known = self.keys | GAUGES
-        return self._without_panels(kind, {key: curve for key, curve in self._sampled().items() if key not in known})
+        return self._without_panels(
+            collected, kind, {key: curve for key, curve in _gauges(collected).items() if key not in known}
+        )
 
-    def _without_panels(self, kind: ProgramKind, curves: dict[str, Curve]) -> tuple[list[Curve], list[Curve]]:
-        used = {curve.name for _, shown in self.panels(kind) for curve in shown}
+    def _without_panels(
+        self, collected: Collected, kind: ProgramKind, curves: dict[str, Curve]
+    ) -> tuple[list[Curve], list[Curve]]:
+        used = {curve.name for _, shown in self.panels(collected, kind) for curve in shown}
         others = [curve for name, curve in sorted(curves.items()) if name not in used]
         return [other for other in others if len(set(other.y)) > 1], [
             other for other in others if len(set(other.y)) == 1
         ]
 
-    def trend(self, card: Card) -> Trend | None:
+    def trend(self, collected: Collected, card: Card) -> Trend | None:
         """Return where the curve of a card ended, and where it began; None where it was not logged."""
         curves = {} if self.over_time else self._logged()
         if not _matching(card.panel, curves):
-            curves = self._sampled()
+            curves = _gauges(collected)
         keys = [key for key in _matching(card.panel, curves) if not card.pattern or _is_like(key, card.pattern)]
         return _trend(curves[keys[0]]) if keys else None
 
@@ -202,17 +202,18 @@ class Scalars:
             if attempt == last:
                 newest[loop, key] = max(restarts, newest.get((loop, key), 0))
         main = max(self._loops, key=self._loops.__getitem__, default="")
-        curves = {}
+        drawn = {}
         for (loop, key), restarts in newest.items():
             name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
             line = lines[(last, restarts), loop, key]
-            curves[name] = _curve(name, line, 0, width=self.logged.width, counts=self.counts(key))
-        return curves
+            drawn[name] = curves.of_line(name, of_cells(line, self.logged.width), counts=self.counts(key))
+        return drawn
 
-    def _sampled(self) -> dict[str, Curve]:
-        lines = self._gauges.lines()
-        start = min((line[0][0] for line in lines.values()), default=0)
-        return {key: _curve(key, line, start, over_time=True) for key, line in lines.items()}
+
+@asked_once
+def _gauges(collected: Collected) -> dict[str, Curve]:
+    lines = over_time(collected.tables, "key", _GAUGES)
+    return {key: curves.of_line(key, line) for (key,), line in lines.items()}
 
 
 def _trend(curve: Curve) -> Trend:
@@ -228,14 +229,6 @@ def _trend(curve: Curve) -> Trend:
 def _stretch(curve: Curve, part: slice) -> CurveMean:
     x, y = curve.x[part], curve.y[part]
     return CurveMean(x[0], x[-1], sum(y) / len(y), curve.over_time, curve.counts)
-
-
-def _curve(
-    key: str, line: list[tuple[int, Cell]], start: int, *, width: int = 1, over_time: bool = False,
-    counts: str = curves.STEP,
-) -> Curve:  # fmt: skip
-    x, cells = [first for first, _ in line], [cell for _, cell in line]
-    return curves.of_cells(key, x, cells, start, width=width, over_time=over_time, counts=counts)
 
 
 def _matching(panel: Panel, curves: dict[str, Curve]) -> list[str]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
-from otel_rl.report.subjects.training import program_kinds
+from otel_rl.report.subjects.training import program_gauges, program_kinds
 from otel_rl.report.subjects.training.aggregate import Scalars
-from otel_rl.report.subjects.training.program_gauges import MOST_SETS, ProgramGauges
+from otel_rl.report.subjects.training.program_gauges import MOST_SETS
 from otel_rl.training.key_categories import CATEGORIES, OTHER, category_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     kind = program_kinds.kind_of(collected, scalars.keys)
     filler = "Curves come from what a trainer or the program logs, to a tracker for one, or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    panels = scalars.panels(kind)
+    panels = scalars.panels(collected, kind)
     by_counts = [(panel, _by_counts(curves)) for panel, curves in panels]
     drawn = [
         (panel, kept) for panel, parts in by_counts if (kept := [part for part in parts if _is_drawn(part, charts)])
@@ -50,9 +50,9 @@ def build(collected: Collected, charts: Charts) -> Section:
     said = [(panel, part) for panel, parts in by_counts for part in parts if not _is_drawn(part, charts)]
     if said:
         section.blocks.append(PageBlock(table=_few_points(said)))
-    section.blocks += _others("Everything else that was logged", scalars.rest(kind), charts)
-    section.blocks += _others("Values recorded over time", scalars.sampled(kind), charts)
-    section.blocks += _gauges("Gauges of the program", collected[ProgramGauges], charts)
+    section.blocks += _others("Everything else that was logged", scalars.rest(collected, kind), charts)
+    section.blocks += _others("Values recorded over time", scalars.sampled(collected, kind), charts)
+    section.blocks += _gauges("Gauges of the program", collected, charts)
     if scalars.keys_left_out:
         left_out = human.listed(sorted(scalars.keys_left_out))
         section.blocks.append(PageBlock(note=f"More keys were logged than fit on a page; left out: {left_out}."))
@@ -122,12 +122,11 @@ def _by_category(title: str, shown: list[tuple[str, str, list[Curve]]], charts: 
     return blocks
 
 
-def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock]:
+def _gauges(title: str, collected: Collected, charts: Charts) -> list[PageBlock]:
     """Return a chart for each name, folded, with a line for each set of attributes."""
     drawn, few = [], []
-    for name, curves in gauges.curves().items():
-        left_out = gauges.left_out(name)
-        hint = f"the first {MOST_SETS} of {MOST_SETS + left_out} sets of attributes" if left_out else ""
+    for name, curves, more in program_gauges.drawn(collected):
+        hint = f"the first {MOST_SETS} of {MOST_SETS + more} sets of attributes" if more else ""
         only = curves[0].name if len(curves) == 1 and curves[0].name != name else ""
         if any(len(curve.x) >= _FEWEST for curve in curves):
             drawn.append((f"{name} {only}".rstrip(), hint, curves))
@@ -139,8 +138,8 @@ def _gauges(title: str, gauges: ProgramGauges, charts: Charts) -> list[PageBlock
     blocks = _by_category(title, drawn, charts)
     if few:
         blocks.append(PageBlock(f"{title}: one or two points ({len(few)})", "; ".join(few), folded=True))
-    if gauges.names_left_out:
-        blocks.append(PageBlock(note=f"Gauges not drawn: {human.listed(sorted(gauges.names_left_out))}."))
+    if left_out := program_gauges.names_left_out(collected):
+        blocks.append(PageBlock(note=f"Gauges not drawn: {human.listed(left_out)}."))
     return blocks
 
 
