@@ -12,9 +12,10 @@ from typing import ClassVar
 import pytest
 import torch
 from online_trainers import online_trainer
+from support.reward_readers import log_of, tables_of
 
 from otel_rl.instrumentors.trl.samples import Samples
-from otel_rl.report.subjects.trajectories.aggregate import Trajectories
+from otel_rl.report.subjects.trajectories import groups
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
@@ -107,13 +108,8 @@ def test_the_advantage_is_the_one_that_follows_from_the_recorded_rewards(instrum
 
 def found_by_the_report(recorded):
     """What the report makes of the records."""
-    found, process = Trajectories(), SimpleNamespace(rank=0, attempt=(0,))
-    for record in recorded.events("rl.trajectories"):
-        log = SimpleNamespace(
-            event=record.event_name, body=record.body, attributes=dict(record.attributes), process=process
-        )
-        found.add_log(log)
-    return found.groups
+    tables = tables_of(*map(log_of, recorded.events("rl.trajectories")))
+    return groups.of_run(SimpleNamespace(tables=tables, answers={}))
 
 
 KNOWN = [
