@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.live import recorded
 from otel_rl.report.core import output
 from otel_rl.report.core.colours import order
-from otel_rl.report.core.statistics import Cell
 from otel_rl.report.core.steps import UNCOVERED, counted
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.training import program_kinds
@@ -52,17 +51,14 @@ def _phases(steps: Steps) -> tuple[dict[str, float], float]:
 
     Both are means over the ranks. Where phases run at once, their times add up to more than the step takes.
     """
-    recent = steps.phases.bins()[-_STEPS:]
-    sums: dict[str, Cell] = {}
-    for phase, line in steps.phases.lines().items():
-        for first, cell in line:
-            if first in recent:
-                sums.setdefault(phase, Cell()).merge(cell)
-    number = sums[UNCOVERED].count if UNCOVERED in sums else 0
+    recent = sorted({x for line in steps.phases.values() for x in line.x})[-_STEPS:]
+    first, last = (recent[0], recent[-1]) if recent else (0, 0)
+    number = steps.phases[UNCOVERED].count_between(first, last) if UNCOVERED in steps.phases else 0
     if not number:
         return {}, 0.0
-    phases = {phase: sums[phase].total / number for phase in sorted(sums, key=order) if sums[phase].total > 0}
-    return phases, steps.seconds_at_once(since=recent[0]) / number
+    sums = {phase: steps.phases[phase].total_between(first, last) for phase in sorted(steps.phases, key=order)}
+    phases = {phase: total / number for phase, total in sums.items() if total > 0}
+    return phases, steps.seconds_at_once(since=first) / number
 
 
 def _values(collected: Collected) -> list[dict[str, Any]]:

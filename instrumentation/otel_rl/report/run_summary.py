@@ -146,10 +146,10 @@ def _steps(collected: Collected) -> dict[str, Any]:
 
 def _last_length(steps: Steps) -> float | None:
     """Return the length of the last step, the mean of its ranks; of a long run that of the last few steps."""
-    ends = [line[-1] for line in steps.by_rank.lines().values() if line]
+    ends = [(line.x[-1], line.means[-1]) for line in steps.by_rank.values()]
     last = max((step for step, _ in ends), default=None)
-    cells = [cell for step, cell in ends if step == last]
-    return sum(cell.mean for cell in cells) / len(cells) if cells else None
+    means = [mean for step, mean in ends if step == last]
+    return sum(means) / len(means) if means else None
 
 
 def _result(collected: Collected) -> dict[str, Any]:

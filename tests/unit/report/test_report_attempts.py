@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.trace import SpanContext
+from support.reward_readers import tables_of
 from unit.report.made_up_jobs import STARTED, Job, context, examined, rollout
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
 from otel_rl.report.core import output
 from otel_rl.report.core.collected import Collected
-from otel_rl.report.core.loops import _STRETCHES, Loops
+from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.calls import lines, rollouts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECOND = 1_000_000_000
+PROCESS = Process("p")
 
 
 def read(folder: Path) -> Collected:
@@ -36,8 +38,7 @@ def sampling(seconds: float) -> Any:
 
 
 def means(collected: Collected, phase: str, rank: int = 0) -> set[float]:
-    [line] = [line for key, line in collected.steps.parts.lines().items() if key == (phase, rank)]
-    return {round(cell.mean, 3) for _, cell in line}
+    return {round(mean, 3) for mean in collected.steps.parts[phase, rank].means}
 
 
 @pytest.mark.parametrize(("first", "second"), [("0.0.0", "0.1.0"), ("0.9.0", "0.10.0"), ("0.1.7", "1.0.0")])
@@ -66,7 +67,7 @@ def test_a_resumed_attempt_that_made_few_steps_is_shown_and_the_longer_one_befor
     collected = read(folder)
 
     assert (collected.steps.last_iteration, collected.steps.lengths.cell.count) == (35, 5)
-    assert [stretch.attempt for stretch in collected.loops.others()] == [(0, 0, 0)]
+    assert [stretch.attempt for stretch in collected.loops.others()] == ["0.0.0"]
     page = write_report(folder, tmp_path / "page.html").output.read_text(encoding="utf-8")
     assert "Charts over steps show this alone: attempt 0.1.0." in page
     assert "31 to 35" in page
@@ -190,54 +191,31 @@ def step(number: int, start: float, seconds: float = 1.0, **attributes: Any) -> 
     values = {"rl.loop.iteration": number, **attributes}
     begin = int(start * SECOND)
     end = begin + int(seconds * SECOND)
-    return Span(Process("p"), "s", "rl.rank.step", f"t{start}", "a", "b", begin, end, values, [], False, "", 0)
+    return Span(PROCESS, "s", "rl.rank.step", f"t{start}", "a", "b", begin, end, values, [], False, "", 0)
 
 
 def test_steps_that_a_collector_has_reordered_or_that_overlap_are_no_restart() -> None:
-    loops = Loops()
-    for one in (step(1, 1), step(3, 3), step(2, 2), step(5, 5), step(4, 4), step(5, 5.2), step(6, 6)):
-        loops.add(one)
-    loops.close()
+    loops = Loops(tables_of(step(1, 1), step(3, 3), step(2, 2), step(5, 5), step(4, 4), step(5, 5.2), step(6, 6)))
 
     assert loops.others() == {}
     assert loops.main.lengths.cell.count == 7
     assert loops.title == "the loop without a name"
 
 
-def test_of_very_many_restarts_the_last_ones_are_kept() -> None:
-    loops = Loops()
-    for again in range(3000):
-        for number in (1, 2):
-            loops.add(step(number, 10 * again + number))
-    loops.close()
+def test_of_many_restarts_the_last_ones_are_looked_at() -> None:
+    loops = Loops(tables_of(*(step(number, 10 * again + number) for again in range(30) for number in (1, 2))))
 
-    assert len(loops._kept) == _STRETCHES
-    assert (loops.shown.restarts, loops.title) == (2999, "the steps since their numbers began again")
-    assert loops.left_out == 1000
-    assert loops.main.lengths.cell.count == 2
-
-
-def test_of_very_many_loops_some_are_kept() -> None:
-    loops = Loops()
-    for number in range(300):
-        for again in (1, 2):
-            loops.add(step(again, number + again, 0.1, **{"rl.loop.name": f"loop {number}"}))
-    loops.close()
-
-    assert len(loops._kept) == _STRETCHES
+    assert (loops.shown.restarts, loops.title) == (29, "the steps since their numbers began again")
+    assert [stretch.restarts for stretch in loops.others()] == [*range(28, 21, -1)]
+    assert loops.left_out == 22
     assert loops.main.lengths.cell.count == 2
 
 
 def test_phases_of_a_step_that_never_ended_count_to_the_last_steps_of_their_process() -> None:
-    loops = Loops()
-    loops.add(step(1, 1))
     phase = step(2, 2)
     phase.name, phase.attributes["rl.phase"] = "rl.train", "train"
-    loops.add(phase)
-    assert "train" not in loops.main.phases.lines()
-    loops.close()
 
-    assert loops.main.phases.lines()["train"][0][1].total == 1.0
+    assert Loops(tables_of(step(1, 1), phase)).main.phases["train"].total == 1.0
 
 
 def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 from unit.report.made_up_jobs import STARTED, context, examined
 from unit.report.synthetic_run import process
 
-from otel_rl.report.core import occupied
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects import load
@@ -99,7 +98,7 @@ def test_functions_at_once_are_time_of_the_step_once_and_the_parts_add_up_to_it(
         writer.span("rl.rank.step", step, step + 1, values)
     writer.write()
     steps = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None).steps
-    seconds = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    seconds = {phase: line.total for phase, line in steps.phases.items()}
     assert seconds == {"reward": STEPS * 0.25, UNCOVERED: STEPS * 0.75}
 
 
@@ -179,11 +178,3 @@ def test_a_time_to_the_first_chunk_that_is_none_is_left_out(tmp_path: Path, firs
     collected = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
     [line] = lines.of_calls(collected, "first_chunk").values()
     assert list(line.totals) == [0.25]
-
-
-def test_what_is_compared_with_is_bounded_and_calls_at_once_still_count_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(occupied, "_MOST", 20)
-    _steps(tmp_path / "run", lambda _: 0.2, number=4)
-    assert _of(tmp_path / "run", "slow_reward").cost == pytest.approx(0.199, abs=0.001)

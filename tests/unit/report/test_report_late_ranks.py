@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.reward_readers import tables_of
 from unit.report.made_up_jobs import Job, examined
 
 from otel_rl.ranks.stragglers.comparison import LateTogether, StepComparison
@@ -18,9 +19,8 @@ from otel_rl.ranks.stragglers.run import RunComparison
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.report import write_report
 from otel_rl.report.core import human
-from otel_rl.report.core.statistics import BinnedSeries
-from otel_rl.report.core.steps import Steps
-from otel_rl.report.subjects.ranks import finding, last_steps, late_rank_tables, told
+from otel_rl.report.core.loops import Loops
+from otel_rl.report.subjects.ranks import finding, last_steps, late_rank_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -252,20 +252,6 @@ def test_the_cost_is_not_known_where_none_of_the_late_steps_was_traced(tmp_path:
     assert (one.onset, one.cost, one.severity) == (11, None, "warning")
 
 
-@pytest.mark.parametrize(
-    ("since", "until", "expected"), [(1, 32, 32), (5, 12, 8), (6, 7, 2), (9, 20, 12), (21, inf, 20)]
-)
-def test_of_bins_of_several_steps_that_part_counts_in_which_the_rank_was_late(
-    since: int, until: float, expected: float
-) -> None:
-    by_rank = BinnedSeries(20)
-    for step in range(1, 41):
-        for rank in (0, 1):
-            by_rank.add(step, rank, 1.0)
-    assert by_rank.width > 1
-    assert told.TracedSteps(by_rank).count(since, until) == pytest.approx(expected, abs=1)
-
-
 def test_what_was_told_is_no_finding_where_the_numbers_of_the_steps_began_again(tmp_path: Path) -> None:
     job = NumberedJob(tmp_path / tmp_path.name, _alike, steps=80, numbers=lambda step: (step - 1) % 40 + 1)
     job.write()
@@ -351,7 +337,9 @@ def _last_steps(late: Iterable[tuple[int, float]]) -> Collected:
         )
         for number, (rank, cost) in enumerate(late)
     ]  # fmt: skip
-    return SimpleNamespace(rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Steps(), totals=None)
+    return SimpleNamespace(
+        rings=SimpleNamespace(comparison=RunComparison(steps, {})), steps=Loops(tables_of()).main, totals=None
+    )
 
 
 @pytest.mark.parametrize(("shares", "is_said"), [([0.1] * 20, True), ([0.01] * 19 + [0.9], False)])

@@ -286,7 +286,7 @@ def test_long_runs_are_binned_and_their_page_stays_small(tmp_path: Path) -> None
     run = GrpoRun(tmp_path / "data", ranks=1, world_size=1, steps=1500, step_seconds=0.5, error=False).write()
     page = _page(tmp_path, run)
     _has(page.texts["tiles"], "Steps 1,500")
-    _has(page.texts["steps"], "Step time by phase mean of 6 steps")
+    _has(page.texts["steps"], "Step time by phase mean of 5 steps")
     _has(page.texts["training"], "Reward mean of 5 steps, band min to max; should rise")
     assert len(page.source.encode()) < 2_500_000
 

@@ -56,8 +56,7 @@ def _beside_training(seconds: float, later: float) -> Callable[[bool], Phases]:
 
 def _means(collected: Collected) -> dict[str, float]:
     """Seconds of each phase in a step."""
-    lines = collected.steps.phases.lines()
-    return {phase: sum(cell.total for _, cell in line) / STEPS for phase, line in lines.items()}
+    return {phase: line.total / STEPS for phase, line in collected.steps.phases.items()}
 
 
 def _grown(collected: Collected) -> list[Finding]:
@@ -153,8 +152,3 @@ def test_a_notice_explains_nothing_that_has_a_cost() -> None:
     notice.onset = 30
     slow = Finding("P7_slow_step", Severity.CRITICAL, "", "training", onset=30)
     assert health._unexplained([slow], [notice]) == [slow]
-
-
-def test_phases_of_a_span_are_forgotten_with_it(tmp_path: Path) -> None:
-    steps = _run(tmp_path / "run", _beside_training(0.5, 0.5), lambda _: 1.0).steps
-    assert (steps._inside, steps._stretches_of_names, steps._stretches._kept) == ({}, {}, {})

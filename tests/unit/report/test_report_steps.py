@@ -6,32 +6,45 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.trace import SpanContext, TraceFlags
+from support.reward_readers import tables_of
 from unit.report.synthetic_run import ProcessWriter, process
 
-from otel_rl.report.core.steps import UNCOVERED, Steps
+from otel_rl.report.core.loops import Loops
+from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from otel_rl.report.core.steps import Steps
+
 SECOND = 1_000_000_000
+PROCESS = Process("p")
 
 
 def _span(name: str, span_id: str, parent_id: str, trace_id: str, **attributes: Any) -> Span:
     values = {"rl.loop.iteration": 1, **{key.replace("_", "."): value for key, value in attributes.items()}}
-    return Span(Process("p"), "s", name, trace_id, span_id, parent_id, 0, SECOND, values, [], False, "", 0)
+    return Span(PROCESS, "s", name, trace_id, span_id, parent_id, 0, SECOND, values, [], False, "", 0)
+
+
+def _steps(*records: Any) -> Steps:
+    return Loops(tables_of(*records)).main
+
+
+def _seconds(steps: Steps) -> dict[str, float]:
+    return {phase: line.total for phase, line in steps.phases.items()}
 
 
 def test_phases_of_rollouts_that_run_beside_each_other_are_no_parts_of_the_step() -> None:
-    steps = Steps()
-    for number in range(4):
-        steps.add(
+    steps = _steps(
+        *(
             _span("rl.generate", f"g{number}", f"r{number}", f"t{number}", rl_phase="generate", rl_rollout_id="x")
-        )
-    steps.add(_span("rl.sample", "s", "a", "t", rl_phase="sample"))
-    steps.add(_span("rl.rank.step", "a", "b", "t"))
-    seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
-    assert seconds == {"sample": 1.0, UNCOVERED: 0.0}
+            for number in range(4)
+        ),
+        _span("rl.sample", "s", "a", "t", rl_phase="sample"),
+        _span("rl.rank.step", "a", "b", "t"),
+    )
+    assert _seconds(steps) == {"sample": 1.0, UNCOVERED: 0.0}
     assert steps.inclusive["generate"].cell.count == 4
 
 
@@ -62,41 +75,37 @@ def test_a_failed_phase_is_not_counted_in_the_time_of_the_phase_or_step_around_i
         _write_step_with_a_failed_phase(writer, iteration)
     writer.write()
 
-    steps = Steps()
-    for record in Reader(find_run(tmp_path / "run")).records():
-        if isinstance(record, Span):
-            steps.add(record)
+    steps = _steps(*Reader(find_run(tmp_path / "run")).records())
 
     assert len(list((tmp_path / "run").glob("*/traces-errors-*.jsonl"))) == 1
-    totals = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
-    assert totals == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, UNCOVERED: 150 * 1.0}
+    assert _seconds(steps) == {"generate": 150 * 4.0, "sample": 150 * 2.0, "train": 150 * 3.0, UNCOVERED: 150 * 1.0}
 
 
 def test_data_wait_lies_between_steps_and_uncovered_time_is_what_no_phase_has() -> None:
-    steps = Steps()
+    spans = []
     for iteration in (1, 2):
         trace = f"t{iteration}"
         values = {"rl_loop_iteration": iteration}
-        steps.add(_span("rl.data_wait", f"w{iteration}", f"root{iteration}", trace, rl_phase="data_wait", **values))
-        steps.add(_span("rl.rank.step", f"a{iteration}", f"root{iteration}", trace, **values))
+        spans.append(_span("rl.data_wait", f"w{iteration}", f"root{iteration}", trace, rl_phase="data_wait", **values))
+        spans.append(_span("rl.rank.step", f"a{iteration}", f"root{iteration}", trace, **values))
+    steps = _steps(*spans)
 
     assert (steps.waits.cell.count, steps.waits.cell.total) == (2, 2.0)
     assert (steps.uncovered.cell.count, steps.uncovered.cell.total) == (2, 2.0)
     assert steps.lengths.cell.total == 2.0
-    assert steps._inside == {}
 
 
 def test_stretches_of_a_suspended_phase_are_one_occurrence() -> None:
-    steps = Steps()
-    steps.add(_timed("rl.sample", "s1", "a", 1.0, rl_phase="sample", rl_suspended=True))
-    steps.add(_timed("rl.sync", "s2", "a", 1.0, 1.0, rl_phase="sync"))
     last = _timed("rl.sample", "s3", "a", 1.0, 2.0, rl_phase="sample")
     last.attributes["rl.active_duration"] = 2.0
-    steps.add(last)
+    steps = _steps(
+        _timed("rl.sample", "s1", "a", 1.0, rl_phase="sample", rl_suspended=True),
+        _timed("rl.sync", "s2", "a", 1.0, 1.0, rl_phase="sync"),
+        last,
+    )
 
     assert (steps.inclusive["sample"].cell.count, steps.inclusive["sample"].cell.total) == (1, 2.0)
-    seconds = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
-    assert seconds == {"sample": 2.0, "sync": 1.0}
+    assert _seconds(steps) == {"sample": 2.0, "sync": 1.0}
 
 
 def _timed(name: str, span_id: str, parent_id: str, seconds: float, start: float = 0.0, **attributes: Any) -> Span:
@@ -106,29 +115,29 @@ def _timed(name: str, span_id: str, parent_id: str, seconds: float, start: float
 
 
 def test_a_phase_inside_one_of_its_own_name_counts_once_and_never_below_its_own_time() -> None:
-    steps = Steps()
-    steps.add(_timed("rl.reward", "inner", "outer", 2.0, rl_phase="reward"))
-    steps.add(_timed("rl.reward", "outer", "step", 3.0, rl_phase="reward"))
-    for number in range(2):
-        steps.add(_timed("rl.forward", f"f{number}", "train", 1.5, 3 + 2 * number, rl_phase="forward"))
-    steps.add(_timed("rl.train", "train", "step", 4.0, 3.0, rl_phase="train"))
-    steps.add(_timed("rl.rank.step", "step", "root", 8.0))
-    own = {phase: line[0][1].total for phase, line in steps.phases.lines().items()}
-    assert own == {"reward": 3.0, "forward": 3.0, "train": 1.0, UNCOVERED: 1.0}
+    steps = _steps(
+        _timed("rl.reward", "inner", "outer", 2.0, rl_phase="reward"),
+        _timed("rl.reward", "outer", "step", 3.0, rl_phase="reward"),
+        *(_timed("rl.forward", f"f{number}", "train", 1.5, 3 + 2 * number, rl_phase="forward") for number in range(2)),
+        _timed("rl.train", "train", "step", 4.0, 3.0, rl_phase="train"),
+        _timed("rl.rank.step", "step", "root", 8.0),
+    )
+    assert _seconds(steps) == {"reward": 3.0, "forward": 3.0, "train": 1.0, UNCOVERED: 1.0}
     assert steps.whole == {"reward": 3.0, "forward": 3.0, "train": 4.0}
 
 
 def test_data_that_was_waited_for_before_a_step_is_no_time_between_steps() -> None:
-    steps = Steps()
-    steps.add(_timed("rl.rank.step", "first", "root 1", 1.0))
-    steps.add(_timed("rl.data_wait", "wait", "root 2", 0.4, 1.2, rl_phase="data_wait", rl_loop_iteration=2))
-    steps.add(_timed("rl.rank.step", "second", "root 2", 1.0, 2.0, rl_loop_iteration=2))
-    [[(_, between)]] = steps.between.lines().values()
+    steps = _steps(
+        _timed("rl.rank.step", "first", "root 1", 1.0),
+        _timed("rl.data_wait", "wait", "root 2", 0.4, 1.2, rl_phase="data_wait", rl_loop_iteration=2),
+        _timed("rl.rank.step", "second", "root 2", 1.0, 2.0, rl_loop_iteration=2),
+    )
+    [between] = steps.between.values()
     assert between.total == pytest.approx(0.6)
 
 
 def test_the_late_steps_of_the_ranks_can_be_counted_twice() -> None:
-    steps = Steps()
-    for rank, seconds in enumerate((1.0, 2.0)):
-        steps.add(_timed("rl.rank.step", f"s{rank}", "root", seconds, rl_rank=rank))
+    steps = _steps(
+        *(_timed("rl.rank.step", f"s{rank}", "root", seconds, rl_rank=rank) for rank, seconds in enumerate((1.0, 2.0)))
+    )
     assert [steps.count_slowest(), steps.ranks[1].slowest, steps.count_slowest(), steps.ranks[1].slowest] == [1] * 4

@@ -73,7 +73,8 @@ def test_calls_of_the_ranks_of_attempts_that_were_followed_are_in_no_view():
     tables = RunTables()
     for process in (earlier, later):
         tables.add(of_step(1, 0, 1, process=process))
-    tables.settle({earlier.attempt})
+    tables.settle()
+    tables.supersede({earlier.attempt})
     assert tables.value("SELECT count(*) FROM call") == 2
     assert [tuple(row) for row in tables.rows("SELECT name, rank, attempt FROM calls")] == [("search", 0, "0.1")]
 
@@ -119,15 +120,20 @@ def test_a_child_asks_what_there_was_when_it_began_while_its_parent_adds(tmp_pat
     may_ask, asks = os.pipe()
     child = os.fork()
     if child == 0:
-        os.read(may_ask, 1)
-        tables.ask_apart()
-        os.write(writing, str(tables.value("SELECT count(*) FROM calls")).encode())
-        os._exit(0)
-    filled(of_step(2, 2, 3), tables=tables)
-    os.write(asks, b"x")
+        try:
+            os.read(may_ask, 1)
+            tables.ask_apart()
+            os.write(writing, str(tables.value("SELECT count(*) FROM calls")).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        filled(of_step(2, 2, 3), tables=tables)
+    finally:
+        os.write(asks, b"x")
     assert os.read(reading, 9) == b"2"
     os.waitpid(child, 0)
-    for descriptor in (reading, writing, may_ask, asks):
+    for descriptor in (reading, may_ask, asks):
         os.close(descriptor)
 
 

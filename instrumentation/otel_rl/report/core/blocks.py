@@ -51,11 +51,6 @@ class Section:
     blocks: list[PageBlock] = field(default_factory=list)
 
 
-def every_point(width: int) -> str:
-    """Return a sentence on points that stand for ``width`` steps, ``""`` where each step has its own."""
-    return f" Every point stands for {width} steps." if width > 1 else ""
-
-
 def line_chart(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:
     """Draw lines over the steps; None where no line has three points."""
     drawn = {name: line for name, line in lines.items() if len(line.x) >= _FEWEST}

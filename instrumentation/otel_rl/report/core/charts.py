@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import axes, colours, curves, human
 from otel_rl.report.core.curves import MOST_POINTS, Curve
-from otel_rl.report.core.lines import of_cells
 from otel_rl.report.core.plots import Hover, Plot
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.figures import Figures
     from otel_rl.report.core.lines import Line
     from otel_rl.report.core.plots import Columns, Ends
-    from otel_rl.report.core.statistics import Cell
     from otel_rl.report.core.steps import Steps
     from otel_rl.report.core.timeline import Timeline
 
@@ -191,11 +189,11 @@ class Charts:
         legend = [(curve.name, colour) for curve, colour in zip(curves, colours.LINES, strict=False)]
         return self._drawing(title, hints, plot, legend if len(curves) > 1 else [], key)
 
-    def ranks(self, title: str, hint: str, lines: dict[Any, list[tuple[int, Cell]]], key: str = "") -> Drawing:
+    def ranks(self, title: str, hint: str, lines: dict[Any, Line], key: str = "") -> Drawing:
         """Draw one line for each rank, in s; of many ranks the fastest, the median and the slowest of every step."""
         drawn = _extremes(lines) if len(lines) > _LINES else []
         for rank in sorted(lines, key=lambda rank: (rank is None, rank)) if not drawn else ():
-            drawn.append(curves.of_line(f"rank {rank}", of_cells(lines[rank], 1)))
+            drawn.append(curves.of_line(f"rank {rank}", lines[rank]))
         return self._lines(key, title, [hint], drawn, axes.SECONDS, height=260)
 
     def timeline(self, title: str, hint: str, timeline: Timeline) -> Drawing:
@@ -318,13 +316,13 @@ def _spans_magnitudes(curves: list[Curve]) -> bool:
     return positive[-1] >= _MAGNITUDES * positive[len(positive) // 2]
 
 
-def _extremes(lines: dict[Any, list[tuple[int, Cell]]]) -> list[Curve]:
-    in_bin: dict[int, list[float]] = {}
+def _extremes(lines: dict[Any, Line]) -> list[Curve]:
+    of_step: dict[int, list[float]] = {}
     for line in lines.values():
-        for first, cell in line:
-            in_bin.setdefault(first, []).append(cell.mean)
-    ordered = [sorted(values) for _, values in sorted(in_bin.items())]
-    x = [float(first) for first in sorted(in_bin)]
+        for step, mean in zip(line.x, line.means, strict=True):
+            of_step.setdefault(step, []).append(mean)
+    ordered = [sorted(values) for _, values in sorted(of_step.items())]
+    x = [float(step) for step in sorted(of_step)]
     return [
         Curve("slowest rank", x, [values[-1] for values in ordered], len(x)),
         Curve("median rank", x, [values[len(values) // 2] for values in ordered], len(x)),

@@ -118,6 +118,7 @@ class Collected:
         self._torch_dumps = torch_dumps
         self.tables = RunTables(place.folder(), followed=followed)
         reader.sink = self.tables.add
+        self.loops = Loops(self.tables)
         self._asks_apart = False
         #: What was asked by now, by the function and its arguments.
         self.answers: dict[Any, Any] = {}
@@ -125,7 +126,6 @@ class Collected:
         self.earlier_looks: EarlierLooks | None = None
         #: Of a view: the steps that it is on.
         self.only: Steps | None = None
-        self.loops = Loops()
         #: Attempts that a later one follows.
         self.superseded: frozenset[tuple[int, ...]] = frozenset()
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
@@ -138,7 +138,6 @@ class Collected:
         }
         aggregates = list(self._aggregates.values())
         self._add_span = [
-            self.loops.add,
             *(aggregate.add_span for aggregate in aggregates if isinstance(aggregate, AddsSpans)),
         ]
         self._add_log = [aggregate.add_log for aggregate in aggregates if isinstance(aggregate, AddsLogs)]
@@ -218,7 +217,6 @@ class Collected:
     def close_aggregates(self) -> None:
         """Take in what waits for a later record; no record can be added then."""
         self.totals.close()
-        self.loops.close()
         self.settle_tables()
         for log_call in step_rewards.log_calls(self.tables, self._logged):
             self._add_to_logs(log_call)
@@ -230,9 +228,12 @@ class Collected:
 
     def settle_tables(self) -> None:
         """Let queries see all that was read."""
+        if not self._asks_apart:
+            self.tables.settle()
+        self.loops = Loops(self.tables)
         self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
         if not self._asks_apart:
-            self.tables.settle(self.superseded)
+            self.tables.supersede(self.superseded)
 
     def ask_apart(self) -> None:
         """Be a copy in a child of the process that reads: the tables stay as they were when it began."""

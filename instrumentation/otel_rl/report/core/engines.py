@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core.statistics import BinnedSeries
 from otel_rl.semconv import attributes as names
 
 if TYPE_CHECKING:
-    from otel_rl.store.reader import Span
+    from collections.abc import Iterable
 
-_CELLS = 20_000
+    from otel_rl.store.tables import RunTables
+
 #: Attribute of a step that is a sum -> field of :class:`EngineWork`.
 _COUNTS = {
     names.RL_ENGINE_REQUESTS: "requests",
@@ -38,8 +39,8 @@ SECONDS = {
 class EngineWork:
     """What engines did in some steps: sums over the ranks, and mean seconds of the requests whose times are known."""
 
-    #: The first of the steps; None for all of them.
-    first: int | None = None
+    #: None for all steps.
+    step: int | None = None
     requests: int = 0
     profiled_requests: int = 0
     samples: int = 0
@@ -62,45 +63,52 @@ class EngineWork:
         return samples / self.samples if self.samples else None
 
 
+_SUMS = """
+SELECT step, v.name, sum(v.value) AS total {steps} GROUP BY 1, 2"""
+#: Means of the requests with times, by these.
+_MEANS = """
+SELECT step, v.name, sum(v.value * w.value) AS total, sum(w.value) AS requests
+{steps} AND w.value > 0 GROUP BY 1, 2"""
+_STEPS = """
+FROM step_value v JOIN step s USING (id) JOIN process p USING (process) {with_requests}
+WHERE p.attempt = ?1 AND loop = ?2 AND restarts = ?3 AND step IS NOT NULL AND v.name IN ({names})
+  AND EXISTS (SELECT 1 FROM step_value r WHERE r.id = v.id AND r.name = '{requests}' AND r.value > 0)"""
+
+
 class Engines:
-    """Adds up the work of engines by step."""
+    """The work of engines in the steps of a stretch: attempt, loop and restarts."""
 
-    def __init__(self) -> None:
-        #: By attribute; of a mean its sum over the requests, and under (attribute,) these.
-        self._series = BinnedSeries(_CELLS)
+    def __init__(self, tables: RunTables, stretch: tuple[str, str, int]) -> None:
+        self._tables, self._stretch = tables, stretch
 
-    @property
-    def width(self) -> int:
-        """Steps that share a row."""
-        return self._series.width
-
-    def add(self, span: Span, iteration: int) -> None:
-        """Take in the span of a step on a rank; one without calls of engines is ignored."""
-        counts = {attribute: _value_of(span, attribute) for attribute in _COUNTS}
-        if not counts[names.RL_ENGINE_REQUESTS]:
-            return
-        for attribute, number in counts.items():
-            if number is not None:
-                self._series.add(iteration, attribute, number)
-        profiled = counts[names.RL_ENGINE_PROFILED_REQUESTS] or 0.0
-        for attribute in SECONDS:
-            mean = _value_of(span, attribute)
-            if mean is not None and profiled > 0:
-                self._series.add(iteration, attribute, mean * profiled)
-                self._series.add(iteration, (attribute,), profiled)
+    @cached_property
+    def _by_step(self) -> dict[int, dict[Any, float]]:
+        """By attribute; of a mean its sum over the requests, and under (attribute,) these."""
+        by_step: dict[int, dict[Any, float]] = {}
+        for row in self._tables.stream(_SUMS.format(steps=_of(_COUNTS)), *self._stretch):
+            by_step.setdefault(row["step"], {})[row["name"]] = row["total"]
+        profiled = f"JOIN step_value w ON w.id = v.id AND w.name = '{names.RL_ENGINE_PROFILED_REQUESTS}'"
+        for row in self._tables.stream(_MEANS.format(steps=_of(SECONDS, profiled)), *self._stretch):
+            sums = by_step.setdefault(row["step"], {})
+            sums[row["name"]], sums[row["name"],] = row["total"], row["requests"]
+        return by_step
 
     def steps(self) -> list[EngineWork]:
-        """Return the work by step, or by as many steps as share a row."""
-        totals: dict[int, dict[Any, float]] = {}
-        for key, line in self._series.lines().items():
-            for first, cell in line:
-                totals.setdefault(first, {})[key] = cell.total
-        return [_work(first, sums) for first, sums in sorted(totals.items())]
+        """Return the work by step."""
+        return [_work(step, sums) for step, sums in sorted(self._by_step.items())]
 
     def whole(self) -> EngineWork:
         """Return the work of all steps."""
-        lines = self._series.lines().items()
-        return _work(None, {key: sum(cell.total for _, cell in line) for key, line in lines})
+        totals: dict[Any, float] = {}
+        for sums in self._by_step.values():
+            for key, value in sums.items():
+                totals[key] = totals.get(key, 0.0) + value
+        return _work(None, totals)
+
+
+def _of(wanted: Iterable[str], with_requests: str = "") -> str:
+    listed = ", ".join(f"'{name}'" for name in wanted)
+    return _STEPS.format(names=listed, with_requests=with_requests, requests=names.RL_ENGINE_REQUESTS)
 
 
 def as_json(engines: Engines) -> dict[str, Any] | None:
@@ -109,17 +117,17 @@ def as_json(engines: Engines) -> dict[str, Any] | None:
     if not steps:
         return None
     whole = _as_json(engines.whole())
-    return {"whole": whole, "steps_of_a_row": engines.width, "steps": [_as_json(work) for work in steps]}
+    return {"whole": whole, "steps_of_a_row": 1, "steps": [_as_json(work) for work in steps]}
 
 
 def _as_json(work: EngineWork) -> dict[str, Any]:
-    keys: dict[str, Any] = {} if work.first is None else {"step": work.first}
+    keys: dict[str, Any] = {} if work.step is None else {"step": work.step}
     keys.update({name: getattr(work, name) for name in _COUNTS.values()})
     return {**keys, "cached_share": work.cached_share, "mean_seconds": work.seconds}
 
 
-def _work(first: int | None, totals: dict[Any, float]) -> EngineWork:
-    work = EngineWork(first)
+def _work(step: int | None, totals: dict[Any, float]) -> EngineWork:
+    work = EngineWork(step)
     for attribute, name in _COUNTS.items():
         if attribute in totals:
             setattr(work, name, int(totals[attribute]))
@@ -127,8 +135,3 @@ def _work(first: int | None, totals: dict[Any, float]) -> EngineWork:
         if requests := totals.get((attribute,)):
             work.seconds[name] = totals[attribute] / requests
     return work
-
-
-def _value_of(span: Span, attribute: str) -> float | None:
-    value = span.attributes.get(attribute)
-    return float(value) if isinstance(value, (int, float)) else None

@@ -71,6 +71,10 @@ class Line:
         """Return the sum of the values from point ``first`` to point ``last``."""
         return sum(total for x, total in zip(self.x, self.totals, strict=True) if first <= x <= last)
 
+    def count_between(self, first: int, last: int) -> int:
+        """Return how many values are from point ``first`` to point ``last``."""
+        return int(sum(number for x, number in zip(self.x, self.numbers, strict=True) if first <= x <= last))
+
     def points(self) -> Iterable[tuple[int, float, float, float, float]]:
         """Return place, number, sum, smallest and largest of each point."""
         return zip(self.x, self.numbers, self.totals, self.lows, self.highs, strict=True)

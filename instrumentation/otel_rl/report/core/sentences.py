@@ -33,11 +33,6 @@ def model(name: str) -> str:
     return name.partition(" ")[2] or name
 
 
-def stretches(number: int, width: int) -> str:
-    """Return "5 steps"; "5 stretches of 8 steps" where a chart has that many in a point."""
-    return human.amount(number, "step") if width == 1 else f"{number} stretches of {width} steps"
-
-
 def unseen(steps: Steps) -> str:
     """Return one sentence on collectives that were not seen, ``""`` when there were none."""
     if not steps.unseen.count:

@@ -1,30 +1,25 @@
-"""Step time by phase and by rank, from the spans of the step traces."""
+"""Step time by phase and by rank, of the steps of one loop and attempt whose numbers rise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core.engines import Engines
-from otel_rl.report.core.occupied import Stretches
-from otel_rl.report.core.statistics import BinnedSeries, Cell, Largest, Spread
+from otel_rl.report.core.lines import Line, of_rows
+from otel_rl.report.core.statistics import Cell, Spread, spreads
 from otel_rl.report.core.totals import combined
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events, metrics, spans
+from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
-from otel_rl.store.reader.otlp_values import int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.totals import MetricTotals
-    from otel_rl.store.reader import Span
+    from otel_rl.store.tables import RunTables
 
-_PHASE_CELLS = 12_000
-_RANK_CELLS = 20_000
-_PART_CELLS = 60_000
 _SLOWEST = 15
-_OPEN_PARENTS = 200_000
-
 _NAMED = {
     "step": metrics.RL_LOOP_DURATION,
     Phase.SAMPLE: metrics.RL_SAMPLE_DURATION,
@@ -40,17 +35,64 @@ UNCOVERED = "uncovered"
 BETWEEN = "between"
 """Name for the time between two steps of a rank in which no wait for data was marked."""
 
+#: The stretch that is asked for: attempt, loop, and how often its numbers had gone back.
+_STRETCH = "p.attempt = ?1 AND loop = ?2 AND restarts = ?3"
+_STEPS = f"""
+FROM step s JOIN process p USING (process) WHERE NOT is_root AND step IS NOT NULL AND {_STRETCH}"""
+_PHASES = f"FROM phase h JOIN process p USING (process) WHERE {_STRETCH}"
+_RANK = "coalesce(told_rank, p.rank)"
+_BY_RANK = f"""
+SELECT {_RANK} AS rank, step, NULL, count({{value}}), sum({{value}}), min({{value}}), max({{value}}) {_STEPS}
+AND {{value}} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
+_AT_ONCE = f"""
+SELECT p.rank, counts_to, NULL, count(*), sum(beside), min(beside), max(beside) {_PHASES}
+AND counts_to IS NOT NULL AND beside > 0 GROUP BY 1, 2 ORDER BY 1, 2"""
+_PARTS = f"""
+WITH parts AS (SELECT name, p.rank AS rank, counts_to AS step, own {_PHASES} AND counts_to IS NOT NULL
+               UNION ALL SELECT '{UNCOVERED}', {_RANK}, step, uncovered {_STEPS})
+SELECT {{key}}, step, NULL, count(*), sum(own), min(own), max(own) FROM parts
+GROUP BY {{key}}, step ORDER BY {{key}}, step"""
+_COUNTED = "reward IS NULL AND NOT is_suspended"
+_INCLUSIVE = f"""
+WITH counted AS (SELECT name, coalesce(active, seconds) AS spent {_PHASES} AND {_COUNTED})
+SELECT name, bucket(spent), count(*), sum(spent), min(spent), max(spent) FROM counted GROUP BY 1, 2"""
+_SPREAD = f"""
+SELECT bucket({{value}}), count(*), sum({{value}}), min({{value}}), max({{value}}) {_STEPS} GROUP BY 1"""
+#: Of a phase inside of one of its own name the outer one counts.
+_WHOLE = f"""
+WITH RECURSIVE counted AS (SELECT h.rowid AS id, name, trace, span, parent, coalesce(active, seconds) AS spent {_PHASES}
+                           AND {_COUNTED}),
+around AS (SELECT id, name, trace, parent FROM counted
+           UNION ALL SELECT around.id, around.name, o.trace, o.parent FROM around
+           JOIN counted o ON o.trace = around.trace AND o.span = around.parent WHERE o.name <> around.name),
+inner_ones AS (SELECT DISTINCT around.id FROM around
+               JOIN counted o ON o.trace = around.trace AND o.span = around.parent AND o.name = around.name)
+SELECT name, sum(spent) AS seconds FROM counted WHERE id NOT IN inner_ones GROUP BY name"""
+_NESTED = f"""
+SELECT 1 {_PHASES} AND EXISTS (SELECT 1 FROM phase o WHERE o.trace = h.trace AND o.span = h.parent) LIMIT 1"""
+_RANKS = f"""
+SELECT {_RANK} AS rank, count(*), sum(seconds), sum(waited), sum(unseen IS NULL OR unseen = 0) AS seen,
+       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END) AS own {_STEPS} GROUP BY 1 ORDER BY min(s.id)"""
+_FACTS = f"""
+SELECT max(source = '{LoopSource.GUESSED}') AS guessed, max(source = '{LoopSource.LOGGED}') AS logged,
+       max(step) AS last, sum(unseen > 0) AS unseen, sum(unseen) AS not_seen, sum(coalesce(unseen, 0) = 0) AS seen,
+       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds END) AS seen_seconds {_STEPS}"""
+_ROOTS = f"SELECT count(*) FROM step s JOIN process p USING (process) WHERE is_root AND {_STRETCH}"
+_SLOW = f"SELECT step, trace, seconds {_STEPS} ORDER BY seconds DESC, started, s.id LIMIT {_SLOWEST}"
+_SLOW_COLLECTIVES = f"""
+SELECT operation, group_name, ranks, c.seconds, size, step, {_RANK} AS rank
+FROM collective c JOIN step s USING (id) JOIN process p USING (process)
+WHERE {_STRETCH} ORDER BY c.seconds DESC, c.rowid LIMIT {_SLOWEST}"""
 
-@dataclass(frozen=True, slots=True)
-class SlowStep:
+
+class SlowStep(NamedTuple):
     """One iteration on one rank."""
 
     iteration: int
     trace_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlowCollective:
+class SlowCollective(NamedTuple):
     """One collective that took long; ``seconds`` as its caller saw it, ``size`` in bytes."""
 
     operation: str
@@ -75,214 +117,187 @@ class RankTotals:
     slowest: int = 0
 
 
+@dataclass
 class Steps:
-    """Aggregates ``rl.rank.step`` and the phases below it; memory depends on neither steps nor ranks."""
+    """The steps of one stretch: of an attempt and a loop, since its numbers have gone back so often.
 
-    def __init__(self) -> None:
-        #: Seconds of a phase without the phases inside it, by iteration and phase. Its calls at once count once; what
-        #: another phase does at once takes nothing from it.
-        self.phases = BinnedSeries(_PHASE_CELLS)
-        #: The same by iteration and (phase, rank); with :data:`UNCOVERED` once per step of a rank.
-        self.parts = BinnedSeries(_PART_CELLS)
-        #: Seconds by which the parts are longer than a step, as phases ran beside each other, by iteration and rank.
-        self.at_once = BinnedSeries(_RANK_CELLS)
-        #: Seconds of a step in collectives, by iteration and rank.
-        self.waiting = BinnedSeries(_RANK_CELLS)
-        #: Seconds that one phase took with everything inside it.
-        self.inclusive: dict[str, Spread] = {}
-        #: Seconds that a rank waited for data between two of its steps.
-        self.waits = Spread()
-        #: Seconds between the step before and this one, by iteration and rank; and those without a wait for data.
-        self.gaps = BinnedSeries(_RANK_CELLS)
-        self.between = BinnedSeries(_RANK_CELLS)
-        #: Seconds of each step outside of every phase.
-        self.uncovered = Spread()
-        #: Length of the step on each rank, by iteration and rank.
-        self.by_rank = BinnedSeries(_RANK_CELLS)
-        #: The part of it outside of collectives, where all of these were seen, by iteration and rank.
-        self.own = BinnedSeries(_RANK_CELLS)
-        #: Seconds of garbage collection of a step, by iteration and rank.
-        self.collecting = BinnedSeries(_RANK_CELLS)
-        self.engines = Engines()
-        self.lengths = Spread()
-        self.ranks: dict[int | None, RankTotals] = {}
-        self.slowest: Largest[SlowStep] = Largest(_SLOWEST)
-        self.slowest_collectives: Largest[SlowCollective] = Largest(_SLOWEST)
-        self.loops = 0
-        #: True where neither the program nor a trainer says where they begin and end.
-        self.guessed = False
-        #: True where only what the program logs says so.
-        self.logged = False
-        #: Steps of a rank with collectives that were not seen, and how many of these there were at least.
-        self.unseen = Cell()
-        #: Length of the steps on each rank whose collectives were all seen.
-        self.seen = Cell()
-        self.last_iteration: int | None = None
-        #: The same as a sum, with a phase inside of one of its own name counted once.
-        self.whole: dict[str, float] = {}
-        #: Seconds of the phases inside of a span: those at once, of several threads or tasks, are time of it once.
-        self._inside: dict[tuple[str, str], float] = {}
-        #: Where these lie, and where those of each name do.
-        self._stretches = Stretches()
-        self._stretches_of_names: dict[tuple[str, str], set[str]] = {}
-        #: Process -> seconds in which it waited for data since its last step, outside of every step.
-        self._waited: dict[str, float] = {}
-        #: Process -> its last step, and its end in ns since the epoch.
-        self._last: dict[str, tuple[int, int]] = {}
-        #: Seconds of the phases inside of a span, by their names.
-        self._named_inside: dict[tuple[str, str], dict[str, float]] = {}
+    Series are by iteration: of ``phases`` by phase, of ``parts`` by phase and rank, of the others by rank.
+    """
 
-    def add(self, span: Span) -> None:
-        """Take in a span; others than steps and phases are ignored."""
-        if span.name == spans.RL_RANK_STEP.type:
-            self._add_rank_step(span)
-        elif span.name == spans.RL_LOOP.type:
-            self.loops += 1
-        elif names.RL_PHASE in span.attributes:
-            self._add_phase(span)
+    tables: RunTables
+    attempt: str = ""
+    loop: str = ""
+    restarts: int = 0
+    _asked: dict[str, Any] = field(default_factory=dict)
 
-    def _add_phase(self, span: Span) -> None:
-        phase = str(span.attributes[names.RL_PHASE])
-        parent = (span.trace_id, span.parent_id)
-        more, of_phase = self._covered(parent, phase, span)
-        own = self._without_children(span, of_phase)
-        if names.RL_REWARD_NAME not in span.attributes and names.RL_SUSPENDED not in span.attributes:
-            whole = span.attributes.get(names.RL_ACTIVE_DURATION)
-            seconds = float(whole) if isinstance(whole, (int, float)) else span.seconds
-            self.inclusive.setdefault(phase, Spread()).add(seconds)
-            self._add_whole(span, phase, seconds)
-            if phase == Phase.DATA_WAIT:
-                self.waits.add(seconds)
-        iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
-        # Rollouts run beside each other and in traces of their own: their phases are no parts of the step's time.
-        if iteration is not None and names.RL_ROLLOUT_ID not in span.attributes:
-            self.phases.add(iteration, phase, own)
-            self.parts.add(iteration, (phase, span.process.rank), own)
-            if of_phase > more:
-                self.at_once.add(iteration, span.process.rank, of_phase - more)
-        elif iteration is None and phase == Phase.DATA_WAIT:
-            # It ends before the step that it waits for, which is read later.
-            self._waited[span.process.key] = self._waited.get(span.process.key, 0.0) + own
+    @property
+    def _stretch(self) -> tuple[str, str, int]:
+        return self.attempt, self.loop, self.restarts
 
-    def _covered(self, parent: tuple[str, str], phase: str, span: Span) -> tuple[float, float]:
-        """Return the seconds of a phase that no earlier one in its parent covers, and that none of its name does."""
-        more = self._stretches.add(parent, span.start, span.end)
-        of_phase = self._stretches.add((*parent, phase), span.start, span.end)
-        self._inside[parent] = self._inside.get(parent, 0.0) + more
-        self._stretches_of_names.setdefault(parent, set()).add(phase)
-        if len(self._inside) > _OPEN_PARENTS:
-            self._forget(next(iter(self._inside)))
-        return more, of_phase
+    def _lines(self, query: str) -> dict[Any, Line]:
+        if query not in self._asked:
+            found = of_rows(self.tables.stream(query, *self._stretch))
+            self._asked[query] = {key[0] if len(key) == 1 else key: line for key, line in found.items()}
+        lines: dict[Any, Line] = self._asked[query]
+        return lines
 
-    def _forget(self, parent: tuple[str, str]) -> float:
-        """Forget the phases inside of a span, which has ended; their seconds."""
-        self._stretches.forget(parent)
-        for phase in self._stretches_of_names.pop(parent, ()):
-            self._stretches.forget((*parent, phase))
-        return self._inside.pop(parent, 0.0)
+    @property
+    def phases(self) -> dict[str, Line]:
+        """Seconds of a phase without the phases inside it.
 
-    def _add_whole(self, span: Span, phase: str, seconds: float) -> None:
-        inside = self._named_inside.pop((span.trace_id, span.span_id), {})
-        self.whole[phase] = self.whole.get(phase, 0.0) + max(seconds - inside.pop(phase, 0.0), 0.0)
-        around = self._named_inside.setdefault((span.trace_id, span.parent_id), {})
-        for name, more in (*inside.items(), (phase, seconds)):
-            around[name] = around.get(name, 0.0) + more
-        if len(self._named_inside) > _OPEN_PARENTS:
-            del self._named_inside[next(iter(self._named_inside))]
+        Its calls at once count once; what another phase does at once takes nothing from it.
+        """
+        return self._lines(_PARTS.format(key="name"))
 
-    def _without_children(self, span: Span, seconds: float) -> float:
-        # A span ends after the spans inside it, so these were written, and read, before it.
-        return max(seconds - self._forget((span.trace_id, span.span_id)), 0.0)
+    @property
+    def parts(self) -> dict[tuple[str, int | None], Line]:
+        """The same by (phase, rank); with :data:`UNCOVERED` once per step of a rank."""
+        return self._lines(_PARTS.format(key="name, rank"))
 
-    def _add_rank_step(self, span: Span) -> None:
-        iteration = int_or_none(span.attributes.get(names.RL_LOOP_ITERATION))
-        if iteration is None:
-            return
-        self.guessed |= span.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED
-        self.logged |= span.attributes.get(names.RL_LOOP_SOURCE) == LoopSource.LOGGED
-        rank = int_or_none(span.attributes.get(names.RL_RANK))
-        rank = span.process.rank if rank is None else rank
-        waited = _seconds(span, names.TORCH_DISTRIBUTED_WAIT_TIME) + _seconds(span, names.TORCH_DISTRIBUTED_HOST_TIME)
-        collectives = min(waited, span.seconds)
-        # Before the rank's work it waited for data, below the root: no part of this span.
-        waited_below = self._forget((span.trace_id, span.parent_id))
-        self._add_gap(span, iteration, rank, waited_below)
-        for parent in (span.span_id, span.parent_id):
-            self._named_inside.pop((span.trace_id, parent), None)
-        uncovered = self._without_children(span, span.seconds)
-        self.uncovered.add(uncovered)
-        self.phases.add(iteration, UNCOVERED, uncovered)
-        self.parts.add(iteration, (UNCOVERED, rank), uncovered)
-        self.waiting.add(iteration, rank, collectives)
-        self.lengths.add(span.seconds)
-        self.by_rank.add(iteration, rank, span.seconds)
-        totals = self.ranks.setdefault(rank, RankTotals(Cell(), Cell(), Cell()))
-        totals.steps.add(span.seconds)
-        totals.collectives.add(collectives)
-        self.slowest.add(span.seconds, SlowStep(iteration, span.trace_id))
-        self.last_iteration = max(iteration, self.last_iteration or 0)
-        collecting = span.attributes.get(names.RL_LOOP_GC_TIME)
-        if isinstance(collecting, float):
-            self.collecting.add(iteration, rank, collecting)
-        self.engines.add(span, iteration)
-        self._add_collectives(span, iteration, rank)
-        unseen = int_or_none(span.attributes.get(names.TORCH_DISTRIBUTED_UNSEEN))
-        if unseen:
-            self.unseen.add(unseen)
-        else:
-            self.seen.add(span.seconds)
-            self.own.add(iteration, rank, span.seconds - collectives)
-            totals.own.add(span.seconds - collectives)
+    @property
+    def at_once(self) -> dict[int | None, Line]:
+        """Seconds by which the parts are longer than a step, as phases ran beside each other."""
+        return self._lines(_AT_ONCE)
 
-    def _add_gap(self, span: Span, iteration: int, rank: int | None, waited_below: float) -> None:
-        """Add what lies between the step before and this one."""
-        key = span.process.key
-        waited = self._waited.pop(key, 0.0)
-        if waited:
-            self.phases.add(iteration, Phase.DATA_WAIT, waited)
-            self.parts.add(iteration, (Phase.DATA_WAIT, rank), waited)
-        before, ended = self._last.get(key, (0, 0))
-        self._last[key] = iteration, span.end
-        if iteration == before + 1 and span.start >= ended > 0:
-            gap = (span.start - ended) / 1e9
-            self.gaps.add(iteration, rank, gap)
-            self.between.add(iteration, rank, max(gap - waited - waited_below, 0.0))
+    @property
+    def waiting(self) -> dict[int | None, Line]:
+        """Seconds of a step in collectives."""
+        return self._lines(_BY_RANK.format(value="waited"))
 
-    def _add_collectives(self, span: Span, iteration: int, rank: int | None) -> None:
-        for event in span.events:
-            seconds = event.attributes.get(names.TORCH_DISTRIBUTED_DURATION)
-            if event.name != events.TORCH_DISTRIBUTED_COLLECTIVE.name or not isinstance(seconds, (int, float)):
-                continue
-            get = event.attributes.get
-            collective = SlowCollective(
-                operation=str(get(names.TORCH_DISTRIBUTED_OPERATION, "?")),
-                group=str(get(names.TORCH_DISTRIBUTED_GROUP_NAME, "")),
-                ranks=int_or_none(get(names.TORCH_DISTRIBUTED_GROUP_SIZE)),
-                seconds=float(seconds),
-                size=int_or_none(get(names.TORCH_DISTRIBUTED_MESSAGE_SIZE)),
-                iteration=iteration,
-                rank=rank,
-            )
-            self.slowest_collectives.add(collective.seconds, collective)
+    @property
+    def gaps(self) -> dict[int | None, Line]:
+        """Seconds between the step before and this one."""
+        return self._lines(_BY_RANK.format(value="gap"))
+
+    @property
+    def between(self) -> dict[int | None, Line]:
+        """Those without a wait for data."""
+        return self._lines(_BY_RANK.format(value="idle"))
+
+    @property
+    def by_rank(self) -> dict[int | None, Line]:
+        """Length of the step."""
+        return self._lines(_BY_RANK.format(value="seconds"))
+
+    @property
+    def own(self) -> dict[int | None, Line]:
+        """The part of it outside of collectives, where all of these were seen."""
+        return self._lines(_BY_RANK.format(value="(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END)"))
+
+    @property
+    def collecting(self) -> dict[int | None, Line]:
+        """Seconds of garbage collection of a step."""
+        return self._lines(_BY_RANK.format(value="collecting"))
+
+    @cached_property
+    def inclusive(self) -> dict[str, Spread]:
+        """Seconds that one phase took with everything inside it."""
+        rows = self.tables.stream(_INCLUSIVE, *self._stretch)
+        return {name: spread for (name,), spread in spreads(rows).items()}
+
+    @cached_property
+    def whole(self) -> dict[str, float]:
+        """The same as a sum, with a phase inside of one of its own name counted once."""
+        if self.tables.value(_NESTED, *self._stretch) is None:
+            return {name: spread.cell.total for name, spread in self.inclusive.items()}
+        return {row["name"]: row["seconds"] for row in self.tables.stream(_WHOLE, *self._stretch)}
+
+    @property
+    def waits(self) -> Spread:
+        """Seconds that a rank waited for data between two of its steps."""
+        return self.inclusive.get(Phase.DATA_WAIT, Spread())
+
+    @cached_property
+    def lengths(self) -> Spread:
+        """Length of the steps of all ranks."""
+        return self._spread("seconds")
+
+    @cached_property
+    def uncovered(self) -> Spread:
+        """Seconds of each step outside of every phase."""
+        return self._spread("uncovered")
+
+    def _spread(self, value: str) -> Spread:
+        return spreads(self.tables.stream(_SPREAD.format(value=value), *self._stretch)).get((), Spread())
+
+    @cached_property
+    def ranks(self) -> dict[int | None, RankTotals]:
+        """All steps of each rank."""
+        return {
+            rank: RankTotals(Cell(number, seconds), Cell(seen, own or 0.0), Cell(number, waited))
+            for rank, number, seconds, waited, seen, own in self.tables.rows(_RANKS, *self._stretch)
+        }
+
+    @cached_property
+    def _facts(self) -> Any:
+        [facts] = self.tables.rows(_FACTS, *self._stretch)
+        return facts
+
+    @property
+    def guessed(self) -> bool:
+        """True where neither the program nor a trainer says where they begin and end."""
+        return bool(self._facts["guessed"])
+
+    @property
+    def logged(self) -> bool:
+        """True where only what the program logs says so."""
+        return bool(self._facts["logged"])
+
+    @property
+    def last_iteration(self) -> int | None:
+        """Number of the last step."""
+        last: int | None = self._facts["last"]
+        return last
+
+    @property
+    def unseen(self) -> Cell:
+        """Steps of a rank with collectives that were not seen, and how many of these there were at least."""
+        return Cell(self._facts["unseen"] or 0, self._facts["not_seen"] or 0)
+
+    @property
+    def seen(self) -> Cell:
+        """Length of the steps on each rank whose collectives were all seen."""
+        return Cell(self._facts["seen"] or 0, self._facts["seen_seconds"] or 0.0)
+
+    @cached_property
+    def loops(self) -> int:
+        """Steps of all ranks together."""
+        return int(self.tables.value(_ROOTS, *self._stretch))
+
+    @cached_property
+    def engines(self) -> Engines:
+        """What inference engines did in the steps."""
+        return Engines(self.tables, self._stretch)
+
+    @cached_property
+    def slowest(self) -> list[SlowStep]:
+        """The steps of a rank that took longest."""
+        return [SlowStep(row["step"], row["trace"]) for row in self.tables.rows(_SLOW, *self._stretch)]
+
+    @cached_property
+    def slowest_collectives(self) -> list[SlowCollective]:
+        """The collectives that took longest."""
+        return [SlowCollective(*row) for row in self.tables.rows(_SLOW_COLLECTIVES, *self._stretch)]
 
     def count_slowest(self) -> int:
-        """Fill in how often each rank had the most work of its own; the number of bins in which several ranks met."""
-        in_bin: dict[int, list[tuple[float, int]]] = {}
-        for rank, line in self.own.lines().items():
+        """Fill in how often each rank had the most work of its own; the number of steps in which several ranks met."""
+        of_step: dict[int, list[tuple[float, int]]] = {}
+        for rank, line in self.own.items():
             if rank is not None:
-                for first, cell in line:
-                    in_bin.setdefault(first, []).append((cell.mean, rank))
-        met = [cells for cells in in_bin.values() if len(cells) > 1]
+                for step, mean in zip(line.x, line.means, strict=True):
+                    of_step.setdefault(step, []).append((mean, rank))
+        met = [ranks for ranks in of_step.values() if len(ranks) > 1]
         for totals in self.ranks.values():
             totals.slowest = 0
-        for cells in met:
-            self.ranks[max(cells)[1]].slowest += 1
+        for ranks in met:
+            self.ranks[max(ranks)[1]].slowest += 1
         return len(met)
 
     def seconds_at_once(self, since: int = 0) -> float:
         """Return the seconds by which phases that ran at once are longer than the steps from ``since`` on."""
-        lines = self.at_once.lines().values()
-        return sum(cell.total for line in lines for first, cell in line if first >= since)
+        return sum(
+            total for line in self.at_once.values() for x, total in zip(line.x, line.totals, strict=True) if x >= since
+        )
 
     def mean_phases(self, most: int) -> tuple[list[int], dict[str, list[float]], int]:
         """Return the first steps of bins, mean seconds of each phase per step and rank, and the steps of a bin.
@@ -290,20 +305,24 @@ class Steps:
         The parts add up to the mean step time, the wait for data before it, and what phases ran at once. There are at
         most ``most`` bins and one.
         """
-        bins = self.phases.bins()
-        width = self.phases.width * max(-(-len(bins) // most), 1)
-        firsts = sorted({first // width * width for first in bins})
-        sums: dict[str, dict[int, Cell]] = {}
-        for phase, line in self.phases.lines().items():
-            for first, cell in line:
-                sums.setdefault(phase, {}).setdefault(first // width * width, Cell()).merge(cell)
-        steps = {first: cell.count for first, cell in sums.get(UNCOVERED, {}).items()}
+        every = sorted({x for line in self.phases.values() for x in line.x})
+        width = max(-(-len(every) // most), 1)
+        firsts = sorted({x // width * width for x in every})
+        place = {first: number for number, first in enumerate(firsts)}
+        steps = [0.0] * len(firsts)
+        if UNCOVERED in self.phases:
+            for x, number in zip(self.phases[UNCOVERED].x, self.phases[UNCOVERED].numbers, strict=True):
+                steps[place[x // width * width]] += number
         table: dict[str, list[float]] = {}
-        for phase in sorted(sums, key=lambda phase: phase == UNCOVERED):
-            table[phase] = [
-                sums[phase][first].total / steps.get(first, 1) if first in sums[phase] else 0.0 for first in firsts
-            ]
-        return firsts, table, width
+        for phase in sorted(self.phases, key=lambda phase: phase == UNCOVERED):
+            sums = table[phase] = [0.0] * len(firsts)
+            for x, total in zip(self.phases[phase].x, self.phases[phase].totals, strict=True):
+                sums[place[x // width * width]] += total
+        means = {
+            phase: [total / (number or 1) for total, number in zip(sums, steps, strict=True)]
+            for phase, sums in table.items()
+        }
+        return firsts, means, width
 
 
 def counted(steps: Steps, totals: MetricTotals) -> int:
@@ -323,13 +342,8 @@ def whole_seconds(steps: Steps, totals: MetricTotals) -> float:
 
 def from_histograms(totals: MetricTotals) -> dict[str, Spread]:
     """Return durations of steps and phases from their histograms, for a run whose traces were not kept."""
-    spreads = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
-    spreads |= {
+    found = {name: combined(list(totals.of(metric))) for name, metric in _NAMED.items()}
+    found |= {
         str(key[0]): combined(series) for key, series in totals.by(metrics.RL_PHASE_DURATION, names.RL_PHASE).items()
     }
-    return {name: spread for name, spread in spreads.items() if spread.cell.count}
-
-
-def _seconds(span: Span, attribute: str) -> float:
-    value = span.attributes.get(attribute)
-    return float(value) if isinstance(value, (int, float)) and value > 0 else 0.0
+    return {name: spread for name, spread in found.items() if spread.cell.count}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.report.core.loops import written
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlRoleValues as Role
 from otel_rl.store.reader.otlp_values import int_or_none
@@ -41,12 +42,12 @@ def summarise(collected: Collected) -> Summary:
     latest = [process for process in processes if process.attempt not in collected.superseded]
     # Of a server beside the training the attempt is the moment of its own start.
     attempt = collected.loops.shown.attempt
-    if attempt in collected.superseded or not attempt:
-        attempt = max((process.attempt for process in latest), default=())
+    if not attempt or attempt not in {written(process.attempt) for process in latest}:
+        attempt = written(max((process.attempt for process in latest), default=()))
     summary = Summary(
         run_id=str(collected.reader.source.run_id or collected.reader.source.path.name),
         service=str(first_value(processes, names.SERVICE_NAME) or "run"),
-        attempt=".".join(map(str, attempt)) if any(attempt) else "",
+        attempt=attempt if attempt.strip("0.") else "",
         start=min((start for process in processes if (start := _start(process))), default=0),
         end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
     )

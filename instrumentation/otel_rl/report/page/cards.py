@@ -104,10 +104,10 @@ def _logged_tokens(collected: Collected) -> Tile:
 
 def _seconds(steps: Steps, first: float, last: float) -> float:
     """Return the time from the end of one step to the end of another, on one rank."""
-    if not steps.ranks or steps.by_rank.width > 1:
+    if not steps.ranks:
         return 0.0
-    lines = [line for series in (steps.by_rank, steps.gaps) for line in series.lines().values()]
-    return sum(cell.total for line in lines for step, cell in line if first < step <= last) / len(steps.ranks)
+    lines = [*steps.by_rank.values(), *steps.gaps.values()]
+    return sum(line.total_between(int(first) + 1, int(last)) for line in lines) / len(steps.ranks)
 
 
 def of_calls(collected: Collected) -> list[Tile]:

@@ -1,15 +1,16 @@
 """One run as tables: what its readers ask with SQL.
 
-    with RunTables(reader) as tables:
-        for record in reader.records():
-            tables.add(record)
-        tables.settle()
-        tables.rows("SELECT name, count(*) FROM calls GROUP BY name")
+    tables = RunTables()
+    for record in reader.records():
+        tables.add(record)
+    tables.settle()
+    tables.rows("SELECT name, count(*) FROM calls GROUP BY name")
 
 The files of the run stay the truth: tables are made of them and are gone with the process.
 
 Modules, each importing only those below it:
     run: the tables of a run: adds, asks.
+    steps: where the time of the steps goes.
     changes: joins what was said of samples later to their rows.
     load: the rows of a record; the only module that knows wire names.
     rollups: sums by step, which grow with the tables.

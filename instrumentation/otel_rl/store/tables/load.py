@@ -18,6 +18,7 @@ from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 
 if TYPE_CHECKING:
+    from otel_rl.store.reader.otlp_values import Attributes
     from otel_rl.store.reader.processes import Process
     from otel_rl.store.reader.records import Point, Record
 
@@ -33,6 +34,29 @@ CONTENT = (
     names.GEN_AI_TOOL_CALL_ARGUMENTS,
     names.GEN_AI_TOOL_CALL_RESULT,
 )
+#: Attributes of the steps of ranks that are sums of what engines, and judges of whole batches, did, or means of that.
+STEP_VALUES = (
+    names.RL_ENGINE_REQUESTS,
+    names.RL_ENGINE_PROFILED_REQUESTS,
+    names.RL_ENGINE_SAMPLES,
+    names.RL_ENGINE_TRUNCATED_SAMPLES,
+    names.RL_ENGINE_ABORTED_SAMPLES,
+    names.RL_ENGINE_PREEMPTIONS,
+    names.RL_ENGINE_INPUT_TOKENS,
+    names.RL_ENGINE_OUTPUT_TOKENS,
+    names.RL_ENGINE_CACHED_TOKENS,
+    names.RL_ENGINE_QUEUE_TIME,
+    names.RL_ENGINE_TIME_TO_FIRST_TOKEN,
+    names.RL_ENGINE_PREFILL_TIME,
+    names.RL_ENGINE_DECODE_TIME,
+    names.RL_ENGINE_TRANSFER_TIME,
+    names.RL_REWARD_JUDGE_CALLS,
+    names.RL_REWARD_JUDGE_ERRORS,
+    names.RL_REWARD_JUDGE_INPUT_TOKENS,
+    names.RL_REWARD_JUDGE_OUTPUT_TOKENS,
+    names.RL_REWARD_JUDGE_SECONDS,
+)
+_STEPS = {spans.RL_LOOP.type, spans.RL_RANK_STEP.type}
 _SECOND = 1_000_000_000
 _AGENTS = {Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW}
 _BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
@@ -57,7 +81,7 @@ class Loader:
         self.callees: dict[tuple[str, str, str], int] = {}
         #: Attributes, events and links that were cut off from spans, by process.
         self.cut_off: dict[Process, int] = {}
-        self.samples = 0
+        self.steps = self.samples = 0
 
     def add(self, record: Record) -> None:
         """Make the rows of a record."""
@@ -85,6 +109,10 @@ class Loader:
             if called[0] == AGENT and not span.parent_id:
                 name = f"{called[1]} {span.trace_id[:8]}"
                 self._add_rollout(span, (process, AGENT_ROOT, name, step, second), error)
+        if span.name in _STEPS:
+            self._add_step(span, process, step)
+        elif names.RL_PHASE in attributes:
+            self._add_phase(span, process, step)
         if (reward := attributes.get(names.RL_REWARD_NAME)) is not None:
             self._add_call(span, process, (REWARD, str(reward), ""), (step, second), error)
         if error:
@@ -95,6 +123,46 @@ class Loader:
             )  # fmt: skip
         if span.dropped:
             self.cut_off[span.process] = self.cut_off.get(span.process, 0) + span.dropped
+
+    def _add_step(self, span: Span, process: int, step: int | None) -> None:
+        get = span.attributes.get
+        self.steps += 1
+        collecting = get(names.RL_LOOP_GC_TIME)
+        waited = _seconds(get(names.TORCH_DISTRIBUTED_WAIT_TIME)) + _seconds(get(names.TORCH_DISTRIBUTED_HOST_TIME))
+        self.rows["step"].append(
+            (self.steps, process, int(span.name == spans.RL_LOOP.type), str(get(names.RL_LOOP_NAME) or ""), step,
+             int_or_none(get(names.RL_RANK)), get(names.RL_LOOP_SOURCE), span.start, span.end, span.seconds,
+             min(waited, span.seconds), collecting if isinstance(collecting, float) else None,
+             int_or_none(get(names.TORCH_DISTRIBUTED_UNSEEN)), seconds_or_none(get(names.RL_LOOP_CPU_TIME)),
+             seconds_or_none(get(names.RL_TELEMETRY_CPU_TIME)), int_or_none(get(names.RL_LOOP_CPU_STEPS)),
+             span.trace_id, span.span_id, span.parent_id, 0, None, None, 0.0, None)
+        )  # fmt: skip
+        for name in STEP_VALUES:
+            if (value := float_or_none(get(name))) is not None:
+                self.rows["step_value"].append((self.steps, name, value))
+        for event in span.events:
+            if event.name == events.TORCH_DISTRIBUTED_COLLECTIVE.name:
+                self._add_collective(event.attributes)
+
+    def _add_collective(self, attributes: Attributes) -> None:
+        seconds = float_or_none(attributes.get(names.TORCH_DISTRIBUTED_DURATION))
+        if seconds is not None:
+            self.rows["collective"].append(
+                (self.steps, str(attributes.get(names.TORCH_DISTRIBUTED_OPERATION, "?")),
+                 str(attributes.get(names.TORCH_DISTRIBUTED_GROUP_NAME, "")),
+                 int_or_none(attributes.get(names.TORCH_DISTRIBUTED_GROUP_SIZE)), seconds,
+                 int_or_none(attributes.get(names.TORCH_DISTRIBUTED_MESSAGE_SIZE)))
+            )  # fmt: skip
+
+    def _add_phase(self, span: Span, process: int, step: int | None) -> None:
+        get = span.attributes.get
+        reward = get(names.RL_REWARD_NAME)
+        self.rows["new_phase"].append(
+            (process, str(get(names.RL_PHASE)), step, None if reward is None else str(reward),
+             int(names.RL_SUSPENDED in span.attributes), int(names.RL_ROLLOUT_ID in span.attributes),
+             float_or_none(get(names.RL_ACTIVE_DURATION)), span.start, span.end, span.seconds, span.trace_id,
+             span.span_id, span.parent_id)
+        )  # fmt: skip
 
     def _add_call(
         self, span: Span, process: int, called: tuple[str, str, str], at: tuple[int | None, int | None], error: str
@@ -226,6 +294,10 @@ def model_name(operation: object, model: object) -> str:
 def _server(span: Span) -> str:
     address, port = span.attributes.get(names.SERVER_ADDRESS), span.attributes.get(names.SERVER_PORT)
     return "" if address is None else f"{address}:{port}" if port is not None else str(address)
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and value > 0 else 0.0
 
 
 def _number(value: Any) -> float | None:

@@ -17,6 +17,7 @@ from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import changes, quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
 from otel_rl.store.tables.samples import of_cells, with_scores
+from otel_rl.store.tables.steps import PlacedSteps
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -76,6 +77,8 @@ class RunTables:
         for statement in (*settings, *schema.statements(), "BEGIN"):
             self._database.execute(statement)
         self._load = Loader(tuple(schema.TABLES))
+        self._steps = PlacedSteps()
+        self._superseded: Collection[tuple[int, ...]] = ()
         #: Records whose rows wait.
         self._added = 0
         #: The last row of ``call`` that the sums by step have.
@@ -100,16 +103,26 @@ class RunTables:
         if self._added >= _TOGETHER:
             self._insert_all()
 
-    def settle(self, superseded: Collection[tuple[int, ...]] = ()) -> None:
-        """Let queries see all that was added; ``superseded`` are attempts that a later one follows."""
+    def settle(self) -> None:
+        """Let queries see all that was added."""
         self._insert_all()
-        self._describe(superseded)
+        self._describe()
         for statement in _WITHOUT_COPIES:
             self._database.execute(statement)
         changes.join(self._database)
+        self._steps.place(self._database)
         for statement in rollups.OF_NEW if self._summed else rollups.OF_ALL:
             self._database.execute(statement, {"summed": self._summed})
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
+        self._commit()
+
+    def supersede(self, attempts: Collection[tuple[int, ...]]) -> None:
+        """Leave the processes of these attempts, which a later one follows, out of the views."""
+        self._superseded = attempts
+        self._describe()
+        self._commit()
+
+    def _commit(self) -> None:
         if self._private:
             self._database.execute("COMMIT")
             self._database.execute("BEGIN")
@@ -129,14 +142,14 @@ class RunTables:
             self._database.executemany(_INSERTED[table], map(quoting.bindable, rows[done:]))
         rows.clear()
 
-    def _describe(self, superseded: Collection[tuple[int, ...]]) -> None:
+    def _describe(self) -> None:
         """Write what is known of processes and callees by now."""
         self._database.execute("DELETE FROM process")
         starts = sorted({one.attempt for one in self._load.processes})
         rows = (
             (number, one.key, one.label, one.rank, int_or_none(one.identity(names.PROCESS_PID)),
              one.identity(names.HOST_NAME), ".".join(map(str, one.attempt)), starts.index(one.attempt),
-             int(one.attempt in superseded))
+             int(one.attempt in self._superseded))
             for one, number in self._load.processes.items()
         )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))

@@ -21,6 +21,70 @@ _PROCESS = """
     is_superseded INTEGER -- 1 where a later attempt follows
 """
 
+_STEP = """
+    id INTEGER PRIMARY KEY, -- number of the step of a rank in these tables
+    process INTEGER,
+    is_root INTEGER, -- 1 for the span of the whole step, which the steps of its ranks are below
+    loop TEXT, -- name of the loop
+    step INTEGER, -- its number
+    told_rank INTEGER, -- rank that its span names; else that of the process counts
+    source TEXT, -- who says where it begins and ends: guessed, logged or others
+    started INTEGER,
+    ended INTEGER,
+    seconds REAL,
+    waited REAL, -- seconds in collectives, at most all of them
+    collecting REAL, -- seconds of garbage collection
+    unseen INTEGER, -- collectives that were not seen
+    cpu REAL, -- CPU seconds of the process
+    own_cpu REAL, -- those of otel-rl
+    cpu_steps INTEGER, -- steps that these are of
+    trace TEXT,
+    span TEXT,
+    parent TEXT,
+    restarts INTEGER, -- how often the numbers of the loop in this process had gone back before
+    uncovered REAL, -- seconds in no phase
+    gap REAL, -- seconds since the step before
+    gap_waited REAL, -- seconds of waits for data outside of steps that count to it
+    idle REAL -- those of them in which the rank did not wait for data
+"""
+
+_PHASE_COLUMNS = """
+    process INTEGER,
+    name TEXT, -- sample, reward, train, ...
+    step INTEGER, -- NULL outside of steps
+    reward TEXT, -- reward function
+    is_suspended INTEGER, -- 1 for the time in which a function waited for its caller
+    is_of_rollout INTEGER, -- 1 for a phase of a rollout, which runs beside others
+    active REAL, -- seconds without those in which it was suspended
+    started INTEGER,
+    ended INTEGER,
+    seconds REAL,
+    trace TEXT,
+    span TEXT,
+    parent TEXT"""
+_PHASE = f"""{_PHASE_COLUMNS},
+    loop TEXT, -- loop of its step
+    restarts INTEGER, -- as of that step
+    counts_to INTEGER, -- step whose time it is; that of a wait for data is the step after it
+    own REAL, -- seconds without the phases inside it, where calls at once count once
+    beside REAL -- seconds in which another phase of the same span ran at once
+"""
+
+_STEP_VALUE = """
+    id INTEGER, -- step of a rank
+    name TEXT, -- attribute of its span
+    value REAL
+"""
+
+_COLLECTIVE = """
+    id INTEGER, -- step of a rank, of whose slowest it is one
+    operation TEXT,
+    group_name TEXT,
+    ranks INTEGER, -- size of the group
+    seconds REAL, -- as its caller saw it
+    size INTEGER -- bytes
+"""
+
 _CALLEE = """
     callee INTEGER PRIMARY KEY, -- number of what is called
     kind TEXT, -- tool, served tool (the side of its server), model, agent, service or reward
@@ -200,6 +264,11 @@ _POINT = """
 #: Table -> its columns.
 TABLES = {
     "process": _PROCESS,
+    "step": _STEP,
+    "new_phase": f"{_PHASE_COLUMNS}\n",
+    "phase": _PHASE,
+    "step_value": _STEP_VALUE,
+    "collective": _COLLECTIVE,
     "callee": _CALLEE,
     "call": _CALL,
     "rollout": _ROLLOUT,
@@ -241,6 +310,7 @@ CALL_BY_STEP = """
 
 _INDEXES = (
     "CREATE INDEX events_by_name ON event (name)",
+    "CREATE INDEX values_by_step ON step_value (id, name)",
     "CREATE INDEX errors_by_span ON error (span, is_span, kind)",
     "CREATE INDEX errors_by_parent ON error (parent)",
     "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
@@ -257,12 +327,16 @@ def statements() -> list[str]:
     """Return what creates the tables and their views."""
     tables = [f"CREATE TABLE {name} ({text})" for name, text in TABLES.items()]
     views = [
-        f"CREATE VIEW {name}s AS SELECT {name}.*, p.rank, p.label, p.attempt, p.start{_callee(name)}"
+        f"CREATE VIEW {name}s AS SELECT {name}.*, {_rank(name)}, p.label, p.attempt, p.start{_callee(name)}"
         " WHERE NOT p.is_superseded"
         for name, text in TABLES.items()
-        if name != "process" and "process" in columns(text)
+        if name not in ("process", "new_phase") and "process" in columns(text)
     ]
     return [*tables, *views, f"CREATE TABLE call_by_step ({CALL_BY_STEP})", *_INDEXES]
+
+
+def _rank(name: str) -> str:
+    return "coalesce(told_rank, p.rank) AS rank" if name == "step" else "p.rank"
 
 
 def _callee(name: str) -> str:

@@ -206,7 +206,7 @@ def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) ->
         return None
     look = partial(change_points.rise, line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
     looks = collected.earlier_looks
-    return look() if looks is None else looks.rise(("failed", *key, line.width), len(line.x), look)
+    return look() if looks is None else looks.rise(("failed", *key), len(line.x), look)
 
 
 def _models(collected: Collected, named: set[str]) -> list[Finding]:

@@ -161,10 +161,10 @@ def _per(change: LevelChange) -> str:
     if change.kind is SeriesKind.TOOL:
         return " a call"
     if change.kind is SeriesKind.PHASE and change.found_in is not None:
-        have, steps, width = change.found_in
+        have, steps = change.found_in
         if have < _NEARLY_ALL * steps:
             # A loop with several optimizer steps for each batch has as many guessed steps, and waits for data in one.
-            return f" in {have} of {sentences.stretches(steps, width)}"
+            return f" in {have} of {human.amount(steps, 'step')}"
     return " a step" if change.kind in (SeriesKind.PHASE, SeriesKind.WORK, SeriesKind.PAUSE, SeriesKind.WAIT) else ""
 
 
@@ -172,10 +172,9 @@ def _when(change: LevelChange, start: int) -> str:
     if not change.by_step:
         first, last = (human.duration(max(moment - start, 0)) for moment in (change.onset, change.last))
         return f"since {first} after the start" if change.lasts else f"from {first} to {last} after the start"
-    about = "about " if change.width > 1 else ""
     if change.lasts:
-        return f"since {about}step {human.number(change.onset)}"
-    return f"from {about}step {human.number(change.onset)} to {human.number(change.last + change.width - 1)}"
+        return f"since step {human.number(change.onset)}"
+    return f"from step {human.number(change.onset)} to {human.number(change.last)}"
 
 
 def _cost(change: LevelChange) -> str:

@@ -15,10 +15,7 @@ from otel_rl.report.subjects.changes.series import (
     SeriesKind,
     StepSeries,
     all_series,
-    at_once_lines,
-    gap_lines,
     in_rollouts,
-    step_lines,
 )
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
@@ -51,7 +48,7 @@ class LevelChange:
         hidden: True where it would be notable, and the steps did not become longer: it ran beside something else, or
             that became shorter.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
-        found_in: stretches of steps that had the phase while it lasted, all of these, and the steps of one.
+        found_in: steps that had the phase while it lasted, and all of these.
     """
 
     kind: SeriesKind
@@ -62,7 +59,6 @@ class LevelChange:
     onset: int
     last: int
     lasts: bool
-    width: int
     by_step: bool
     before: float
     after: float
@@ -72,7 +68,7 @@ class LevelChange:
     at_once: bool = False
     hidden: bool = False
     all_lose: bool = False
-    found_in: tuple[int, int, int] | None = None
+    found_in: tuple[int, int] | None = None
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
     symptoms: list[LevelChange] = field(default_factory=list)
@@ -112,11 +108,11 @@ class _Context:
 
     def __init__(self, collected: Collected) -> None:
         self.collected = collected
-        self.steps, self.gaps = step_lines(collected), gap_lines(collected)
+        self.steps, self.gaps = collected.steps.by_rank, collected.steps.gaps
         self._in_rollouts = in_rollouts(collected)
         seconds = rollouts.over_steps(collected, "seconds")
         self.rollouts: Line = merged(seconds, lambda _: None).get(None, Line())
-        self.parts, self.at_once = collected.steps.parts.lines(), at_once_lines(collected)
+        self.parts, self.at_once = collected.steps.parts, collected.steps.at_once
         self.waiting: dict[int | None, StepSeries] = {}
         self.work: dict[int | None, StepSeries] = {}
 
@@ -134,7 +130,7 @@ class _Context:
 
     def spent(self, change: LevelChange) -> float:
         """Return the seconds of all steps, or rollouts, while it lasted; per rank where it is of a rank."""
-        last = change.last + change.width - 1
+        last = change.last
         if change.in_rollouts:
             return self.rollouts.total_between(change.onset, last)
         if change.by_step and self.steps:
@@ -177,19 +173,17 @@ class _Context:
         line = next((self.steps[rank] for rank in (*change.ranks, *change.unchanged) if rank in self.steps), None)
         if line is None:
             return 0
-        numbers = zip(line.x, line.numbers, strict=True)
-        return int(sum(number for x, number in numbers if change.onset <= x <= change.last))
+        return line.count_between(change.onset, change.last)
 
-    def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int, int] | None:
-        """Return in how many of the stretches of steps the series has a value while the change lasts."""
+    def found_in(self, change: LevelChange, series: StepSeries) -> tuple[int, int] | None:
+        """Return in how many of the steps the series has a value while the change lasts."""
         if change.kind is not SeriesKind.PHASE or (UNCOVERED, series.rank) not in self.parts:
             return None
-        every = [first for first, _ in self.parts[UNCOVERED, series.rank]]
-        width = max(change.width, self.collected.steps.parts.width)
-        have, all_steps = (
-            len({x // width for x in one if change.onset <= x <= change.last}) for one in (series.line.x, every)
+        have, every = (
+            sum(change.onset <= x <= change.last for x in line.x)
+            for line in (series.line, self.parts[UNCOVERED, series.rank])
         )
-        return have, all_steps, width
+        return have, every
 
 
 def _changes(context: _Context) -> Iterable[LevelChange]:
@@ -207,7 +201,7 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
 def _rise(series: StepSeries, looks: EarlierLooks | None) -> change_points.Rise | None:
     if looks is None:
         return _look(series)
-    key = (series.kind, series.name, series.place, series.rank, series.line.width)
+    key = (series.kind, series.name, series.place, series.rank)
     return looks.rise(key, len(series.values), lambda: _look(series))
 
 
@@ -230,15 +224,10 @@ def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChang
         near = [
             risen
             for risen in rises
-            if risen[0].line.by_step == by_step
-            and risen[0].line.x[risen[1].first] - onset <= _together(risen[0].line.width)
+            if risen[0].line.by_step == by_step and risen[0].line.x[risen[1].first] - onset <= thresholds.TOGETHER
         ]
         rises = [risen for risen in rises if risen not in near]
         yield _change(near, group, context)
-
-
-def _together(width: int) -> int:
-    return thresholds.TOGETHER * width
 
 
 def _change(
@@ -261,7 +250,6 @@ def _change(
         onset=onsets[len(onsets) // 2],
         last=max(series.line.x[rise.last] for series, rise in rises),
         lasts=any(rise.last == len(series.values) - 1 for series, rise in rises),
-        width=first.line.width,
         by_step=first.line.by_step,
         before=fmean(rise.before for _, rise in rises),
         after=fmean(rise.after for _, rise in rises),
@@ -322,8 +310,7 @@ def _gather_models(changes: list[LevelChange]) -> list[LevelChange]:
 
 
 def _is_near(change: LevelChange, other: LevelChange) -> bool:
-    tolerance = max(_together(change.width), _together(other.width))
-    return change.by_step == other.by_step and abs(change.onset - other.onset) <= tolerance
+    return change.by_step == other.by_step and abs(change.onset - other.onset) <= thresholds.TOGETHER
 
 
 def _rank_of_kind(change: LevelChange, context: _Context) -> int:
@@ -378,6 +365,6 @@ def _explains(root: LevelChange, change: LevelChange) -> bool:
     if change.kind.is_function and change.kind == root.kind:
         # Two tools are two causes.
         return False
-    if change.kind >= SeriesKind.WORK and root.onset - _together(change.width) <= change.onset <= root.last:
+    if change.kind >= SeriesKind.WORK and root.onset - thresholds.TOGETHER <= change.onset <= root.last:
         return True
     return _is_near(root, change)

@@ -21,7 +21,6 @@ class Change(Protocol):
     ranks: list[int | None]
     onset: int
     last: int
-    width: int
     extra: float
 
 
@@ -38,9 +37,9 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
         at_once: the part of them in which a phase ran beside another one, by rank.
     """
     of_ranks = [rank for rank in change.ranks if rank in steps]
-    ranks, last = of_ranks or list(steps), change.last + change.width - 1
-    beside = sum(at_once[rank].total_between(change.onset, last) for rank in ranks if rank in at_once)
-    longer = sum(_longer(steps[rank], change, last) for rank in ranks)
+    ranks = of_ranks or list(steps)
+    beside = sum(at_once[rank].total_between(change.onset, change.last) for rank in ranks if rank in at_once)
+    longer = sum(_longer(steps[rank], change) for rank in ranks)
     if of_ranks:
         beside, longer = beside / len(ranks), longer / len(ranks)
     would_be_critical = change.extra >= thresholds.CRITICAL_SHARE * spent
@@ -48,13 +47,13 @@ def lost_seconds(change: Change, spent: float, steps: dict[int | None, Line], at
     return max(min(change.extra, longer), certain)
 
 
-def _longer(steps: Line, change: Change, last: int) -> float:
+def _longer(steps: Line, change: Change) -> float:
     """Return the seconds by which the steps of a rank became longer with a change."""
     before = bisect_left(steps.x, change.onset)
     if not before:
         return change.extra
     usual = min(_mean(steps, before - number, before) for number in (*_NEAREST, before // 2, before) if number)
-    during = slice(before, bisect_right(steps.x, last))
+    during = slice(before, bisect_right(steps.x, change.last))
     return sum(steps.totals[during]) - usual * sum(steps.numbers[during])
 
 

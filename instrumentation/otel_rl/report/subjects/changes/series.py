@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from otel_rl.report.core.lines import Line, merged, of_cells
+from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls import lines as call_lines
 from otel_rl.report.subjects.calls import rollouts
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.statistics import BinnedSeries, Cell
     from otel_rl.report.subjects.calls.lines import Called
 
 
@@ -149,11 +148,14 @@ def _per_call(kind: SeriesKind, name: str, place: str, rank: int | None, line: L
 
 def _of_steps(collected: Collected) -> Iterator[StepSeries]:
     steps = collected.steps
-    lines = steps.parts.lines()
-    counts = {rank: _counts(line) for (phase, rank), line in lines.items() if phase == UNCOVERED}
-    for (phase, rank), line in lines.items():
+    counts = {
+        rank: dict(zip(line.x, line.numbers, strict=True))
+        for (phase, rank), line in steps.parts.items()
+        if phase == UNCOVERED
+    }
+    for (phase, rank), line in steps.parts.items():
         if rank in counts:
-            yield _per_step(phase, rank, steps.parts, line, counts[rank])
+            yield _per_step(phase, rank, line, counts[rank])
     wholes = [
         (SeriesKind.STEP, "", steps.by_rank),
         (SeriesKind.PAUSE, "", steps.collecting),
@@ -162,39 +164,17 @@ def _of_steps(collected: Collected) -> Iterator[StepSeries]:
     if len(counts) > 1:
         # Of one rank the work is the step.
         wholes += [(SeriesKind.WORK, "", steps.own), (SeriesKind.WAIT, "", steps.waiting)]
-    for kind, name, binned in wholes:
-        for rank, line in binned.lines().items():
-            yield _per_call(kind, name, "", rank, of_cells(line, binned.width))
+    for kind, name, lines in wholes:
+        for rank, line in lines.items():
+            yield _per_call(kind, name, "", rank, line)
 
 
-def _counts(line: list[tuple[int, Cell]]) -> dict[int, int]:
-    return {first: cell.count for first, cell in line}
-
-
-def _per_step(
-    phase: str, rank: int | None, binned: BinnedSeries, cells: list[tuple[int, Cell]], counts: dict[int, int]
-) -> StepSeries:
+def _per_step(phase: str, rank: int | None, whole: Line, counts: dict[int, float]) -> StepSeries:
     """Return the time of a phase per step, in which it may come several times."""
-    line = of_cells([(first, cell) for first, cell in cells if first in counts], binned.width)
-    times = [float(counts[first]) for first in line.x]
+    line = Line()
+    for point in whole.points():
+        if point[0] in counts:
+            line.append(*point)
+    times = [counts[first] for first in line.x]
     values = [total / number for total, number in zip(line.totals, times, strict=True)]
     return StepSeries(SeriesKind.PHASE, phase, "", rank, line, values, times)
-
-
-def step_lines(collected: Collected) -> dict[Any, Line]:
-    """Return the length of the steps of each rank."""
-    return _by_rank(collected.steps.by_rank)
-
-
-def gap_lines(collected: Collected) -> dict[Any, Line]:
-    """Return the time between the steps of each rank."""
-    return _by_rank(collected.steps.gaps)
-
-
-def at_once_lines(collected: Collected) -> dict[Any, Line]:
-    """Return the time of the steps of each rank in which a phase ran beside another one."""
-    return _by_rank(collected.steps.at_once)
-
-
-def _by_rank(binned: BinnedSeries) -> dict[Any, Line]:
-    return {rank: of_cells(line, binned.width) for rank, line in binned.lines().items()}

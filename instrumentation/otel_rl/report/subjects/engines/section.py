@@ -42,21 +42,21 @@ def build(collected: Collected, charts: Charts) -> Section:
         if whole.profiled_requests < whole.requests
         else "What engines did in each step, summed over the ranks. Times are means of all requests."
     )
-    section.blocks.append(PageBlock(table=_table(whole, steps, engines.width)))
-    drawings = [drawing for drawing in _drawings(charts, steps, engines.width) if drawing is not None]
+    section.blocks.append(PageBlock(table=_table(whole, steps)))
+    drawings = [drawing for drawing in _drawings(charts, steps) if drawing is not None]
     if drawings:
         section.blocks.append(PageBlock(charts=drawings))
     return section
 
 
-def _table(whole: EngineWork, steps: list[EngineWork], width: int) -> Table:
+def _table(whole: EngineWork, steps: list[EngineWork]) -> Table:
     times = {name: title for name, title in _TIMES.items() if name in whole.seconds}
     columns = ["Steps", ">Requests", ">Tokens in", ">From cache", ">Tokens out"]
     columns += [f">{title}" for title in times.values()]
     columns += [">Cut off", ">Aborted", ">Preempted", ">With times"]
     table = Table(columns, shown=9)
     for work in (whole, *steps):
-        cells = [_steps(work, width), number_cell(work.requests), number_cell(work.input_tokens)]
+        cells = [_steps(work), number_cell(work.requests), number_cell(work.input_tokens)]
         cells += [_percent(work.cached_share), number_cell(work.output_tokens)]
         cells += [seconds_cell(work.seconds.get(name)) for name in times]
         cells += [_percent(work.share(work.truncated_samples)), number_cell(work.aborted_samples)]
@@ -65,10 +65,8 @@ def _table(whole: EngineWork, steps: list[EngineWork], width: int) -> Table:
     return table
 
 
-def _steps(work: EngineWork, width: int) -> Value:
-    if work.first is None:
-        return Value("all", -1.0)
-    return Value(str(work.first) if width == 1 else f"{work.first} to {work.first + width - 1}", float(work.first))
+def _steps(work: EngineWork) -> Value:
+    return Value("all", -1.0) if work.step is None else Value(str(work.step), float(work.step))
 
 
 def _percent(share: float | None) -> Value:
@@ -80,18 +78,18 @@ def _with_times(work: EngineWork) -> Value:
     return Value(text, float(work.profiled_requests), "muted" if work.profiled_requests == work.requests else "")
 
 
-def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawing | None]:
+def _drawings(charts: Charts, steps: list[EngineWork]) -> list[Drawing | None]:
     def line(value: Callable[[EngineWork], float | None]) -> Line:
-        drawn = Line(width=width)
+        drawn = Line()
         for work in steps:
-            if work.first is not None and (number := value(work)) is not None:
-                drawn.append(work.first, 1, number, number, number)
+            if work.step is not None and (number := value(work)) is not None:
+                drawn.append(work.step, 1, number, number, number)
         return drawn
 
     times = {title: line(lambda work, name=name: work.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
     tokens = {
-        "out": line(lambda work: _thousands(work.output_tokens, width)),
-        "in": line(lambda work: _thousands(work.input_tokens, width)),
+        "out": line(lambda work: _thousands(work.output_tokens)),
+        "in": line(lambda work: _thousands(work.input_tokens)),
     }
     shares = {
         "prompt from cache": line(lambda work: work.cached_share),
@@ -105,8 +103,8 @@ def _drawings(charts: Charts, steps: list[EngineWork], width: int) -> list[Drawi
     ]
 
 
-def _thousands(tokens: int | None, width: int) -> float | None:
-    return None if tokens is None else tokens / width / 1000
+def _thousands(tokens: int | None) -> float | None:
+    return None if tokens is None else tokens / 1000
 
 
 def _drawing(charts: Charts, key: str, title: str, hint: str, lines: dict[str, Line], unit: str) -> Drawing | None:

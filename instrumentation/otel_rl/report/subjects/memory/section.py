@@ -26,8 +26,8 @@ def build(collected: Collected, charts: Charts) -> Section:
     section = Section("pressure", "Memory and pauses", "Every process that records tells them every 15 s.")
     section.blocks += memory(collected, charts, "Memory")
     drawings: list[Drawing] = []
-    lines = collected.steps.collecting.lines()
-    if any(cell.total for line in lines.values() for _, cell in line):
+    lines = collected.steps.collecting
+    if any(line.total for line in lines.values()):
         hint = "seconds of a step for which the garbage collector stopped the rank; the others wait for it"
         drawings.append(charts.ranks("Garbage collection per step", hint, lines))
     if drawings:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
+from otel_rl.report.core.loops import written
 from otel_rl.report.subjects.ranks.aggregate import LateRank, LateRanks
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _end(stretch: LateRank) -> Value:
 def _place(stretch: LateRank, collected: Collected) -> str:
     """Return its attempt and loop, where the page shows the steps of another; what is not known of its steps."""
     shown = collected.loops.shown
-    of = shown._replace(attempt=stretch.attempt, loop=stretch.loop)
+    of = shown._replace(attempt=written(stretch.attempt), loop=stretch.loop)
     if not collected.steps.ranks:
         return ""
     if of != shown:

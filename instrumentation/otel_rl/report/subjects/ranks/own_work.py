@@ -12,7 +12,6 @@ from otel_rl.ranks.stragglers.meetings import Place
 from otel_rl.ranks.stragglers.timeline import StepKey
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.core.sentences import stretches
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.ranks import sentences
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from otel_rl.ranks.stragglers.lasting import Lateness
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.statistics import BinnedSeries
+    from otel_rl.report.core.lines import Line
     from otel_rl.report.core.steps import Steps
 
 #: Fewest late steps.
@@ -76,7 +75,7 @@ def _finding(
         when = f" from step {first} to {last}"
     text = (
         f"Rank {one.rank} makes the others wait: {'more' if beside else 'most'} work of its own"
-        f" in {len(one.late)} of {stretches(len(one.steps), collected.steps.own.width)}"
+        f" in {len(one.late)} of {human.amount(len(one.steps), 'step')}"
         f"{when}, {human.duration(lost)} more per step"
         f" ({human.percent(share)} of a step)"
         f"{_place(collected, one, lost) or (f', {place}' if place else '')}."
@@ -90,11 +89,11 @@ def _finding(
 
 
 def _compared(steps: Steps) -> list[StepComparison]:
-    """Return the steps, or bins of several, in which several ranks met: who had more work of its own."""
-    lengths = _by_bin(steps.by_rank)
+    """Return the steps in which several ranks met: who had more work of its own."""
+    lengths = _by_step(steps.by_rank)
     return [
         _comparison(first, work, sum(lengths[first].values()) / len(lengths[first]))
-        for first, work in sorted(_by_bin(steps.own).items())
+        for first, work in sorted(_by_step(steps.own).items())
         if len(work) > 1 and first in lengths
     ]
 
@@ -113,14 +112,14 @@ def _comparison(first: int, work: dict[int, float], length: float) -> StepCompar
     return StepComparison(StepKey("", first), length, 0.0, {}, tuple(late))
 
 
-def _by_bin(series: BinnedSeries) -> dict[int, dict[int, float]]:
-    """Return first step of a bin -> rank -> mean."""
-    by_bin: dict[int, dict[int, float]] = {}
-    for rank, line in series.lines().items():
+def _by_step(lines: dict[int | None, Line]) -> dict[int, dict[int, float]]:
+    """Return step -> rank -> mean."""
+    by_step: dict[int, dict[int, float]] = {}
+    for rank, line in lines.items():
         if rank is not None:
-            for first, cell in line:
-                by_bin.setdefault(first, {})[rank] = cell.mean
-    return by_bin
+            for step, mean in zip(line.x, line.means, strict=True):
+                by_step.setdefault(step, {})[rank] = mean
+    return by_step
 
 
 def _usually_lost(one: Lateness) -> tuple[float, float]:
@@ -141,14 +140,14 @@ def _cost(one: Lateness, compared: list[StepComparison]) -> float:
 
 def _place(collected: Collected, one: Lateness, lost: float) -> str:
     """Return the reward function, else the phase, in which a rank works longer than the fastest."""
-    by_phase = collected.steps.parts.lines()
+    by_phase = collected.steps.parts
     of_functions = {key: line for key, line in of_rewards(collected, "seconds").items() if line.by_step}
     # It may have been late in a part of its steps only.
-    late = _whole_bins(one, max(collected.steps.parts.width, *(line.width for line in of_functions.values()), 1))
-    parts = {key: sum(cell.total for first, cell in line if first in late) for key, line in by_phase.items()}
-    functions = {key: line.total_between(late[0], late[-1]) for key, line in of_functions.items()}
+    first, last = one.steps[0].key.iteration, one.steps[-1].key.iteration
+    parts = {key: line.total_between(first, last) for key, line in by_phase.items()}
+    functions = {key: line.total_between(first, last) for key, line in of_functions.items()}
     counts = {
-        rank: sum(cell.count for first, cell in by_phase.get((UNCOVERED, rank), ()) if first in late)
+        rank: by_phase[UNCOVERED, rank].count_between(first, last) if (UNCOVERED, rank) in by_phase else 0
         for rank in collected.steps.ranks
     }
     ranks = {rank: totals for rank, totals in collected.steps.ranks.items() if rank is not None and totals.own.count}
@@ -163,12 +162,6 @@ def _place(collected: Collected, one: Lateness, lost: float) -> str:
             where = "outside of all phases" if name == UNCOVERED else f"in {what} {name}"
             return f", {where} ({human.duration(own)} a step, {human.duration(least)} on the fastest)"
     return ""
-
-
-def _whole_bins(one: Lateness, width: int) -> range:
-    """Return the steps of a lateness, with the rest of their bins: each width is twice the next smaller one."""
-    first, last = one.steps[0].key.iteration, one.steps[-1].key.iteration
-    return range(first // width * width, (last // width + 1) * width)
 
 
 def _differences(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from math import inf
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.loops import written
 from otel_rl.report.core.steps import counted
 from otel_rl.report.subjects.ranks import sentences
 from otel_rl.report.subjects.ranks.aggregate import LateRanks
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.statistics import BinnedSeries, Cell
     from otel_rl.report.subjects.ranks.aggregate import LateRank
 
 
@@ -58,15 +56,13 @@ def is_notable(collected: Collected, stretches: list[LateRank], cost: float | No
     """Return whether it lasts, or is over and has cost something."""
     if cost is None or cost >= thresholds.NOTABLE_SHARE or any(stretch.until is None for stretch in stretches):
         return True
-    traced = TracedSteps(collected.steps.by_rank)
-    lost = sum(stretch.lost * traced.count(since, until) for stretch, since, until in _apart(stretches))
+    lost = sum(stretch.lost * _steps_between(collected, since, until) for stretch, since, until in _apart(stretches))
     return lost >= thresholds.LOST_SECONDS
 
 
 def share_of_steps(collected: Collected, stretches: list[LateRank]) -> float | None:
     """Return the share of all steps' time that the others lost; None where the steps are not known."""
-    traced = TracedSteps(collected.steps.by_rank)
-    late = [(stretch.share, traced.count(since, until)) for stretch, since, until in _apart(stretches)]
+    late = [(stretch.share, _steps_between(collected, since, until)) for stretch, since, until in _apart(stretches)]
     if not any(number for _, number in late):
         return None
     return float(min(sum(share * number for share, number in late) / number_of_steps(collected), 1.0))
@@ -84,7 +80,7 @@ def _is_shown(stretch: LateRank, collected: Collected) -> bool:
         return stretch.attempt not in collected.superseded
     shown = collected.loops.shown
     # Where the numbers began again in a process, the event does not say whether it is of the steps before that.
-    return (stretch.attempt, stretch.loop) == (shown.attempt, shown.loop) and not shown.restarts
+    return (written(stretch.attempt), stretch.loop) == (shown.attempt, shown.loop) and not shown.restarts
 
 
 def _severity(cost: float | None) -> Severity:
@@ -114,22 +110,8 @@ def _apart(stretches: list[LateRank]) -> Iterator[tuple[LateRank, int, float]]:
             yield stretch, int(max(stretch.since, reported + 1)), stretch.last
 
 
-class TracedSteps:
-    """How many steps a rank took from one iteration to another: there are loops whose iterations count samples."""
-
-    def __init__(self, series: BinnedSeries) -> None:
-        self._width, self._lines = series.width, list(series.lines().values())
-
-    def count(self, since: int, until: float) -> float:
-        """Return the steps of the rank with most of them."""
-        return max((self._of(line, since, until) for line in self._lines), default=0)
-
-    def _of(self, line: list[tuple[int, Cell]], since: int, until: float) -> float:
-        begin = bisect_right(line, since - self._width, key=itemgetter(0))
-        end = bisect_right(line, until, key=itemgetter(0))
-        return sum(self._part(first, cell.count, since, until) for first, cell in line[begin:end])
-
-    def _part(self, first: int, count: int, since: int, until: float) -> float:
-        """Return the steps of a bin that are in the stretch: at least the one with which it begins or ends."""
-        inside = min(first + self._width - 1, until) - max(first, since) + 1
-        return max(count * inside / self._width, 1.0)
+def _steps_between(collected: Collected, since: int, until: float) -> float:
+    """Return the steps of the rank with most of them: there are loops whose iterations count samples."""
+    lines = collected.steps.by_rank.values()
+    last = int(min(until, 2**62))
+    return max((line.count_between(since, last) for line in lines), default=0)

@@ -37,7 +37,7 @@ def checks(collected: Collected) -> list[Check]:
     if lines:
         longest = max(lines.values(), key=lambda line: line.count)
         calls = human.amount(sum(line.count for line in lines.values()), "call")
-        return [Check.of(what, len(longest.x) * longest.width, ENOUGH, "step", codes, calls)]
+        return [Check.of(what, len(longest.x), ENOUGH, "step", codes, calls)]
     if workload.of(collected).learns_from_samples:
         return [Check.not_recorded(what, _NOT_NAMED, codes)]
     return [Check.not_applicable(what, "no reward function was called", codes)]

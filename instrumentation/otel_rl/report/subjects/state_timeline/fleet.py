@@ -66,10 +66,10 @@ def shares(timeline: StateTimeline) -> tuple[list[float], NDArray[np.float64]]:
 def own_work(collected: Collected) -> tuple[list[int], list[list[float]]]:
     """Return steps, and of the own work of the ranks in each the quantiles, in s."""
     of_step: dict[int, list[float]] = {}
-    for rank, line in collected.steps.own.lines().items():
+    for rank, line in collected.steps.own.items():
         if rank is not None:
-            for first, cell in line:
-                of_step.setdefault(first, []).append(cell.mean)
+            for step, mean in zip(line.x, line.means, strict=True):
+                of_step.setdefault(step, []).append(mean)
     steps = sorted(of_step)
     table = [np.quantile(of_step[step], _QUANTILES).tolist() for step in steps]
     return steps, [list(column) for column in zip(*table, strict=True)]

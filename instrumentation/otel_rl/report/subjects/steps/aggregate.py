@@ -24,11 +24,11 @@ class SlowestStep:
 
 def traces(collected: Collected) -> Iterable[str]:
     """Return the trace of the slowest step."""
-    return [step.trace_id for step in collected.steps.slowest.items()[:1]]
+    return [step.trace_id for step in collected.steps.slowest[:1]]
 
 
 def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
     """Take in the spans of the slowest step."""
-    slowest = collected.steps.slowest.items()[:1]
+    slowest = collected.steps.slowest[:1]
     drawn = [timeline.of_step(str(step.iteration), spans.get(step.trace_id, [])) for step in slowest]
     collected[SlowestStep].timelines = [bars for bars in drawn if bars is not None]

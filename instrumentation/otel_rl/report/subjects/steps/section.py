@@ -54,7 +54,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     if collected.loops.others():
         section.lead += f" Charts over steps show this alone: {collected.loops.title}."
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
-        note = f"{left_out} of a loop not kept." if left_out else ""
+        note = f"{left_out} of a loop not listed." if left_out else ""
         section.blocks.append(PageBlock("Loops and attempts", note, table=step_tables.loops(collected.loops)))
     section.blocks += [timeline_block("Slowest step: ", spans, charts) for spans in collected[SlowestStep].timelines]
     return section

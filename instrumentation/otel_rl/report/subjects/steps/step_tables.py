@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import colours, human
 from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
-from otel_rl.report.core.loops import written
 from otel_rl.report.core.steps import UNCOVERED
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def phases(steps: Steps) -> Table:
     ]
     table = Table(titles)
     count = steps.lengths.cell.count or 1
-    own = {phase: sum(cell.total for _, cell in line) for phase, line in steps.phases.lines().items()}
+    own = {phase: line.total for phase, line in steps.phases.items()}
     whole = sum(own.values()) - steps.seconds_at_once()
     for phase in sorted(own, key=colours.order):
         spread = steps.uncovered if phase == UNCOVERED else steps.inclusive.get(phase)
@@ -50,11 +49,11 @@ def loops(all_loops: Loops) -> Table:
     """Build the table of loops and attempts, the one that is shown first."""
     table = Table(["Loop", "Attempt", "Steps", ">Number", ">Mean step", "Drawn"])
     for stretch, steps in all_loops.all():
-        numbers = [first for line in steps.by_rank.lines().values() for first, _ in line]
+        numbers = [line.x[0] for line in steps.by_rank.values()]
         table.rows.append(
             [
                 Value(stretch.loop or human.UNKNOWN),
-                Value(written(stretch.attempt) or human.UNKNOWN),
+                Value(stretch.attempt or human.UNKNOWN),
                 Value(f"{human.number(min(numbers))} to {human.number(steps.last_iteration)}", min(numbers)),
                 number_cell(max(totals.steps.count for totals in steps.ranks.values())),
                 seconds_cell(steps.lengths.cell.mean),

@@ -51,8 +51,7 @@ def _cut_off(collected: Collected) -> list[Finding]:
     postmortem = collected.rings.postmortem
     if postmortem is None or postmortem.is_running:
         return []
-    steps = collected.steps.by_rank
-    last = {rank: line[-1][0] + steps.width - 1 for rank, line in steps.lines().items() if line}
+    last = {rank: line.x[-1] for rank, line in collected.steps.by_rank.items()}
     labels = {process.rank: process.label for process in collected.reader.processes}
     found = []
     for ended in postmortem.ranks:

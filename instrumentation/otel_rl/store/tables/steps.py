@@ -1,0 +1,141 @@
+"""Where the time of the steps goes: what of it lies in which phase, in none, and between the steps.
+
+Phases are moved from ``new_phase`` to ``phase`` once their trace is read. Those of a trace that goes on are moved again
+with what is new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_NANOSECONDS = 1e9
+#: Of a run that is followed: what was read of a trace before is looked at again with what is new of it.
+_AGAIN = (
+    "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)",
+    "CREATE INDEX IF NOT EXISTS steps_by_trace ON step (trace)",
+    "INSERT INTO new_phase SELECT {raw} FROM phase WHERE trace IN touched_trace",
+    "DELETE FROM phase WHERE trace IN touched_trace",
+)
+_TOUCHED = (
+    "CREATE TEMP TABLE IF NOT EXISTS touched_trace (trace TEXT PRIMARY KEY)",
+    "DELETE FROM touched_trace",
+    "INSERT OR IGNORE INTO touched_trace SELECT trace FROM new_phase",
+    "INSERT OR IGNORE INTO touched_trace SELECT trace FROM step WHERE id > ?1",
+)
+#: Seconds of the phases that lie in a span: those at once count once.
+_INSIDE = (
+    "CREATE TEMP TABLE IF NOT EXISTS inside (trace TEXT, span TEXT, seconds REAL, PRIMARY KEY (trace, span))",
+    "DELETE FROM inside",
+    """
+    INSERT INTO inside SELECT trace, parent, sum(more) FROM
+      (SELECT trace, parent, max(ended - max(started, coalesce(max(ended) OVER before, started)), 0) / 1e9 AS more
+       FROM new_phase WINDOW before AS (PARTITION BY trace, parent ORDER BY started, ended
+                                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    GROUP BY trace, parent""",
+)
+_MOVE = """
+WITH covered AS (
+  SELECT new_phase.*, max(ended - max(started, coalesce(max(ended) OVER before, started)), 0) / 1e9 AS more,
+         max(ended - max(started, coalesce(max(ended) OVER alike, started)), 0) / 1e9 AS of_phase
+  FROM new_phase
+  WINDOW before AS (PARTITION BY trace, parent ORDER BY started, ended
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+         alike AS (PARTITION BY trace, parent, name ORDER BY started, ended
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)),
+of_step AS (SELECT process, trace, min(loop) AS loop, max(restarts) AS restarts FROM step
+            WHERE NOT is_root {of_touched} GROUP BY process, trace)
+INSERT INTO phase
+SELECT {raw}, coalesce(of_step.loop, (SELECT loop FROM step s WHERE {latest}), ''),
+       coalesce(of_step.restarts, (SELECT restarts FROM step s WHERE {latest}), 0),
+       CASE WHEN NOT is_of_rollout THEN step END, max(of_phase - coalesce(inside.seconds, 0), 0.0),
+       max(of_phase - more, 0.0)
+FROM covered c LEFT JOIN inside ON inside.trace = c.trace AND inside.span = c.span
+     LEFT JOIN of_step ON of_step.process = c.process AND of_step.trace = c.trace"""
+_LATEST = "s.process = c.process AND NOT s.is_root AND s.started <= c.started ORDER BY s.started DESC LIMIT 1"
+_NEW_STEPS = """
+SELECT id, process, loop, is_root, step, started, ended FROM step WHERE id > ? AND step IS NOT NULL
+ORDER BY process, ended, started"""
+_PLACE = "UPDATE step SET restarts = ?, gap = ? WHERE id = ?"
+#: Waits for data outside of steps, which count to the next step of their process.
+_WAITS = f"""
+SELECT rowid AS id, process, ended, own FROM phase
+WHERE name = '{Phase.DATA_WAIT}' AND step IS NULL AND counts_to IS NULL ORDER BY process, ended"""
+_NEXT_STEP = """
+SELECT id, step, loop, restarts FROM step WHERE process = ? AND NOT is_root AND step IS NOT NULL AND ended >= ?
+ORDER BY ended LIMIT 1"""
+_PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE rowid = ?"
+_WAITED = "UPDATE step SET gap_waited = gap_waited + ? WHERE id = ?"
+_REST = """
+UPDATE step SET
+  uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
+                                     0), 0.0),
+  idle = max(gap - gap_waited - coalesce((SELECT i.seconds FROM inside i
+                                          WHERE i.trace = step.trace AND i.span = step.parent), 0), 0.0)
+WHERE NOT is_root {of_touched}"""
+_RAW = (
+    "{of}process, {of}name, {of}step, {of}reward, {of}is_suspended, {of}is_of_rollout, {of}active, {of}started,"
+    " {of}ended, {of}seconds, {of}trace, {of}span, {of}parent"
+)
+
+
+class _Last(NamedTuple):
+    """The last step of a loop in a process, and how often its numbers had gone back."""
+
+    step: int
+    ended: int
+    restarts: int
+
+
+class PlacedSteps:
+    """Places what is new; knows the last step of each loop and process from one time to the next."""
+
+    def __init__(self) -> None:
+        self._placed = 0
+        self._last: dict[tuple[int, str, int], _Last] = {}
+
+    def place(self, database: sqlite3.Connection) -> None:
+        """Place the steps and phases that were added since the last time."""
+        new = [(*self._follow(row), row["id"]) for row in database.execute(_NEW_STEPS, (self._placed,))]
+        database.executemany(_PLACE, new)
+        for statement in _TOUCHED:
+            database.execute(statement, (self._placed,) if "?1" in statement else ())
+        for statement in (*(_AGAIN if self._placed else ()), *_INSIDE):
+            database.execute(statement.format(raw=_RAW.format(of="")))
+        of_touched = "AND trace IN touched_trace" if self._placed else ""
+        database.execute(_MOVE.format(raw=_RAW.format(of="c."), latest=_LATEST, of_touched=of_touched))
+        database.execute("DELETE FROM new_phase")
+        if new:
+            _place_waits(database)
+        database.execute(_REST.format(of_touched=of_touched))
+        self._placed = database.execute("SELECT coalesce(max(id), 0) FROM step").fetchone()[0]
+
+    def _follow(self, row: sqlite3.Row) -> tuple[int, float | None]:
+        """Return how often the numbers had gone back before a step, and the seconds since the one before it."""
+        key = row["process"], row["loop"], row["is_root"]
+        last = self._last.get(key)
+        if last is None:
+            self._last[key] = _Last(row["step"], row["ended"], 0)
+            return 0, None
+        # Several may run at once: what began before the other's end is no restart.
+        is_restart = row["step"] < last.step and row["started"] >= last.ended
+        restarts = last.restarts + is_restart
+        if is_restart or row["step"] >= last.step:
+            self._last[key] = _Last(row["step"], row["ended"], restarts)
+        follows = row["step"] == last.step + 1 and row["started"] >= last.ended
+        return restarts, (row["started"] - last.ended) / _NANOSECONDS if follows else None
+
+
+def _place_waits(database: sqlite3.Connection) -> None:
+    waits = database.execute(_WAITS).fetchall()
+    if waits:
+        database.execute("CREATE INDEX IF NOT EXISTS steps_by_end ON step (process, ended)")
+    for wait in waits:
+        step = database.execute(_NEXT_STEP, (wait["process"], wait["ended"])).fetchone()
+        if step is not None:
+            database.execute(_PLACE_WAIT, (step["step"], step["loop"], step["restarts"], wait["id"]))
+            database.execute(_WAITED, (wait["own"], step["id"]))
