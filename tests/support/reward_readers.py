@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from otel_rl.report.core import step_rewards
-from otel_rl.semconv import events
 from otel_rl.store.reader.processes import Process
 from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import RunTables
@@ -32,12 +31,9 @@ def rows(*logs):
 
 
 def calls_of(*logs):
-    """The log calls that the report makes of the samples of these records, in order."""
-    logged = {}
-    for log in logs:
-        if log.event == events.RL_STEP.name:
-            logged.setdefault((log.process, log.attributes.get("rl.loop.name", "")), set()).update(log.body)
-    return step_rewards.log_calls(tables_of(*logs), logged)
+    """The log calls that the report makes of the samples of these records, in order, with their processes."""
+    tables = tables_of(*logs)
+    return [call._replace(process=tables.process(call.process)) for call in step_rewards.log_calls(tables)]
 
 
 def log_calls(recorded):
@@ -47,4 +43,4 @@ def log_calls(recorded):
 
 def reward_means(recorded):
     """Step -> means of its rewards."""
-    return {log.attributes["rl.loop.iteration"]: log.body for log in log_calls(recorded)}
+    return {call.step: call.values for call in log_calls(recorded)}

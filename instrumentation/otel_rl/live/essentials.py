@@ -10,8 +10,7 @@ from otel_rl.report.core import output
 from otel_rl.report.core.colours import order
 from otel_rl.report.core.steps import UNCOVERED, counted
 from otel_rl.report.core.summary import summarise
-from otel_rl.report.subjects.training import program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -63,11 +62,11 @@ def _phases(steps: Steps) -> tuple[dict[str, float], float]:
 
 def _values(collected: Collected) -> list[dict[str, Any]]:
     """Return the last values of the curves, those of the kind of program first."""
-    scalars = collected[Scalars]
-    kind = program_kinds.kind_of(collected, scalars.keys)
-    curves = [(panel.title, drawn[0]) for panel, drawn in scalars.panels(collected, kind)]
+    logged = scalars.of_run(collected)
+    kind = program_kinds.kind_of(collected, logged.keys)
+    curves = [(panel.title, drawn[0]) for panel, drawn in logged.panels(kind)]
     shown = {curve.name for _, curve in curves}
-    changing, _ = scalars.rest(collected, kind)
+    changing, _ = logged.rest(kind)
     curves += [(curve.name, curve) for curve in changing if curve.name not in shown]
     return [_value(title, curve) for title, curve in curves[:_VALUES] if curve.y]
 

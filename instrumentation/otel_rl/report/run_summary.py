@@ -16,8 +16,7 @@ from otel_rl.report.core.finding import Severity
 from otel_rl.report.core.steps import counted
 from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.subjects.configuration.settings import by_source
-from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.endings.result import RunResult
+from otel_rl.report.subjects.endings import process_end, result
 from otel_rl.report.subjects.run_time import program
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader import run_records, run_summaries
@@ -153,7 +152,7 @@ def _last_length(steps: Steps) -> float | None:
 
 
 def _result(collected: Collected) -> dict[str, Any]:
-    values = collected[RunResult].values(collected)
+    values = result.values(collected)
     reward, loss = run_records.reward_of(values), run_records.loss_of(values)
     return {
         "reward": None if reward is None else run_records.as_json(reward),

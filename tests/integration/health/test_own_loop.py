@@ -61,13 +61,13 @@ def report(source):
 
 def test_the_means_of_each_step_cover_all_its_samples(finished):
     source = finished("healthy")
-    logs = calls_of(*(log for log in Reader(source).records() if isinstance(log, Log)))
+    calls = calls_of(*(log for log in Reader(source).records() if isinstance(log, Log)))
 
-    assert [log.attributes["rl.loop.iteration"] for log in logs] == list(range(1, STEPS + 1))
+    assert [call.step for call in calls] == list(range(1, STEPS + 1))
     expected = "frac_reward_zero_std reward reward_std rewards/correct/mean rewards/polite/mean unscored_ratio"
-    for log in logs:
-        assert " ".join(sorted(log.body)) == expected
-        right = log.body["rewards/correct/mean"] * GROUPS * SAMPLES
+    for call in calls:
+        assert " ".join(sorted(call.values)) == expected
+        right = call.values["rewards/correct/mean"] * GROUPS * SAMPLES
         assert right == pytest.approx(round(right))
     assert events(source, "rl.step") == []
 

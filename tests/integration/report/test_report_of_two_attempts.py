@@ -13,7 +13,7 @@ from otel_rl.report import write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load, overview
 from otel_rl.report.subjects.calls import lines
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import scalars
 from otel_rl.store.reader import Reader, find_run
 
 PROGRAM = """
@@ -57,9 +57,9 @@ def collected(folder: Path) -> Collected:
 
 def test_the_steps_and_curves_are_those_of_the_resumed_attempt_alone(collected: Collected) -> None:
     assert collected.steps.lengths.cell.count == 15
-    assert "sample" in collected.steps.phases.lines()
-    assert "generate" not in collected.steps.phases.lines()
-    [reward] = [curves[0] for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
+    assert "sample" in collected.steps.phases
+    assert "generate" not in collected.steps.phases
+    [reward] = [curves[0] for panel, curves in scalars.of_run(collected).panels() if panel.title == "Reward"]
     assert (reward.x, set(reward.y)) == ([float(step) for step in range(6, 21)], {2.5})
     [tools] = lines.of_calls(collected, "seconds").values()
     assert (tools.x, set(tools.numbers)) == (list(range(6, 21)), {4})

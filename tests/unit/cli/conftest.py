@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.charts_once import charts_once
+from support.otlp_servers import HTTP
 
 from otel_rl.cli import main
-from otel_rl.cli.doctor import installed_instrumentors
+from otel_rl.cli.doctor import installed_instrumentors, otlp_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,9 @@ def doctor(no_variables: None, one_library: None, monkeypatch: pytest.MonkeyPatc
     def ask(endpoint: str, **environ: str) -> list[str]:
         for name, value in {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **environ}.items():
             monkeypatch.setenv(name, value)
+        if environ.items() >= HTTP.items():
+            # What fails over HTTP fails at once; on a busy machine the handshake of TLS alone may take seconds.
+            monkeypatch.setattr(otlp_request, "TIMEOUT", 60.0)
         code = main(["doctor", "--json"])
         captured = capfd.readouterr()
         # gRPC's core prints here, because this process has loaded it before doctor could ask it not to.

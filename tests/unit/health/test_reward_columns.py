@@ -137,7 +137,7 @@ def test_the_report_takes_the_rewards_of_the_lowest_rank(recorded):
         sampled([1.0, 0.0])
     [record] = recorded.events("rl.trajectories")
     ranks = [Process(f"rank {rank}", {"rank": rank, "attempt": "0"}) for rank in (0, 1)]
-    assert [log.process.rank for log in calls_of(*(log_of(record, rank) for rank in ranks))] == [0]
+    assert [call.process.rank for call in calls_of(*(log_of(record, rank) for rank in ranks))] == [0]
 
 
 def test_an_export_in_the_middle_of_a_step_changes_nothing(recorded, health, judged):
@@ -178,7 +178,7 @@ def test_what_a_trainer_or_tracker_logs_itself_wins(sink, recorded, health):
         {"reward_std": 8.0},
         {"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0, "unscored_ratio": 0.0},
     ]
-    [first, second] = [log.body for log in log_calls(recorded)]
+    [first, second] = [call.values for call in log_calls(recorded)]
     assert first == second == {"rewards/exact/mean": 0.5, "frac_reward_zero_std": 0.0, "unscored_ratio": 0.0}
 
 
@@ -340,7 +340,7 @@ def test_two_loops_are_kept_apart(recorded, health):
         sampled([1.0])
 
     assert [(loop, values["reward"]) for loop, _, values in health.got] == [("critic", 0.0), ("actor", 1.0)]
-    assert {(log.attributes["rl.loop.name"], log.body["reward"]) for log in log_calls(recorded)} == {
+    assert {(call.loop, call.values["reward"]) for call in log_calls(recorded)} == {
         ("critic", 0.0),
         ("actor", 1.0),
     }

@@ -19,7 +19,7 @@ from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.calls import lines, rollouts
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import scalars
 from otel_rl.store.reader import Process, Reader, Span, find_run
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_a_restarted_attempt_is_neither_merged_nor_averaged_with_the_one_before(
     assert means(collected, "sample") == {1.2}
     assert {rank: totals.steps.count for rank, totals in collected.steps.ranks.items()} == {0: 40, 1: 40}
     assert collected.steps.lengths.cell.mean == pytest.approx(1.4)
-    [curve] = [curves[0] for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
+    [curve] = [curves[0] for panel, curves in scalars.of_run(collected).panels() if panel.title == "Reward"]
     assert (curve.x, set(curve.y)) == ([float(step) for step in range(1, 41)], {1.2, 2.2})
     assert [one for one in examined(folder).findings if one.severity != "notice"] == []
 
@@ -184,7 +184,7 @@ def test_steps_that_begin_again_in_a_process_are_not_averaged_with_those_before(
     [(stretch, before)] = collected.loops.others().items()
     assert collected.loops.name(stretch) == "before its steps began again"
     assert before.lengths.cell.mean == 2.0
-    assert set(collected[Scalars]._logged()["reward"].y) == {1.0}
+    assert set(scalars.of_run(collected).logged["reward"].y) == {1.0}
 
 
 def step(number: int, start: float, seconds: float = 1.0, **attributes: Any) -> Span:
@@ -227,7 +227,7 @@ def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None
                 writer.event("rl.step", number, body={"reward": reward}, attributes=values)
     writer.write()
     collected = read(tmp_path / "run")
-    [curves] = [curves for panel, curves in collected[Scalars].panels(collected) if panel.title == "Reward"]
+    [curves] = [curves for panel, curves in scalars.of_run(collected).panels() if panel.title == "Reward"]
 
     assert [(curve.name, set(curve.y), curve.x[0]) for curve in curves] == [
         ("reward", {1.0}, 1.0),

@@ -18,7 +18,7 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.health import aggregate
 from otel_rl.report.subjects.health.aggregate import HealthReplay
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find_run
 
@@ -399,6 +399,6 @@ def test_what_a_program_logs_itself_wins_though_its_rows_stand_first_in_the_file
     collected = Collected(Reader(find_run(tmp_path / tmp_path.name)), load()).read(lambda _: None)
     [no_signal] = [one for one in collected[HealthReplay].verdicts() if one.code == "no_signal"]
     assert not no_signal.is_finding
-    reward = collected[Scalars].curve("reward")
+    reward = scalars.of_run(collected).curve("reward")
     assert reward is not None
     assert reward.y == [step / 20 for step in range(20)]

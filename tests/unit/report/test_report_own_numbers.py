@@ -11,7 +11,7 @@ from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import cards
 from otel_rl.report.subjects import load, overview
-from otel_rl.report.subjects.endings.result import RunResult
+from otel_rl.report.subjects.endings import result
 from otel_rl.report.subjects.training import section
 from otel_rl.store.reader import Reader, find_run
 
@@ -81,4 +81,4 @@ def test_cards_findings_and_the_result_say_what_they_count(tmp_path: Path) -> No
     assert tiles["Reward"].note == "mean of timesteps 512 to 768; timesteps 64 to 320: 9"
     [finding] = [one for one in overview.examine(collected).findings if one.code == "P3_kl_explosion"]
     assert finding.text.startswith("KL explosion since timestep 320: train/approx_kl is 9 nat")
-    assert "rollout/ep_rew_mean 30 (best 33 at timestep 704)" in collected[RunResult].words(collected)
+    assert "rollout/ep_rew_mean 30 (best 33 at timestep 704)" in result.words(collected)

@@ -18,8 +18,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import cards, page_head
-from otel_rl.report.subjects.training import program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.store.reader import Point, Process, Reader, find_run
 
 if TYPE_CHECKING:
@@ -489,7 +488,7 @@ def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_p
         collected.reader.sink(point)
     collected.settle_tables()
     card = program_kinds.REWARD_CARDS[0]
-    tile = cards._of_trend(card, collected[Scalars].trend(collected, card))
+    tile = cards._of_trend(card, scalars.of_run(collected).trend(card))
     assert tile[:3] == ("Reward", "7", "mean of 5 s to 9 s; 0 s to 4 s: 2")
 
 

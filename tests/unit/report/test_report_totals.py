@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_rl.report.core import human
 from otel_rl.report.core.cells import Table, in_one_unit, seconds_cell
-from otel_rl.report.core.statistics import BinnedSeries, Largest, Spread
+from otel_rl.report.core.statistics import Largest, Spread
 from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
 from otel_rl.report.subjects.calls.statistics import METRICS
@@ -101,34 +101,6 @@ def test_metrics_that_no_section_shows_are_not_kept() -> None:
     totals.add(_counter(ONE, 1, 2, 3))
     totals.close()
     assert list(totals.of(CALLS)) == []
-
-
-def test_bins_that_lie_far_apart_merge_until_they_fit_and_opposite_signs_end_it() -> None:
-    series = BinnedSeries(max_cells=4)
-    for iteration in range(0, 1000, 100):
-        series.add(iteration, "a", 1.0)
-    assert len(series.lines()["a"]) <= 4
-    crowded = BinnedSeries(max_cells=4)
-    for key in "abc":
-        crowded.add(-7, key, 1.0)
-        crowded.add(7, key, 1.0)
-    assert sum(cell.count for line in crowded.lines().values() for _, cell in line) == 6
-
-
-@given(st.lists(st.tuples(st.integers(-5000, 5000), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=400))
-def test_a_full_series_merges_bins_and_loses_no_value(values: list[tuple[int, str, float]]) -> None:
-    series = BinnedSeries(max_cells=30)
-    for iteration, key, value in values:
-        series.add(iteration, key, value)
-    lines = series.lines()
-    assert sum(len(line) for line in lines.values()) <= 30
-    for key in "abc":
-        expected = [value for _, found, value in values if found == key]
-        cells = [cell for _, cell in lines.get(key, [])]
-        assert sum(cell.count for cell in cells) == len(expected)
-        assert sum(cell.total for cell in cells) == pytest.approx(sum(expected), abs=1e-3)
-        for first, _ in lines.get(key, []):
-            assert any(first <= iteration < first + series.width for iteration, found, _ in values if found == key)
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=200), st.floats(0.01, 1))

@@ -38,11 +38,7 @@ def begins(of):
 
 def curve(*logs, key="reward"):
     """Process, step and mean of each log call that has one."""
-    return [
-        (call.process.key, call.attributes["rl.loop.iteration"], call.body[key])
-        for call in calls_of(*logs)
-        if key in call.body
-    ]
+    return [(call.process.key, call.step, call.values[key]) for call in calls_of(*logs) if key in call.values]
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["caller first", "workers first"])
@@ -92,7 +88,7 @@ def test_a_process_of_the_same_number_on_another_machine_is_not_the_caller():
 
 def test_what_the_caller_logs_itself_wins():
     logged = Log(TRAINER, "s", "rl.step", 1, 9, "INFO", {"reward": 9.0}, {"rl.loop.iteration": 1}, "")
-    assert [call.body for call in calls_of(logged, record(FIRST, 1, [3.0], TRAINER))] == [{"unscored_ratio": 0.0}]
+    assert [call.values for call in calls_of(logged, record(FIRST, 1, [3.0], TRAINER))] == [{"unscored_ratio": 0.0}]
 
 
 @pytest.mark.parametrize("has_own", [True, False], ids=["own samples too", "workers only"])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.finding import Check
     from otel_rl.report.core.steps import Steps
     from otel_rl.semconv.definitions import MetricDefinition
-    from otel_rl.store.reader import Process, Record
+    from otel_rl.store.reader import Record
 
 _OWN_METRICS = (metrics.RL_TRAIN_STEPS, metrics.RL_TRAIN_TOKENS, metrics.RL_SAMPLE_SAMPLES)
 
@@ -131,8 +131,6 @@ class Collected:
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
-        #: Keys that the program logs, by process and loop.
-        self._logged: dict[tuple[Process, str], set[str]] = {}
         self._aggregates: dict[type[Any], Any] = {
             kind: kind() for subject in self.subjects for kind in subject.aggregates
         }
@@ -199,16 +197,10 @@ class Collected:
             for add_span in self._add_span:
                 add_span(record)
         elif isinstance(record, Log):
-            self._add_log_record(record)
+            self._add_to_logs(record)
         else:
             for add_point in self._add_point:
                 add_point(record)
-
-    def _add_log_record(self, log: Log) -> None:
-        if log.event == events.RL_STEP.name and isinstance(log.body, dict):
-            place = log.process, str(log.attributes.get(names.RL_LOOP_NAME) or "")
-            self._logged.setdefault(place, set()).update(map(str, log.body))
-        self._add_to_logs(log)
 
     def _add_to_logs(self, log: Log) -> None:
         for add_log in self._add_log:
@@ -218,8 +210,10 @@ class Collected:
         """Take in what waits for a later record; no record can be added then."""
         self.totals.close()
         self.settle_tables()
-        for log_call in step_rewards.log_calls(self.tables, self._logged):
-            self._add_to_logs(log_call)
+        for call in step_rewards.log_calls(self.tables):
+            attributes = {names.RL_LOOP_ITERATION: call.step, names.RL_LOOP_NAME: call.loop}
+            process = self.tables.process(call.process)
+            self._add_to_logs(Log(process, "", events.RL_STEP.name, call.time, 9, "", call.values, attributes, ""))
         for aggregate in self._aggregates.values():
             if isinstance(aggregate, Closes):
                 aggregate.close()
@@ -230,6 +224,7 @@ class Collected:
         """Let queries see all that was read."""
         if not self._asks_apart:
             self.tables.settle()
+            self.tables.put_scalars(step_rewards.log_calls(self.tables))
         self.loops = Loops(self.tables)
         self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
         if not self._asks_apart:

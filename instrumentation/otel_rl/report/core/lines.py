@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from otel_rl.report.core.statistics import Cell
     from otel_rl.store.tables import RunTables
 
 #: Most points of a line over time: each is of several seconds in a long run.
@@ -78,14 +77,6 @@ class Line:
     def points(self) -> Iterable[tuple[int, float, float, float, float]]:
         """Return place, number, sum, smallest and largest of each point."""
         return zip(self.x, self.numbers, self.totals, self.lows, self.highs, strict=True)
-
-
-def of_cells(cells: Iterable[tuple[int, Cell]], width: int) -> Line:
-    """Return a line over steps of cells with their first steps, in order."""
-    line = Line(width=width)
-    for x, cell in cells:
-        line.append(x, cell.count, cell.total, cell.minimum, cell.maximum)
-    return line
 
 
 def of_rows(rows: Iterable[Sequence[Any]]) -> dict[Any, Line]:

@@ -47,58 +47,6 @@ class Cell:
         return self.total / self.count if self.count else math.nan
 
 
-class BinnedSeries:
-    """Values by iteration and key in at most ``max_cells`` cells: when they are full, neighbouring bins merge.
-
-    ``width`` is the number of iterations that share a bin, 1 unless the run is long.
-    """
-
-    def __init__(self, max_cells: int) -> None:
-        self.width = 1
-        self._max_cells = max_cells
-        self._cells: dict[tuple[int, Any], Cell] = {}
-        #: By key and in order, for all who ask before the next value.
-        self._lines: dict[Any, list[tuple[int, Cell]]] | None = None
-
-    def add(self, iteration: int, key: Any, value: float) -> None:
-        """Add ``value`` of ``key`` at ``iteration``; values that are not finite are left out."""
-        if not math.isfinite(value):
-            return
-        self._lines = None
-        place = (iteration // self.width, key)
-        cell = self._cells.get(place)
-        if cell is None:
-            cell = self._cells[place] = Cell()
-            # Once may not be enough: bins that lie far apart have no neighbours to merge with.
-            while len(self._cells) > self._max_cells:
-                self._halve()
-                cell = self._cells[iteration // self.width, key]
-        cell.add(value)
-
-    def _halve(self) -> None:
-        places = {place for place, _ in self._cells}
-        if len(places) < 2 or places == {-1, 0}:  # noqa: PLR2004 - one bin, or two that never meet
-            self._max_cells *= 2
-            return
-        self.width *= 2
-        merged: dict[tuple[int, Any], Cell] = {}
-        for (place, key), cell in self._cells.items():
-            merged.setdefault((place // 2, key), Cell()).merge(cell)
-        self._cells = merged
-
-    def lines(self) -> dict[Any, list[tuple[int, Cell]]]:
-        """Return for every key its cells with the first iteration of their bins, ascending."""
-        if self._lines is None:
-            self._lines = {}
-            for (place, key), cell in sorted(self._cells.items(), key=lambda item: item[0][0]):
-                self._lines.setdefault(key, []).append((place * self.width, cell))
-        return dict(self._lines)
-
-    def bins(self) -> list[int]:
-        """Return the first iteration of every bin that holds something, ascending."""
-        return sorted({place * self.width for place, _ in self._cells})
-
-
 def _bounds(bucket: int) -> tuple[float, float]:
     if bucket > NEGATIVE // 2:
         low, high = _bounds(bucket - NEGATIVE)

@@ -21,15 +21,11 @@ from otel_rl.health.reward_columns import (
     UNSCORED,
     ZERO_VARIANCE,
 )
-from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events
-from otel_rl.store.reader import Log
 from otel_rl.store.tables.samples import METRIC, SCORE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from otel_rl.store.reader import Process
     from otel_rl.store.tables import RunTables
 
 #: Of a process without a rank: those with one come first.
@@ -61,6 +57,7 @@ compared AS (SELECT {_PLACE}, count(reward) AS number, min(reward) AS low, max(r
              WHERE NOT is_evaluation AND group_id IS NOT NULL GROUP BY {_PLACE}, group_id)
 SELECT {_PLACE}, avg(high - low <= {ROUNDING} * max(abs(low), abs(high), 1.0)) AS alike FROM compared
 WHERE number >= {MINIMUM_SAMPLES} GROUP BY {_PLACE}"""
+_LOGGED = "SELECT process, loop, key FROM logged_key WHERE NOT is_made"
 _SAMPLES = f"{_OWNED} SELECT {_PLACE}, sum(NOT is_evaluation) FROM owned GROUP BY {_PLACE}"
 
 
@@ -73,17 +70,28 @@ class _StepOfLoop(NamedTuple):
     step: int
 
 
-def log_calls(tables: RunTables, logged: Mapping[tuple[Process, str], set[str]]) -> list[Log]:
-    """Return a log call for each step; ``logged`` are keys that the program logs itself, by process and loop."""
+class MadeValues(NamedTuple):
+    """What is made for a step: number of its process, loop, step, time and values by key."""
+
+    process: int
+    loop: str
+    step: int
+    time: int
+    values: dict[str, float]
+
+
+def log_calls(tables: RunTables) -> list[MadeValues]:
+    """Return a log call for each step, without keys that the program logs itself; those of a loop in order."""
     if tables.value("SELECT 1 FROM sample WHERE ended_in IS NOT NULL LIMIT 1") is None:
         return []
-    of_loops: dict[tuple[Process, str], list[Log]] = {}
-    for log in _log_calls(tables, logged):
-        of_loops.setdefault((log.process, log.attributes[names.RL_LOOP_NAME]), []).append(log)
-    return [log for calls in sorted(of_loops.values(), key=lambda calls: calls[0].time) for log in calls]
+    of_loops: dict[tuple[int, str], list[MadeValues]] = {}
+    for call in _log_calls(tables):
+        of_loops.setdefault((call.process, call.loop), []).append(call)
+    return [call for calls in sorted(of_loops.values(), key=lambda calls: calls[0].time) for call in calls]
 
 
-def _log_calls(tables: RunTables, logged: Mapping[tuple[Process, str], set[str]]) -> Iterator[Log]:
+def _log_calls(tables: RunTables) -> Iterator[MadeValues]:
+    logged = {tuple(row) for row in tables.stream(_LOGGED)}
     alike = {_StepOfLoop(*row[:4]): row[4] for row in tables.stream(_GROUPS)}
     samples = {_StepOfLoop(*row[:4]): row[4] for row in tables.stream(_SAMPLES)}
     scored: set[tuple[int, str]] = set()
@@ -100,13 +108,11 @@ def _log_calls(tables: RunTables, logged: Mapping[tuple[Process, str], set[str]]
         if place[:2] in scored and samples[place]:
             means[UNSCORED] = 1 - means.pop(_SCORED, 0) / samples[place]
         means.pop(_SCORED, None)
-        process = tables.process(place.owner)
-        own = logged.get((process, place.loop), ())
         # Those of functions and metrics come first, as in the program's own process.
         ordered = sorted(means, key=lambda name: ("/" not in name, name != REWARD))
-        values = {name: means[name] for name in ordered if name not in own}
+        values = {name: means[name] for name in ordered if (place.owner, place.loop, name) not in logged}
         if values:
-            yield _log_call(process, place, time, values)
+            yield MadeValues(place.owner, place.loop, place.step, time, values)
 
 
 #: Number of the samples with a reward, among the means.
@@ -129,8 +135,3 @@ def _means(row: Any, samples: int) -> dict[str, float]:
         variance = max(row["squares"] - number * mean * mean, 0.0) / (number - 1) if row["squares"] else 0.0
         deviation = {DEVIATION: math.sqrt(variance)}
     return {REWARD: mean, _SCORED: number, **deviation}
-
-
-def _log_call(process: Process, place: _StepOfLoop, time: int, values: dict[str, float]) -> Log:
-    attributes = {names.RL_LOOP_ITERATION: place.step, names.RL_LOOP_NAME: place.loop}
-    return Log(process, "", events.RL_STEP.name, time, 9, "", values, attributes, "")

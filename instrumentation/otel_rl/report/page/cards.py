@@ -9,8 +9,7 @@ from otel_rl.report.core.statistics import Spread
 from otel_rl.report.core.steps import whole_seconds
 from otel_rl.report.page import sparkline
 from otel_rl.report.subjects.calls import rollouts, statistics
-from otel_rl.report.subjects.training import program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.report.subjects.trajectories import groups
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.steps import Steps
     from otel_rl.report.subjects.calls.statistics import CallStatistics
-    from otel_rl.report.subjects.training.aggregate import CurveMean, Trend
     from otel_rl.report.subjects.training.program_kinds import Card
+    from otel_rl.report.subjects.training.scalars import CurveMean, Trend
 
 #: Sum of the tokens that were trained on, as TRL logs it.
 _TOKENS = "num_tokens"
@@ -43,9 +42,9 @@ _NONE = Tile("", "", "")
 
 def of_training(collected: Collected) -> list[Tile]:
     """Return what training came to: the cards of the kind of program."""
-    scalars = collected[Scalars]
-    kind = program_kinds.kind_of(collected, scalars.keys)
-    known = [(card, scalars.trend(collected, card)) for card in kind.cards]
+    logged = scalars.of_run(collected)
+    kind = program_kinds.kind_of(collected, logged.keys)
+    known = [(card, logged.trend(card)) for card in kind.cards]
     return [_effective(collected), *(_of_trend(card, trend) for card, trend in known if trend is not None)]
 
 
@@ -93,7 +92,7 @@ def tokens(collected: Collected, run_seconds: float | None) -> Tile:
 
 def _logged_tokens(collected: Collected) -> Tile:
     """Return the sum of the tokens that the trainer logs, and the speed between its first and its last log call."""
-    curve = collected[Scalars].curve(_TOKENS)
+    curve = scalars.of_run(collected).curve(_TOKENS)
     if curve is None:
         return _NONE
     seconds = _seconds(collected.steps, curve.x[0], curve.x[-1])

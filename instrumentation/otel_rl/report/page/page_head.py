@@ -10,8 +10,7 @@ from otel_rl.report.core.summary import first_value, summarise
 from otel_rl.report.page import cards
 from otel_rl.report.page.cards import Tile
 from otel_rl.report.subjects.configuration.settings import by_source
-from otel_rl.report.subjects.endings import process_end
-from otel_rl.report.subjects.endings.result import RunResult
+from otel_rl.report.subjects.endings import process_end, result
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.report.subjects.run_time import finding as run_time
 from otel_rl.report.subjects.run_time import program
@@ -44,7 +43,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Ended", _ended(collected)),
         ("Length", human.duration(_length(collected, summary))),
         ("End", _end(collected)),
-        ("Result", collected[RunResult].words(collected)),
+        ("Result", result.words(collected)),
         ("Ranks", _ranks(summary)),
         ("Hosts", human.listed(hosts)),
         *program.facts(collected),
@@ -60,7 +59,7 @@ def as_json(collected: Collected) -> dict[str, Any]:
         "id": summary.run_id,
         "attempt": summary.attempt or None,
         "end": next((state.value for state in GRAVEST_FIRST if state in states), None),
-        "result": [run_records.as_json(value) for value in collected[RunResult].values(collected)],
+        "result": [run_records.as_json(value) for value in result.values(collected)],
         "configuration": {
             source: {name: run_records.json_value(value) for name, value in settings.items()}
             for source, settings in by_source(collected).items()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.subjects import SECTIONS
-from otel_rl.report.subjects.training import program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def build(collected: Collected, charts: Charts, overview: Overview) -> list[Section]:
     """Build all sections, with or without data; those that a finding leads to keep no brief."""
     builders = _builders(collected)
-    kind = program_kinds.kind_of(collected, collected[Scalars].keys)
+    kind = program_kinds.kind_of(collected, scalars.of_run(collected).keys)
     order = list(dict.fromkeys((*kind.sections, *SECTIONS, *builders)))
     found = {part.section for finding in overview.findings for part in (finding, *finding.symptoms)}
     sections = []

@@ -9,8 +9,7 @@ from otel_rl.report.core import human
 from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards import scores
-from otel_rl.report.subjects.training import program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.report.subjects.trajectories import totals as samples
 from otel_rl.report.subjects.weight_syncs import syncs as weight_syncs
 from otel_rl.semconv import attributes as names
@@ -60,7 +59,7 @@ def of(collected: Collected) -> Workload:
     """Return what the records show."""
     steps, totals = collected.steps, collected.totals
     processes = collected.reader.processes
-    trains = bool(steps.ranks or steps.loops or totals.sum(metrics.RL_TRAIN_STEPS) or collected[Scalars].records)
+    trains = bool(steps.ranks or steps.loops or totals.sum(metrics.RL_TRAIN_STEPS) or scalars.of_run(collected).keys)
     sizes = [size for process in processes if (size := int_or_none(process.identity(names.RL_WORLD_SIZE))) is not None]
     reported = len({process.rank for process in processes if process.rank is not None} | steps.ranks.keys() - {None})
     libraries = {
@@ -75,7 +74,7 @@ def of(collected: Collected) -> Workload:
         trains=trains,
         may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
         learns_from_samples=trains
-        and program_kinds.scores_answers(collected, collected[Scalars].keys, has_rewards=has_rewards),
+        and program_kinds.scores_answers(collected, scalars.of_run(collected).keys, has_rewards=has_rewards),
         has_engine=trains and bool(steps.engines.steps() or weight_syncs.stages(totals)),
         ranks=max(reported, *sizes, 0),
     )

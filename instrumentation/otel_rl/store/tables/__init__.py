@@ -13,6 +13,7 @@ Modules, each importing only those below it:
     steps: where the time of the steps goes.
     changes: joins what was said of samples later to their rows.
     load: the rows of a record; the only module that knows wire names.
+    scalars: keys that processes log, and their values.
     rollups: sums by step, which grow with the tables.
     schema: the tables and their columns.
     samples: the rows of trajectories.

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
 from otel_rl.store.reader.uncaught_exceptions import exception_of
 from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
+from otel_rl.store.tables.scalars import LoggedKeys
 
 if TYPE_CHECKING:
     from otel_rl.store.reader.otlp_values import Attributes
@@ -81,6 +83,7 @@ class Loader:
         self.callees: dict[tuple[str, str, str], int] = {}
         #: Attributes, events and links that were cut off from spans, by process.
         self.cut_off: dict[Process, int] = {}
+        self.logged = LoggedKeys()
         self.steps = self.samples = 0
 
     def add(self, record: Record) -> None:
@@ -201,6 +204,8 @@ class Loader:
             score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
             if score is not None:
                 self.rows["score"].append((None, process, SCORE, name, score, None, 0, step, log.time))
+        elif log.event == events.RL_STEP.name and isinstance(log.body, dict):
+            self._add_scalars(log, process, step)
         if log.event and log.event not in _IN_OTHER_TABLES:
             self.rows["event"].append(
                 (process, log.event, log.time, step, log.severity, log.severity_text, _json(log.body),
@@ -210,6 +215,14 @@ class Loader:
             self.rows["exception"] += [(process, kind, log.time) for kind in exception_of(log).kinds]
         elif log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
             self._add_error(log, process, step)
+
+    def _add_scalars(self, log: Log, process: int, step: int | None) -> None:
+        get = log.attributes.get
+        loop, first = str(get(names.RL_LOOP_NAME) or ""), int_or_none(get(names.RL_STEP_FIRST))
+        self.rows["scalar"] += self.logged.add(
+            process, loop, step, first, log.time, log.body,
+            is_guessed=get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED,
+        )  # fmt: skip
 
     def _add_error(self, log: Log, process: int, step: int | None) -> None:
         get = log.attributes.get

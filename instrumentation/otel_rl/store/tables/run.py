@@ -8,6 +8,7 @@ import os
 import sqlite3
 import tempfile
 import weakref
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
@@ -17,10 +18,11 @@ from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import changes, quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
 from otel_rl.store.tables.samples import of_cells, with_scores
+from otel_rl.store.tables.scalars import LoggedKeys
 from otel_rl.store.tables.steps import PlacedSteps
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from otel_rl.store.reader.processes import Process
@@ -77,6 +79,7 @@ class RunTables:
         for statement in (*settings, *schema.statements(), "BEGIN"):
             self._database.execute(statement)
         self._load = Loader(tuple(schema.TABLES))
+        self._made = LoggedKeys(is_made=True)
         self._steps = PlacedSteps()
         self._superseded: Collection[tuple[int, ...]] = ()
         #: Records whose rows wait.
@@ -115,6 +118,18 @@ class RunTables:
             self._database.execute(statement, {"summed": self._summed})
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
         self._commit()
+
+    def put_scalars(self, calls: Iterable[tuple[int, str, int, int, dict[str, float]]]) -> None:
+        """Put values that are made of others in the place of those of the last time.
+
+        Args:
+            calls: number of the process, name of the loop, step, time and values.
+        """
+        self._made = LoggedKeys(is_made=True)
+        self._database.execute("DELETE FROM scalar WHERE logged_key < 0")
+        for process, loop, step, time, values in calls:
+            self._load.rows["scalar"] += self._made.add(process, loop, step, None, time, values)
+        self._insert_all()
 
     def supersede(self, attempts: Collection[tuple[int, ...]]) -> None:
         """Leave the processes of these attempts, which a later one follows, out of the views."""
@@ -156,6 +171,9 @@ class RunTables:
         self._database.execute("DELETE FROM callee")
         callees = ((number, *called) for called, number in self._load.callees.items())
         self._database.executemany(_INSERTED["callee"], map(quoting.bindable, callees))
+        self._database.execute("DELETE FROM logged_key")
+        keys = chain(self._load.logged.rows(), self._made.rows())
+        self._database.executemany(_INSERTED["logged_key"], map(quoting.bindable, keys))
 
     # -- what comes out --------------------------------------------------------------------------------------------
 

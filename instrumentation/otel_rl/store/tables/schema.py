@@ -251,6 +251,35 @@ _EVENT = """
     span TEXT
 """
 
+_LOGGED_KEY = """
+    logged_key INTEGER PRIMARY KEY, -- number of the key, of a loop in a process, in these tables
+    process INTEGER,
+    loop TEXT, -- name of the loop, '' where it has none
+    key TEXT, -- as the program logs it
+    is_made INTEGER, -- 1 where its values are made of the rewards of samples
+    first INTEGER, -- when it was logged first
+    number INTEGER, -- values with a step
+    not_finite INTEGER, -- those of them that are NaN or infinite
+    guessed INTEGER, -- when it was last logged for a step that is guessed
+    restarts INTEGER, -- how often its steps have gone back
+    time INTEGER, -- when it was logged last
+    last REAL,
+    last_step INTEGER,
+    lowest REAL, -- of those that are finite, the first one of equals
+    lowest_step INTEGER,
+    highest REAL,
+    highest_step INTEGER
+"""
+
+_SCALAR = """
+    logged_key INTEGER,
+    restarts INTEGER, -- how often the steps of the key had gone back before
+    step INTEGER, -- step for which it was logged
+    first INTEGER, -- first of the steps that it is a mean of
+    time INTEGER,
+    value REAL -- NULL for NaN
+"""
+
 _POINT = """
     process INTEGER,
     metric TEXT,
@@ -279,6 +308,8 @@ TABLES = {
     "error": _ERROR,
     "exception": _EXCEPTION,
     "event": _EVENT,
+    "logged_key": _LOGGED_KEY,
+    "scalar": _SCALAR,
     "point": _POINT,
 }
 
@@ -314,8 +345,15 @@ _INDEXES = (
     "CREATE INDEX errors_by_span ON error (span, is_span, kind)",
     "CREATE INDEX errors_by_parent ON error (parent)",
     "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
+    "CREATE INDEX scalars_by_key ON scalar (logged_key, restarts, step)",
     "CREATE INDEX copies ON sample (process, source, loop) WHERE is_pending",
 )
+
+
+_SCALARS = """
+CREATE VIEW scalars AS
+SELECT key, loop, scalar.restarts, step, scalar.time, value, k.rank, label, attempt, start
+FROM scalar JOIN logged_keys k USING (logged_key)"""
 
 
 def columns(text: str) -> tuple[str, ...]:
@@ -332,7 +370,7 @@ def statements() -> list[str]:
         for name, text in TABLES.items()
         if name not in ("process", "new_phase") and "process" in columns(text)
     ]
-    return [*tables, *views, f"CREATE TABLE call_by_step ({CALL_BY_STEP})", *_INDEXES]
+    return [*tables, *views, _SCALARS, f"CREATE TABLE call_by_step ({CALL_BY_STEP})", *_INDEXES]
 
 
 def _rank(name: str) -> str:

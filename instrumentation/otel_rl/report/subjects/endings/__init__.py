@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.endings import finding, process_end, section
-from otel_rl.report.subjects.endings.result import RunResult
 
 SUBJECT = Subject(
     "endings",
-    aggregates=(RunResult,),
     findings=finding.findings,
     checks=finding.checks,
     sections={process_end.SECTION: section.build},

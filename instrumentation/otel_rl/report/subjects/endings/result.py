@@ -7,64 +7,65 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.core.collected import asked_once
+from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
-from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.run_records import LoggedValue, result_of
 from otel_rl.training.results import Results
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
-    from otel_rl.store.reader import Log, Process
+    from otel_rl.store.reader import Process
 
-#: Processes of which the values are kept, and values in the head of the page.
-_PROCESSES, _SHOWN = 64, 3
+#: Values in the head of the page.
+_SHOWN = 3
+#: In the order in which they were first logged; the last value of a key of several loops comes last.
+_VALUES = """
+SELECT process, key, step, value FROM
+  (SELECT *, lowest_step AS step, lowest AS value, 0 AS is_last, abs(logged_key) AS place FROM logged_key
+   UNION ALL SELECT *, highest_step, highest, 0, abs(logged_key) FROM logged_key
+   UNION ALL SELECT *, last_step, last, 1, time FROM logged_key)
+WHERE is_last OR value IS NOT NULL ORDER BY is_last, is_made, place"""
 
 
-class RunResult:
-    """Last and best values by process."""
+@asked_once
+def values(collected: Collected) -> list[LoggedValue]:
+    """Return the last and best values of the processes of the latest attempt, keys that have a best value first.
 
-    def __init__(self) -> None:
-        self._logged: dict[Process, Results] = {}
+    Of a key that several log it is that of the process that logged most: of slime several log, keys of their own.
+    """
+    recorded = {log.process: result_of(log) for log in collected.tables.events(events.RL_RUN_END.name)}
+    of_process = _logged(collected) | {process: result for process, result in recorded.items() if result}
+    latest = [result for process, result in of_process.items() if process.attempt not in collected.superseded]
+    latest.sort(key=len, reverse=True)
+    merged: dict[str, LoggedValue] = {}
+    for value in chain.from_iterable(latest):
+        merged.setdefault(value.key, value)
+    return sorted(merged.values(), key=lambda value: value.best is None)
 
-    def add_log(self, log: Log) -> None:
-        """Take in a log call of a trainer; others are ignored."""
-        if log.event == events.RL_STEP.name and isinstance(log.body, dict):
-            results = self._logged.get(log.process)
-            if results is None and len(self._logged) < _PROCESSES:
-                results = self._logged[log.process] = Results()
-            if results is not None:
-                step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
-                results.add(step, log.body, log.process.identity(names.RL_ALGORITHM))
 
-    def values(self, collected: Collected) -> list[LoggedValue]:
-        """Return those of the processes of the latest attempt, keys that have a best value first.
+def _logged(collected: Collected) -> dict[Process, list[LoggedValue]]:
+    results: dict[int, Results] = {}
+    for process, key, step, value in collected.tables.stream(_VALUES):
+        algorithm = collected.tables.process(process).identity(names.RL_ALGORITHM)
+        values = {key: math.nan if value is None else value}
+        results.setdefault(process, Results()).add(step, values, algorithm)
+    return {
+        collected.tables.process(process): [
+            LoggedValue(key, one.last, one.last_step, one.best, one.best_step) for key, one in of_process.items()
+        ]
+        for process, of_process in results.items()
+    }
 
-        Of a key that several log it is that of the process that logged most: of slime several log, keys of their own.
-        """
-        logged = {
-            process: [
-                LoggedValue(key, one.last, one.last_step, one.best, one.best_step) for key, one in results.items()
-            ]
-            for process, results in self._logged.items()
-        }
-        recorded = {log.process: result_of(log) for log in collected.tables.events(events.RL_RUN_END.name)}
-        of_process = logged | {process: values for process, values in recorded.items() if values}
-        latest = [values for process, values in of_process.items() if process.attempt not in collected.superseded]
-        latest.sort(key=len, reverse=True)
-        merged: dict[str, LoggedValue] = {}
-        for value in chain.from_iterable(latest):
-            merged.setdefault(value.key, value)
-        return sorted(merged.values(), key=lambda value: value.best is None)
 
-    def words(self, collected: Collected) -> str:
-        """Return the values of the shortest keys that have a best one, ``""`` without any."""
-        judged = [value for value in self.values(collected) if value.best is not None]
-        return ", ".join(
-            _words(value, collected[Scalars].counts(value.key))
-            for value in sorted(judged, key=lambda value: len(value.key))[:_SHOWN]
-        )
+def words(collected: Collected) -> str:
+    """Return the values of the shortest keys that have a best one, ``""`` without any."""
+    judged = [value for value in values(collected) if value.best is not None]
+    return ", ".join(
+        _words(value, scalars.of_run(collected).counts(value.key))
+        for value in sorted(judged, key=lambda value: len(value.key))[:_SHOWN]
+    )
 
 
 def _words(value: LoggedValue, counts: str) -> str:

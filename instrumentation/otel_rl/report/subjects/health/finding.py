@@ -11,11 +11,13 @@ from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health.aggregate import HealthReplay
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from otel_rl.health.verdict import Verdict
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.subjects.workload import Workload
@@ -39,7 +41,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             # The latest attempt is not named.
             of_attempt = f"attempt {verdict.attempt or '0.0.0'}" if verdict.attempt != attempt else ""
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
-            counts = collected[Scalars].counts(verdict.metric)
+            counts = scalars.of_run(collected).counts(verdict.metric)
             finding = _finding(verdict, counts, ", ".join(filter(None, places)))
             if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
                 finding.evidence.append(sentences.PAUSES)
@@ -56,10 +58,10 @@ def checks(collected: Collected) -> list[Check]:
             by_title[verdict.title] = verdict
     program = workload.of(collected)
     # In an order of their own: that of the records differs while a run is followed.
-    return [_check(by_title[title], program, collected[Scalars].keys) for title in sorted(by_title)]
+    return [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
 
 
-def _check(verdict: Verdict, program: Workload, logged: set[str]) -> Check:
+def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Check:
     """Return whether a rule had its inputs, and enough of them."""
     what, code = _noun(verdict.title), verdict.code
     codes = (code, *_ALSO.get(code, ()))
@@ -90,7 +92,7 @@ def _foreign(verdict: Verdict, program: Workload) -> str:
     return _OF_SOME.get(verdict.code, "")
 
 
-def _of_any_loop(verdict: Verdict, logged: set[str]) -> str:
+def _of_any_loop(verdict: Verdict, logged: Collection[str]) -> str:
     """Return why a rule does not judge values that guessed steps have; ``""`` where they lack some too."""
     has_all = all(f"{PREFIX}{INPUTS[name].keys[0]}" in logged for name in verdict.lacking)
     return "its limits are those of post-training, and the program has no trainer" if has_all else ""

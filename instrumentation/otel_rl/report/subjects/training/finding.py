@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects import workload
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _WHAT, _CODE, _KEY = "gradients of exactly 0", "no_gradient", "grad_norm"
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return a warning where no log call has a gradient; rewards without a difference say more."""
-    curve = collected[Scalars].curve(_KEY)
+    curve = scalars.of_run(collected).curve(_KEY)
     if curve is None or curve.number < thresholds.FEWEST_GRADIENTS or any(curve.y):
         return []
     if any(finding.code == Code.NO_SIGNAL for of_subject in known.values() for finding in of_subject):
@@ -32,7 +32,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 def checks(collected: Collected) -> list[Check]:
     """Return whether gradient norms were logged."""
     codes = (_CODE, Code.NO_SIGNAL)
-    curve, program = collected[Scalars].curve(_KEY), workload.of(collected)
+    curve, program = scalars.of_run(collected).curve(_KEY), workload.of(collected)
     if curve is not None:
         return [Check.of(_WHAT, curve.number, thresholds.FEWEST_GRADIENTS, "log call", codes)]
     if program.trains:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
-from otel_rl.report.subjects.training import program_gauges, program_kinds
-from otel_rl.report.subjects.training.aggregate import Scalars
+from otel_rl.report.subjects.training import program_gauges, program_kinds, scalars
 from otel_rl.report.subjects.training.program_gauges import MOST_SETS
 from otel_rl.training.key_categories import CATEGORIES, OTHER, category_of
 
@@ -24,11 +23,11 @@ _FEWEST = 3
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Return a chart for each panel, and everything else folded."""
-    scalars = collected[Scalars]
-    kind = program_kinds.kind_of(collected, scalars.keys)
+    logged = scalars.of_run(collected)
+    kind = program_kinds.kind_of(collected, logged.keys)
     filler = "Curves come from what a trainer or the program logs, to a tracker for one, or from otel_rl.metric()."
     section = Section("training", "Training curves", filler)
-    panels = scalars.panels(collected, kind)
+    panels = logged.panels(kind)
     by_counts = [(panel, _by_counts(curves)) for panel, curves in panels]
     drawn = [
         (panel, kept) for panel, parts in by_counts if (kept := [part for part in parts if _is_drawn(part, charts)])
@@ -38,7 +37,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         own = next((curve.counts for _, curves in panels for curve in curves if curve.counts != charts.STEP), "")
         if own:
             section.lead += f" Those by {own} go by the numbers of the program's own log calls, not by guessed steps."
-        if scalars.over_time:
+        if logged.over_time:
             section.lead = "From gauges over time, a point for each export: no log record has these values."
     if drawn:
         figures = [
@@ -50,14 +49,14 @@ def build(collected: Collected, charts: Charts) -> Section:
     said = [(panel, part) for panel, parts in by_counts for part in parts if not _is_drawn(part, charts)]
     if said:
         section.blocks.append(PageBlock(table=_few_points(said)))
-    section.blocks += _others("Everything else that was logged", scalars.rest(collected, kind), charts)
-    section.blocks += _others("Values recorded over time", scalars.sampled(collected, kind), charts)
+    section.blocks += _others("Everything else that was logged", logged.rest(kind), charts)
+    section.blocks += _others("Values recorded over time", logged.sampled(kind), charts)
     section.blocks += _gauges("Gauges of the program", collected, charts)
-    if scalars.keys_left_out:
-        left_out = human.listed(sorted(scalars.keys_left_out))
+    if logged.keys_left_out:
+        left_out = human.listed(sorted(logged.keys_left_out))
         section.blocks.append(PageBlock(note=f"More keys were logged than fit on a page; left out: {left_out}."))
-    if scalars.not_finite:
-        said_of = ", ".join(f"{key} ({number})" for key, number in sorted(scalars.not_finite.items()))
+    if logged.not_finite:
+        said_of = ", ".join(f"{key} ({number})" for key, number in sorted(logged.not_finite.items()))
         section.blocks.append(PageBlock(note=f"Values that were not finite and are not drawn: {said_of}."))
     return section
 
