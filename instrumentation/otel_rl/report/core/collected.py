@@ -71,10 +71,6 @@ def _no_traces(_collected: Collected) -> Iterable[str]:
     return ()
 
 
-def _ignore_traces(_collected: Collected, _traces: Mapping[str, list[Span]]) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One subject; every part is optional.
@@ -89,8 +85,7 @@ class Subject:
         checks: returns what was looked for, and why it could not be observed.
         sections: key of a section of the page -> function that builds it.
         blocks: key of a section of another subject -> function that builds blocks at its end.
-        traces: returns ids of traces whose spans it shows.
-        add_traces: takes in the spans of all traces that any subject asked for, by id.
+        traces: returns ids of traces whose spans it shows: those of ``collected.traces``.
     """
 
     name: str
@@ -101,7 +96,6 @@ class Subject:
     sections: Mapping[str, Callable[[Collected, Charts], Section]] = field(default_factory=dict)
     blocks: Mapping[str, Callable[[Collected, Charts], list[PageBlock]]] = field(default_factory=dict)
     traces: Callable[[Collected], Iterable[str]] = _no_traces
-    add_traces: Callable[[Collected, Mapping[str, list[Span]]], None] = _ignore_traces
 
 
 class Collected:
@@ -131,6 +125,8 @@ class Collected:
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
+        #: Spans of the traces that subjects show, by id.
+        self.traces: dict[str, list[Span]] = {}
         #: Keys that the program logs, by process and loop.
         self._logged: dict[tuple[Process, str], set[str]] = {}
         self._aggregates: dict[type[Any], Any] = {
@@ -242,6 +238,4 @@ class Collected:
 
     def _read_traces(self) -> None:
         wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}
-        traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}
-        for subject in self.subjects:
-            subject.add_traces(self, traces)
+        self.traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}
