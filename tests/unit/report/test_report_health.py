@@ -16,8 +16,7 @@ from otel_rl.health.verdict import State, Verdict
 from otel_rl.report import write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.health import aggregate
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.report.subjects.training.aggregate import Scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find_run
@@ -65,8 +64,11 @@ class Written:
             at += length
         writer.write()
 
+    def collected(self) -> Collected:
+        return Collected(Reader(find_run(self.folder, None)), load()).read(lambda _: None)
+
     def verdicts(self) -> list[Verdict]:
-        return Collected(Reader(find_run(self.folder, None)), load()).read(lambda _: None)[HealthReplay].verdicts()
+        return replay.verdicts(self.collected())
 
     def findings(self) -> dict[str, Verdict]:
         return {one.code: one for one in self.verdicts() if one.is_finding}
@@ -304,19 +306,6 @@ def test_the_command_tells_a_mistake_in_the_users_rules(
     assert [note for note in report.notes if "none.yaml: No such file or directory" in note]
 
 
-def test_of_a_very_long_run_the_step_times_are_judged_on_their_own(
-    written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aggregate, "KEPT", 50)
-    written.add(sick(90, 60), seconds=lambda step: 1.0 if step < 45 else 4.0)
-
-    found = written.findings()
-    assert set(found) == {KL, SLOW}
-    assert found[KL].onset == 60
-    assert abs((found[SLOW].onset or 0) - 45) <= 3
-    assert len(written.verdicts()) == len(RULES)
-
-
 def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +316,7 @@ def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     rules.write_text(json.dumps({"rules": {KL: False}}))
     without = written.findings()
     rules.write_text(json.dumps({"rules": {"P3": False}}))
-    complaint, despite = aggregate.HealthReplay().complaint, written.findings()
+    complaint, despite = replay.rules(written.collected())[1], written.findings()
     monkeypatch.setenv("OTEL_RL_HEALTH_RULES", "off")
     settings.reset()
     off = written.verdicts()
@@ -397,7 +386,7 @@ def test_what_a_program_logs_itself_wins_though_its_rows_stand_first_in_the_file
         writer.event("rl.step", step + 0.6, {"reward": step / 20}, {"rl.loop.iteration": step})
     writer.write()
     collected = Collected(Reader(find_run(tmp_path / tmp_path.name)), load()).read(lambda _: None)
-    [no_signal] = [one for one in collected[HealthReplay].verdicts() if one.code == "no_signal"]
+    [no_signal] = [one for one in replay.verdicts(collected) if one.code == "no_signal"]
     assert not no_signal.is_finding
     reward = collected[Scalars].curve("reward")
     assert reward is not None

@@ -1,7 +1,9 @@
 """Verdicts of the health rules.
 
 Modules:
-    aggregate: the rules over the records of the run.
+    replay: the rules over the records of the run.
+    told: what they have said while it ran.
+    log_calls: what trainers logged.
     finding: what the rules found and checked.
 """
 
@@ -9,11 +11,11 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.health import finding
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health.log_calls import LogCalls
 
 SUBJECT = Subject(
     "health",
-    aggregates=(HealthReplay,),
+    aggregates=(LogCalls,),
     findings=finding.findings,
     checks=finding.checks,
 )
