@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from otel_rl.report.core import flight_rings, step_rewards, timeline
-from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
@@ -77,9 +76,8 @@ class Subject:
 
     Attributes:
         name: of its folder in :mod:`otel_rl.report.subjects`.
-        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``,
-            ``add_log``, ``add_point``, ``close`` and ``leave_out`` that they need. ``collected[Class]`` is the
-            instance.
+        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``
+            and ``add_log`` that they need. ``collected[Class]`` is the instance.
         metrics: metrics of which it reads ``collected.totals``.
         findings: returns what is wrong, given what the subjects before it have found.
         checks: returns what was looked for, and why it could not be observed.
@@ -133,14 +131,8 @@ class Collected:
             kind: kind() for subject in self.subjects for kind in subject.aggregates
         }
         aggregates = list(self._aggregates.values())
-        self._add_span = [
-            *(aggregate.add_span for aggregate in aggregates if isinstance(aggregate, AddsSpans)),
-        ]
-        self._add_log = [aggregate.add_log for aggregate in aggregates if isinstance(aggregate, AddsLogs)]
-        self._add_point = [
-            self.totals.add,
-            *(aggregate.add_point for aggregate in aggregates if isinstance(aggregate, AddsPoints)),
-        ]
+        self._add_span = [aggregate.add_span for aggregate in aggregates if hasattr(aggregate, "add_span")]
+        self._add_log = [aggregate.add_log for aggregate in aggregates if hasattr(aggregate, "add_log")]
 
     def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
         """Return the aggregate of this class.
@@ -157,13 +149,9 @@ class Collected:
         return self.only or self.loops.main
 
     def view(self, steps: Steps) -> Collected:
-        """Return a view on nothing but these steps; aggregates with series over steps are empty in it."""
+        """Return a view on nothing but these steps."""
         view = copy(self)
         view.only, view.rings, view.answers = steps, FlightRings(), {}
-        view._aggregates = {  # noqa: SLF001 - of its own class
-            kind: kind() if isinstance(aggregate, CountsSteps) else aggregate
-            for kind, aggregate in self._aggregates.items()
-        }
         return view
 
     def read(self, advance: Callable[[int], object]) -> Collected:
@@ -175,12 +163,6 @@ class Collected:
         for record in self.reader.records(advance):
             self.add(record)
         return self.close()
-
-    def settle(self, before: int) -> None:
-        """Take it that no record comes any more from before this moment (ns since the epoch): less is left to close."""
-        for aggregate in self._aggregates.values():
-            if isinstance(aggregate, Settles):
-                aggregate.settle(before)
 
     def close(self) -> Collected:
         """Read what a page needs beside the records that were added, and return itself; no record can be added then."""
@@ -197,8 +179,7 @@ class Collected:
         elif isinstance(record, Log):
             self._add_log_record(record)
         else:
-            for add_point in self._add_point:
-                add_point(record)
+            self.totals.add(record)
 
     def _add_log_record(self, log: Log) -> None:
         if log.event == events.RL_STEP.name and isinstance(log.body, dict):
@@ -216,11 +197,6 @@ class Collected:
         self.settle_tables()
         for log_call in step_rewards.log_calls(self.tables, self._logged):
             self._add_to_logs(log_call)
-        for aggregate in self._aggregates.values():
-            if isinstance(aggregate, Closes):
-                aggregate.close()
-            if isinstance(aggregate, CountsSteps):
-                aggregate.leave_out(self.superseded)
 
     def settle_tables(self) -> None:
         """Let queries see all that was read."""
