@@ -181,6 +181,37 @@ def test_of_several_ranks_rank_0_counts(written: Written) -> None:
     assert set(written.findings()) == {KL}
 
 
+def test_a_loop_that_rank_0_does_not_have_is_judged_by_the_lowest_rank_that_has_it(written: Written) -> None:
+    written.add(made_up_runs.run(60), rank=0)
+    for rank, divergence in ((2, 0.01), (1, 7.0)):
+        writer = process(written.folder, rank, started=STARTED)
+        for step in range(1, 40):
+            of_step = {"rl.loop.iteration": step, "rl.loop.name": "critic"}
+            writer.event("rl.step", float(step), body={"kl": divergence + 1e-6 * step}, attributes=of_step)
+        writer.write()
+
+    assert [(one.code, one.loop) for one in written.verdicts() if one.is_finding] == [(KL, "critic")]
+
+
+def test_what_follows_a_step_in_its_trace_is_no_part_of_its_time(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    for step in range(1, 61):
+        of_step, end = {"rl.loop.iteration": step}, 10.0 * step + (1.0 if step <= 40 else 4.0)
+        root = writer.span("rl.loop", 10.0 * step, end, of_step)
+        writer.span("rl.reward", 10.0 * step, end, {**of_step, "rl.phase": "reward"}, root)
+        writer.span("rl.rank.step", 10.0 * step, end, of_step, root)
+        # Takes more than the difference, and ends after the step.
+        writer.span("rl.evaluate", end, end + (0.1 if step <= 40 else 6.0), {**of_step, "rl.phase": "evaluate"}, root)
+    writer.write()
+
+    replayed = Written(tmp_path / "run").collected()
+    [place] = replay._chosen(replayed)
+    assert {name for step in replay._steps(replayed, place) for name in step.phases} == {
+        "rl.reward",
+        "the time between steps",
+    }
+
+
 def test_each_attempt_is_judged_on_its_own_and_findings_of_earlier_ones_name_their_attempt(written: Written) -> None:
     written.add(sick(40, 20), attempt="0.0.0")
     written.add(made_up_runs.run(60), first=15, attempt="0.1.0", begins=100)

@@ -106,12 +106,12 @@ def _of_records(collected: Collected) -> Iterator[Verdict]:
 
 
 def _chosen(collected: Collected) -> list[Place]:
-    """Return of each attempt and loop the process with the lowest rank."""
+    """Return of each attempt and loop the process with the lowest rank, the latest attempt first."""
     tables, leading = collected.tables, dict[tuple[tuple[int, ...], str, int], Place]()
     places = {Place(tables.process(number), *loop) for number, *loop in tables.rows(_PLACES)}
     for place in sorted(places | collected[LogCalls].places, key=_rank):
         leading.setdefault((place.process.attempt, place.loop, place.is_guessed), place)
-    return [leading[key] for key in sorted(leading)[-_MONITORS:]]
+    return [leading[key] for key in sorted(leading, reverse=True)[:_MONITORS]]
 
 
 def _rank(place: Place) -> tuple[int, str]:
