@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Log, Process
 
 
-class Place(NamedTuple):
+class JudgedLoop(NamedTuple):
     """A loop of a process; guessed steps are counted otherwise than what the program logs."""
 
     process: Process
@@ -24,7 +24,7 @@ class Place(NamedTuple):
     is_guessed: int
 
 
-class LogCall(NamedTuple):
+class LoggedValues(NamedTuple):
     """A log call at step ``last``; it covers the steps from ``first`` on."""
 
     time: int
@@ -39,14 +39,14 @@ class LogCalls:
     def __init__(self) -> None:
         named = settings.current().health_rules
         self._curves = Curves(user_rules.load(None if named == "off" else named)[0].keys)
-        self._calls: dict[Place, list[LogCall]] = {}
+        self._calls: dict[JudgedLoop, list[LoggedValues]] = {}
 
     @property
-    def places(self) -> set[Place]:
+    def places(self) -> set[JudgedLoop]:
         """Where something was logged."""
         return set(self._calls)
 
-    def of(self, place: Place) -> list[LogCall]:
+    def of(self, place: JudgedLoop) -> list[LoggedValues]:
         """Return those of a loop, the earliest first."""
         return sorted(self._calls.get(place, ()), key=lambda call: call.time)
 
@@ -58,5 +58,7 @@ class LogCalls:
             return
         values = {key: number for key, number, _ in self._curves.known(log.body)}
         is_guessed = int(get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED)
-        place = Place(log.process, str(get(names.RL_LOOP_NAME) or ""), is_guessed)
-        self._calls.setdefault(place, []).append(LogCall(log.time, last, int_or_none(get(names.RL_STEP_FIRST)), values))
+        place = JudgedLoop(log.process, str(get(names.RL_LOOP_NAME) or ""), is_guessed)
+        self._calls.setdefault(place, []).append(
+            LoggedValues(log.time, last, int_or_none(get(names.RL_STEP_FIRST)), values)
+        )

@@ -28,7 +28,7 @@ from otel_rl.health.verdict import State, Verdict, by_weight
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.loops import written
 from otel_rl.report.subjects.health import told
-from otel_rl.report.subjects.health.log_calls import LogCalls, Place
+from otel_rl.report.subjects.health.log_calls import JudgedLoop, LogCalls
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from otel_rl.health.rule_definitions import Rules
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.health.log_calls import LogCall
+    from otel_rl.report.subjects.health.log_calls import LoggedValues
 
 #: Most monitors; of more those of the latest attempts.
 _MONITORS = 64
@@ -105,21 +105,21 @@ def _of_records(collected: Collected) -> Iterator[Verdict]:
         yield from (verdict for verdict in monitor.verdicts() if verdict.is_finding or attempt == latest)
 
 
-def _chosen(collected: Collected) -> list[Place]:
+def _chosen(collected: Collected) -> list[JudgedLoop]:
     """Return of each attempt and loop the process with the lowest rank, the latest attempt first."""
-    tables, leading = collected.tables, dict[tuple[tuple[int, ...], str, int], Place]()
-    places = {Place(tables.process(number), *loop) for number, *loop in tables.rows(_PLACES)}
+    tables, leading = collected.tables, dict[tuple[tuple[int, ...], str, int], JudgedLoop]()
+    places = {JudgedLoop(tables.process(number), *loop) for number, *loop in tables.rows(_PLACES)}
     for place in sorted(places | collected[LogCalls].places, key=_rank):
         leading.setdefault((place.process.attempt, place.loop, place.is_guessed), place)
     return [leading[key] for key in sorted(leading, reverse=True)[:_MONITORS]]
 
 
-def _rank(place: Place) -> tuple[int, str]:
+def _rank(place: JudgedLoop) -> tuple[int, str]:
     rank = place.process.rank
     return _NO_RANK if rank is None else rank, place.process.key
 
 
-def _steps(collected: Collected, place: Place) -> Iterator[_TimedStep]:
+def _steps(collected: Collected, place: JudgedLoop) -> Iterator[_TimedStep]:
     """Yield the steps of a loop in the order of their ends."""
     before: Any = None
     rows = collected.tables.stream(_STEPS, place.process.key, place.loop, place.is_guessed)
@@ -134,9 +134,9 @@ def _steps(collected: Collected, place: Place) -> Iterator[_TimedStep]:
         yield _TimedStep(step["ended"], step["step"], period, phases)
 
 
-def _feed(monitor: Monitor, calls: Iterable[LogCall], steps: Iterable[_TimedStep]) -> None:
+def _feed(monitor: Monitor, calls: Iterable[LoggedValues], steps: Iterable[_TimedStep]) -> None:
     # What was logged in a step comes before its end.
-    items: Iterator[LogCall | _TimedStep] = heapq.merge(calls, steps, key=lambda item: item.time)
+    items: Iterator[LoggedValues | _TimedStep] = heapq.merge(calls, steps, key=lambda item: item.time)
     for item in items:
         if isinstance(item, _TimedStep):
             monitor.step(item.iteration, item.seconds, item.phases)
