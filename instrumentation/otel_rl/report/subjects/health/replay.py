@@ -111,7 +111,8 @@ def _chosen(collected: Collected) -> list[JudgedLoop]:
     places = {JudgedLoop(tables.process(number), *loop) for number, *loop in tables.rows(_PLACES)}
     for place in sorted(places | collected[LogCalls].places, key=_rank):
         leading.setdefault((place.process.attempt, place.loop, place.is_guessed), place)
-    return [leading[key] for key in sorted(leading, reverse=True)[:_MONITORS]]
+    latest_first = sorted(sorted(leading), key=lambda key: key[0], reverse=True)
+    return [leading[key] for key in latest_first[:_MONITORS]]
 
 
 def _rank(place: JudgedLoop) -> tuple[int, str]:
