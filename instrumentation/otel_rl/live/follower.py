@@ -26,7 +26,7 @@ from otel_rl.report import subjects
 from otel_rl.report.core.change_points import EarlierLooks
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import overview
-from otel_rl.store.reader.following import DISORDER, FollowingReader
+from otel_rl.store.reader.following import FollowingReader
 from otel_rl.store.reader.locate import find_run
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ class _Reading:
             if time.monotonic() > until:
                 return
         self.is_current = True
-        self.collected.settle(time.time_ns() - int(DISORDER * 1e9))
 
 
 class Follower:

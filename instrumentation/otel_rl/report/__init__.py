@@ -69,7 +69,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
-    from otel_rl.report.subjects.health.aggregate import HealthReplay  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.health import replay  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories import totals  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_syncs import syncs as weight_syncs  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_versions import aggregate as weight_versions  # noqa: PLC0415 - as above
@@ -90,8 +90,8 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     notes += source.remarks
     if unreadable := sentences.unreadable(collected.reader.problems):
         notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
-    if collected[HealthReplay].complaint:
-        notes.append(collected[HealthReplay].complaint.removeprefix("otel-rl: "))
+    if complaint := replay.rules(collected)[1]:
+        notes.append(complaint.removeprefix("otel-rl: "))
     return Report(
         target,
         examined,

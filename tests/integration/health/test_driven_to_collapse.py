@@ -14,7 +14,7 @@ from otel_rl.health import rule_table
 from otel_rl.health.verdict import State
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Point, Reader, find_run
 
@@ -87,7 +87,7 @@ def test_everything_recorded_is_in_the_registry(source):
 
 def test_the_report_comes_to_the_verdicts_of_the_running_program(source, records):
     live = {one["rl.health.code"]: one for one in events(records, "rl.health.changed")}
-    found = {one.code: one for one in Collected(Reader(source), load()).read(lambda _: None)[HealthReplay].verdicts()}
+    found = {one.code: one for one in replay.verdicts(Collected(Reader(source), load()).read(lambda _: None))}
 
     assert {code for code, one in found.items() if one.is_finding} == set(live)
     for code, one in live.items():

@@ -15,7 +15,7 @@ from support.reward_readers import calls_of
 
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load, overview
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Log, Reader, find_run
 
@@ -56,7 +56,7 @@ def live(source):
 def report(source):
     """Code -> what the report says, of the rules that found something."""
     collected = Collected(Reader(source), load()).read(lambda _: None)
-    return {one.code: one for one in collected[HealthReplay].verdicts() if one.is_finding}
+    return {one.code: one for one in replay.verdicts(collected) if one.is_finding}
 
 
 def test_the_means_of_each_step_cover_all_its_samples(finished):

@@ -69,7 +69,7 @@ def test_its_finding_is_only_said_where_it_matters(tmp_path: Path) -> None:
 
 def test_the_recipe_is_one_folder_and_one_line_of_one_file() -> None:
     assert {path.partition("/")[0] for path in recipe()} == {NAME}
-    assert {path.partition("/")[2] for path in recipe()} == {"__init__.py", "aggregate.py", "finding.py", "section.py"}
+    assert {path.partition("/")[2] for path in recipe()} == {"__init__.py", "finding.py", "section.py", "spent.py"}
 
 
 def test_every_folder_is_in_the_list_and_carries_its_name() -> None:

@@ -16,8 +16,7 @@ from otel_rl.health.verdict import State, Verdict
 from otel_rl.report import write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.health import aggregate
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.store.reader import Reader, find_run
@@ -65,8 +64,11 @@ class Written:
             at += length
         writer.write()
 
+    def collected(self) -> Collected:
+        return Collected(Reader(find_run(self.folder, None)), load()).read(lambda _: None)
+
     def verdicts(self) -> list[Verdict]:
-        return Collected(Reader(find_run(self.folder, None)), load()).read(lambda _: None)[HealthReplay].verdicts()
+        return replay.verdicts(self.collected())
 
     def findings(self) -> dict[str, Verdict]:
         return {one.code: one for one in self.verdicts() if one.is_finding}
@@ -177,6 +179,37 @@ def test_of_several_ranks_rank_0_counts(written: Written) -> None:
     written.add(made_up_runs.run(60), rank=1)
 
     assert set(written.findings()) == {KL}
+
+
+def test_a_loop_that_rank_0_does_not_have_is_judged_by_the_lowest_rank_that_has_it(written: Written) -> None:
+    written.add(made_up_runs.run(60), rank=0)
+    for rank, divergence in ((2, 0.01), (1, 7.0)):
+        writer = process(written.folder, rank, started=STARTED)
+        for step in range(1, 40):
+            of_step = {"rl.loop.iteration": step, "rl.loop.name": "critic"}
+            writer.event("rl.step", float(step), body={"kl": divergence + 1e-6 * step}, attributes=of_step)
+        writer.write()
+
+    assert [(one.code, one.loop) for one in written.verdicts() if one.is_finding] == [(KL, "critic")]
+
+
+def test_what_follows_a_step_in_its_trace_is_no_part_of_its_time(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", 0, started=STARTED)
+    for step in range(1, 61):
+        of_step, end = {"rl.loop.iteration": step}, 10.0 * step + (1.0 if step <= 40 else 4.0)
+        root = writer.span("rl.loop", 10.0 * step, end, of_step)
+        writer.span("rl.reward", 10.0 * step, end, {**of_step, "rl.phase": "reward"}, root)
+        writer.span("rl.rank.step", 10.0 * step, end, of_step, root)
+        # Takes more than the difference, and ends after the step.
+        writer.span("rl.evaluate", end, end + (0.1 if step <= 40 else 6.0), {**of_step, "rl.phase": "evaluate"}, root)
+    writer.write()
+
+    replayed = Written(tmp_path / "run").collected()
+    [place] = replay._chosen(replayed)
+    assert {name for step in replay._steps(replayed, place) for name in step.phases} == {
+        "rl.reward",
+        "the time between steps",
+    }
 
 
 def test_each_attempt_is_judged_on_its_own_and_findings_of_earlier_ones_name_their_attempt(written: Written) -> None:
@@ -304,19 +337,6 @@ def test_the_command_tells_a_mistake_in_the_users_rules(
     assert [note for note in report.notes if "none.yaml: No such file or directory" in note]
 
 
-def test_of_a_very_long_run_the_step_times_are_judged_on_their_own(
-    written: Written, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(aggregate, "KEPT", 50)
-    written.add(sick(90, 60), seconds=lambda step: 1.0 if step < 45 else 4.0)
-
-    found = written.findings()
-    assert set(found) == {KL, SLOW}
-    assert found[KL].onset == 60
-    assert abs((found[SLOW].onset or 0) - 45) <= 3
-    assert len(written.verdicts()) == len(RULES)
-
-
 def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +347,7 @@ def test_the_users_rules_hold_for_the_report_and_a_mistake_in_them_is_told(
     rules.write_text(json.dumps({"rules": {KL: False}}))
     without = written.findings()
     rules.write_text(json.dumps({"rules": {"P3": False}}))
-    complaint, despite = aggregate.HealthReplay().complaint, written.findings()
+    complaint, despite = replay.rules(written.collected())[1], written.findings()
     monkeypatch.setenv("OTEL_RL_HEALTH_RULES", "off")
     settings.reset()
     off = written.verdicts()
@@ -397,7 +417,7 @@ def test_what_a_program_logs_itself_wins_though_its_rows_stand_first_in_the_file
         writer.event("rl.step", step + 0.6, {"reward": step / 20}, {"rl.loop.iteration": step})
     writer.write()
     collected = Collected(Reader(find_run(tmp_path / tmp_path.name)), load()).read(lambda _: None)
-    [no_signal] = [one for one in collected[HealthReplay].verdicts() if one.code == "no_signal"]
+    [no_signal] = [one for one in replay.verdicts(collected) if one.code == "no_signal"]
     assert not no_signal.is_finding
     reward = scalars.of_run(collected).curve("reward")
     assert reward is not None

@@ -51,7 +51,7 @@ def _tell(job: Job, since: int, until: int | None = None, writer: int = 0, **val
     teller = job.writers[writer]
     teller.event("rl.straggler", since, attributes={**told, "rl.loop.iteration": since + 7}, severity=13)
     if until is not None:
-        teller.event("rl.straggler.end", until, attributes={**told, "rl.loop.iteration": until})
+        teller.event("rl.straggler.end", max(since, until), attributes={**told, "rl.loop.iteration": until})
     teller.write()
 
 

@@ -1,8 +1,7 @@
 """What the subjects of the report share.
 
 Modules:
-    collected: a subject, and one pass over all records, which feeds the aggregates of all subjects.
-    aggregate: what an aggregate may have.
+    collected: a subject, and one pass over all records of a run, whose tables all subjects ask.
     summary: identity of the run and the ranks that reported.
     loops: the steps of each loop and attempt.
     steps: step time by phase and by rank.

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from otel_rl.report.core import flight_rings, step_rewards, timeline
-from otel_rl.report.core.aggregate import AddsLogs, AddsPoints, AddsSpans, Closes, CountsSteps, Settles
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
 from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
-from otel_rl.semconv import attributes as names
-from otel_rl.semconv import events, metrics
+from otel_rl.semconv import metrics
 from otel_rl.store.reader import Log, Reader, Span
 from otel_rl.store.tables import RunTables, place
 
@@ -71,26 +69,20 @@ def _no_traces(_collected: Collected) -> Iterable[str]:
     return ()
 
 
-def _ignore_traces(_collected: Collected, _traces: Mapping[str, list[Span]]) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One subject; every part is optional.
 
     Attributes:
         name: of its folder in :mod:`otel_rl.report.subjects`.
-        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``,
-            ``add_log``, ``add_point``, ``close`` and ``leave_out`` that they need. ``collected[Class]`` is the
-            instance.
+        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``
+            and ``add_log`` that they need. ``collected[Class]`` is the instance.
         metrics: metrics of which it reads ``collected.totals``.
         findings: returns what is wrong, given what the subjects before it have found.
         checks: returns what was looked for, and why it could not be observed.
         sections: key of a section of the page -> function that builds it.
         blocks: key of a section of another subject -> function that builds blocks at its end.
-        traces: returns ids of traces whose spans it shows.
-        add_traces: takes in the spans of all traces that any subject asked for, by id.
+        traces: returns ids of traces whose spans it shows: those of ``collected.traces``.
     """
 
     name: str
@@ -101,7 +93,6 @@ class Subject:
     sections: Mapping[str, Callable[[Collected, Charts], Section]] = field(default_factory=dict)
     blocks: Mapping[str, Callable[[Collected, Charts], list[PageBlock]]] = field(default_factory=dict)
     traces: Callable[[Collected], Iterable[str]] = _no_traces
-    add_traces: Callable[[Collected, Mapping[str, list[Span]]], None] = _ignore_traces
 
 
 class Collected:
@@ -131,18 +122,14 @@ class Collected:
         of_subjects = (metric for subject in self.subjects for metric in subject.metrics)
         self.totals = MetricTotals((*_OWN_METRICS, *STEP_METRICS, *of_subjects))
         self.rings = FlightRings()
+        #: Spans of the traces that subjects show, by id.
+        self.traces: dict[str, list[Span]] = {}
         self._aggregates: dict[type[Any], Any] = {
             kind: kind() for subject in self.subjects for kind in subject.aggregates
         }
         aggregates = list(self._aggregates.values())
-        self._add_span = [
-            *(aggregate.add_span for aggregate in aggregates if isinstance(aggregate, AddsSpans)),
-        ]
-        self._add_log = [aggregate.add_log for aggregate in aggregates if isinstance(aggregate, AddsLogs)]
-        self._add_point = [
-            self.totals.add,
-            *(aggregate.add_point for aggregate in aggregates if isinstance(aggregate, AddsPoints)),
-        ]
+        self._add_span = [aggregate.add_span for aggregate in aggregates if hasattr(aggregate, "add_span")]
+        self._add_log = [aggregate.add_log for aggregate in aggregates if hasattr(aggregate, "add_log")]
 
     def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
         """Return the aggregate of this class.
@@ -159,13 +146,9 @@ class Collected:
         return self.only or self.loops.main
 
     def view(self, steps: Steps) -> Collected:
-        """Return a view on nothing but these steps; aggregates with series over steps are empty in it."""
+        """Return a view on nothing but these steps."""
         view = copy(self)
         view.only, view.rings, view.answers = steps, FlightRings(), {}
-        view._aggregates = {  # noqa: SLF001 - of its own class
-            kind: kind() if isinstance(aggregate, CountsSteps) else aggregate
-            for kind, aggregate in self._aggregates.items()
-        }
         return view
 
     def read(self, advance: Callable[[int], object]) -> Collected:
@@ -177,12 +160,6 @@ class Collected:
         for record in self.reader.records(advance):
             self.add(record)
         return self.close()
-
-    def settle(self, before: int) -> None:
-        """Take it that no record comes any more from before this moment (ns since the epoch): less is left to close."""
-        for aggregate in self._aggregates.values():
-            if isinstance(aggregate, Settles):
-                aggregate.settle(before)
 
     def close(self) -> Collected:
         """Read what a page needs beside the records that were added, and return itself; no record can be added then."""
@@ -199,8 +176,7 @@ class Collected:
         elif isinstance(record, Log):
             self._add_to_logs(record)
         else:
-            for add_point in self._add_point:
-                add_point(record)
+            self.totals.add(record)
 
     def _add_to_logs(self, log: Log) -> None:
         for add_log in self._add_log:
@@ -210,15 +186,6 @@ class Collected:
         """Take in what waits for a later record; no record can be added then."""
         self.totals.close()
         self.settle_tables()
-        for call in step_rewards.log_calls(self.tables):
-            attributes = {names.RL_LOOP_ITERATION: call.step, names.RL_LOOP_NAME: call.loop}
-            process = self.tables.process(call.process)
-            self._add_to_logs(Log(process, "", events.RL_STEP.name, call.time, 9, "", call.values, attributes, ""))
-        for aggregate in self._aggregates.values():
-            if isinstance(aggregate, Closes):
-                aggregate.close()
-            if isinstance(aggregate, CountsSteps):
-                aggregate.leave_out(self.superseded)
 
     def settle_tables(self) -> None:
         """Let queries see all that was read."""
@@ -237,6 +204,4 @@ class Collected:
 
     def _read_traces(self) -> None:
         wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}
-        traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}
-        for subject in self.subjects:
-            subject.add_traces(self, traces)
+        self.traces = timeline.by_trace(self.reader.traces(wanted)) if wanted else {}

@@ -68,8 +68,7 @@ around AS (SELECT id, name, trace, parent FROM counted
 inner_ones AS (SELECT DISTINCT around.id FROM around
                JOIN counted o ON o.trace = around.trace AND o.span = around.parent AND o.name = around.name)
 SELECT name, sum(spent) AS seconds FROM counted WHERE id NOT IN inner_ones GROUP BY name"""
-_NESTED = f"""
-SELECT 1 {_PHASES} AND EXISTS (SELECT 1 FROM phase o WHERE o.trace = h.trace AND o.span = h.parent) LIMIT 1"""
+_NESTED = f"SELECT 1 {_PHASES} AND (h.trace, h.parent) IN (SELECT trace, span FROM phase) LIMIT 1"
 _RANKS = f"""
 SELECT {_RANK} AS rank, count(*), sum(seconds), sum(waited), sum(unseen IS NULL OR unseen = 0) AS seen,
        sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END) AS own {_STEPS} GROUP BY 1 ORDER BY min(s.id)"""

@@ -14,7 +14,7 @@ from otel_rl.report.subjects.endings import process_end, result
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.report.subjects.run_time import finding as run_time
 from otel_rl.report.subjects.run_time import program
-from otel_rl.report.subjects.telemetry.aggregate import OwnCost
+from otel_rl.report.subjects.telemetry.aggregate import own_cost
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues
 from otel_rl.store.reader import run_records
@@ -137,11 +137,10 @@ def _errors(collected: Collected, number: int) -> str:
 
 def own_share(collected: Collected) -> str:
     """Return one sentence on the cost of otel-rl itself, ``""`` where it is not known."""
-    cost, length = collected[OwnCost], collected.steps.lengths.cell.mean
-    if not cost.steps or not length:
+    cost, length = own_cost(collected), collected.steps.lengths.cell.mean
+    if cost is None or not length:
         return ""
-    used, whole = cost.own / cost.steps, cost.all / cost.steps
     return (
-        f"otel-rl used {human.duration(used)} of CPU per step, {human.percent(used / length)} of its"
-        f" {human.duration(length)}; the whole process used {human.duration(whole)}."
+        f"otel-rl used {human.duration(cost.own)} of CPU per step, {human.percent(cost.own / length)} of its"
+        f" {human.duration(length)}; the whole process used {human.duration(cost.whole)}."
     )

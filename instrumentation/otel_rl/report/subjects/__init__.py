@@ -1,7 +1,7 @@
 """The subjects of the report, a folder each.
 
 Modules of a subject, where it has that part:
-    aggregate: its numbers, from the records.
+    aggregate, or a name of what it has: its numbers, from the tables of the run.
     finding: what is wrong, and what was looked for.
     section: its section of the page.
 

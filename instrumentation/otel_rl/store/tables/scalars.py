@@ -23,11 +23,11 @@ class LoggedKey:
     process: int
     loop: str
     key: str
+    is_guessed: bool
     is_made: bool
     first: int
     values: int = 0
     not_finite: int = 0
-    guessed: int | None = None
     restarts: int = 0
     time: int = 0
     last: float = math.nan
@@ -59,7 +59,7 @@ class LoggedKeys:
 
     def __init__(self, *, is_made: bool = False) -> None:
         self._is_made = is_made
-        self._keys: dict[tuple[int, str, str], LoggedKey] = {}
+        self._keys: dict[tuple[int, str, str, bool], LoggedKey] = {}
 
     def add(
         self, process: int, loop: str, step: int | None, first: int | None, time: int, values: Mapping[str, Any],
@@ -68,20 +68,18 @@ class LoggedKeys:
         """Yield the rows of a log call; what is no number has none, nor has a call without a step."""
         for key, value in values.items():
             number = float_or_none(value)
-            known = None if number is None else self._of(process, loop, str(key), time)
+            known = None if number is None else self._of((process, loop, str(key), is_guessed), time)
             if known is not None and number is not None:
                 known.add(step, time, number)
-                if is_guessed:
-                    known.guessed = max(known.guessed or 0, time)
                 if step is not None:
                     yield known.number, known.restarts, step, first, time, number
 
-    def _of(self, process: int, loop: str, key: str, time: int) -> LoggedKey | None:
-        known = self._keys.get((process, loop, key))
+    def _of(self, key: tuple[int, str, str, bool], time: int) -> LoggedKey | None:
+        known = self._keys.get(key)
         if known is None and len(self._keys) < _MOST:
             # Those that are made have numbers of their own.
             number = -len(self._keys) - 1 if self._is_made else len(self._keys) + 1
-            known = self._keys[process, loop, key] = LoggedKey(number, process, loop, key, self._is_made, time)
+            known = self._keys[key] = LoggedKey(number, *key, self._is_made, time)
         return known
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

@@ -256,11 +256,11 @@ _LOGGED_KEY = """
     process INTEGER,
     loop TEXT, -- name of the loop, '' where it has none
     key TEXT, -- as the program logs it
+    is_guessed INTEGER, -- 1 where its steps are guessed
     is_made INTEGER, -- 1 where its values are made of the rewards of samples
     first INTEGER, -- when it was logged first
     number INTEGER, -- values with a step
     not_finite INTEGER, -- those of them that are NaN or infinite
-    guessed INTEGER, -- when it was last logged for a step that is guessed
     restarts INTEGER, -- how often its steps have gone back
     time INTEGER, -- when it was logged last
     last REAL,

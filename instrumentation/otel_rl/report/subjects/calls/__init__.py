@@ -17,16 +17,13 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.calls import finding, section, slowest_rollouts
-from otel_rl.report.subjects.calls.slowest_rollouts import SlowestRollouts
 from otel_rl.report.subjects.calls.statistics import METRICS
 
 SUBJECT = Subject(
     "calls",
-    aggregates=(SlowestRollouts,),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,
     sections={"tools": section.tools, "models": section.models},
     traces=slowest_rollouts.traces,
-    add_traces=slowest_rollouts.add_traces,
 )

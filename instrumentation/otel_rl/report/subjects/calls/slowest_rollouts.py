@@ -9,7 +9,7 @@ from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.calls.call_texts import of_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.timeline import Timeline
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from otel_rl.store.reader import Span
 
 _TIMELINES = 3
-
-
-class SlowestRollouts:
-    """Spans of the slowest rollouts, and what was said in them."""
-
-    def __init__(self) -> None:
-        self.timelines: list[Timeline] = []
-        self.said: list[CallText] = []
 
 
 def _slowest(collected: Collected) -> list[SlowCall]:
@@ -37,11 +29,18 @@ def traces(collected: Collected) -> Iterable[str]:
     return [rollout.trace_id for rollout in _slowest(collected)]
 
 
-def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
-    """Take in the spans of the slowest rollouts."""
-    found = collected[SlowestRollouts]
-    for rollout in _slowest(collected):
-        inside = sorted(spans.get(rollout.trace_id, []), key=lambda span: span.start)
-        found.said += of_spans(inside[: timeline.MAX_ROWS])
-        if (bars := timeline.of_rollout(rollout.name, inside)) is not None:
-            found.timelines.append(bars)
+def timelines(collected: Collected) -> list[Timeline]:
+    """Return the timelines of the slowest rollouts."""
+    drawn = (timeline.of_rollout(rollout.name, _inside(collected, rollout)) for rollout in _slowest(collected))
+    return [bars for bars in drawn if bars is not None]
+
+
+def said(collected: Collected) -> list[CallText]:
+    """Return what was said in them."""
+    return [
+        text for rollout in _slowest(collected) for text in of_spans(_inside(collected, rollout)[: timeline.MAX_ROWS])
+    ]
+
+
+def _inside(collected: Collected, rollout: SlowCall) -> list[Span]:
+    return sorted(collected.traces.get(rollout.trace_id, []), key=lambda span: span.start)

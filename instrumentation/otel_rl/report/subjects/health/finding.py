@@ -10,7 +10,7 @@ from otel_rl.report.core import sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.guessed_records import PREFIX
@@ -33,7 +33,7 @@ _ALSO = {Code.NO_SIGNAL: ("idle_tokens",), Code.P7_SLOW_STEP: ("slower_step", "s
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return what the rules found; slow steps that another finding explains go below it."""
     attempt = summarise(collected).attempt
-    verdicts = collected[HealthReplay].verdicts()
+    verdicts = replay.verdicts(collected)
     several = len({verdict.loop for verdict in verdicts}) > 1
     judged = []
     for verdict in verdicts:
@@ -52,7 +52,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 def checks(collected: Collected) -> list[Check]:
     """Return what was checked by every rule without a finding, or why it could not be."""
     by_title: dict[str, Verdict] = {}
-    for verdict in collected[HealthReplay].verdicts():
+    for verdict in replay.verdicts(collected):
         # Judged in one of several loops.
         if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
             by_title[verdict.title] = verdict

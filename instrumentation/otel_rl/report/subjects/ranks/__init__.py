@@ -1,7 +1,7 @@
 """Ranks, the collectives in which they meet, and ranks that the others wait for.
 
 Modules:
-    aggregate: ranks that the job reported as late while it ran.
+    reported: ranks that the job reported as late while it ran.
     device_waits: the time of each rank's device in the collectives of NCCL.
     last_rank_finding: the rank that came last in them.
     collectives: collectives by operation and group.
@@ -19,13 +19,10 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.ranks import finding, section
-from otel_rl.report.subjects.ranks.aggregate import LateRanks
 from otel_rl.report.subjects.ranks.collectives import METRICS
-from otel_rl.report.subjects.ranks.device_waits import DeviceWaits
 
 SUBJECT = Subject(
     "ranks",
-    aggregates=(LateRanks, DeviceWaits),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

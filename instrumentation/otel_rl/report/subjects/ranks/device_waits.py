@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.ranks.model.collectives import Collective
 from otel_rl.ranks.model.groups import group_of
 from otel_rl.ranks.stragglers.last_arrivals import LastArrivals
+from otel_rl.report.core.collected import asked_once
+from otel_rl.report.core.loops import written
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.semconv.attributes import TorchDistributedTimingValues as Timing
@@ -17,6 +19,7 @@ from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_rl.report.core.collected import Collected
     from otel_rl.store.reader import Log
 
 _NS = 1e9
@@ -27,8 +30,7 @@ _COLUMNS = (
     names.TORCH_DISTRIBUTED_COLLECTIVE_DURATION,
     names.TORCH_DISTRIBUTED_COLLECTIVE_CREATED,
 )
-#: Attempts that are told apart, and processes whose rows are counted.
-_MOST_ATTEMPTS, _MOST_PROCESSES = 64, 4096
+_LATEST = "SELECT attempt FROM events WHERE name = ? ORDER BY start DESC LIMIT 1"
 #: Characters of a group or operation.
 _LONGEST = 512
 
@@ -42,57 +44,50 @@ class AttemptWaits:
     states: set[str] = field(default_factory=set)
     rows: int = 0
     left_out: int = 0
-    #: Process -> seconds of it in which the rows lie.
-    covered: dict[str, float] = field(default_factory=dict)
+    #: Seconds of all ranks in which the rows lie.
+    covered: float = 0.0
 
     @property
     def is_timed(self) -> bool:
         """True where a rank's collectives are timed."""
         return Timing.ON in self.states
 
-    def share(self, waited: float) -> float | None:
-        """Return the share of the ranks' time that they waited at most.
-
-        ``waited`` are the seconds of one rank in the compared collectives. Of the others as much is assumed.
-        """
-        covered = sum(self.covered.values())
-        if not self.arrivals.compared or covered <= 0:
-            return None
-        return min(waited / self.arrivals.compared * self.rows / covered, 1.0)
-
-
-class DeviceWaits:
-    """Collects them by attempt."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[tuple[int, ...], AttemptWaits] = {}
-
-    def add_log(self, log: Log) -> None:
-        """Take in an event of a rank's collectives; others are ignored."""
-        if log.event != events.TORCH_DISTRIBUTED_COLLECTIVES.name:
-            return
-        attempt = log.process.attempt
-        if attempt not in self._attempts and len(self._attempts) >= _MOST_ATTEMPTS:
-            return
-        waits = self._attempts.setdefault(attempt, AttemptWaits())
-        waits.states.add(str(log.attributes.get(names.TORCH_DISTRIBUTED_TIMING)))
-        waits.left_out += max(int_or_none(log.attributes.get(names.TORCH_DISTRIBUTED_COLLECTIVES_LEFT_OUT)) or 0, 0)
+    def add(self, log: Log) -> None:
+        """Take in an event of a rank's collectives."""
+        self.states.add(str(log.attributes.get(names.TORCH_DISTRIBUTED_TIMING)))
+        self.left_out += max(int_or_none(log.attributes.get(names.TORCH_DISTRIBUTED_COLLECTIVES_LEFT_OUT)) or 0, 0)
         rank, body = log.process.rank, log.body
         if rank is None or not isinstance(body, dict):
             return
         first, last = 0, 0
         for collective, operation, seconds, created in _rows(body):
-            waits.rows += 1
-            waits.arrivals.add(collective, operation, rank, seconds)
+            self.rows += 1
+            self.arrivals.add(collective, operation, rank, seconds)
             first, last = min(first or created, created), max(last, created)
-        key = log.process.key
-        if key in waits.covered or len(waits.covered) < _MOST_PROCESSES:
-            waits.covered[key] = waits.covered.get(key, 0.0) + (last - first) / _NS
+        self.covered += (last - first) / _NS
 
-    def latest(self, superseded: frozenset[tuple[int, ...]]) -> AttemptWaits | None:
-        """Return those of the latest attempt that counts; None where NCCL was not used."""
-        known = [attempt for attempt in self._attempts if attempt not in superseded]
-        return self._attempts[max(known)] if known else None
+    def share(self, waited: float) -> float | None:
+        """Return the share of the ranks' time that they waited at most.
+
+        ``waited`` are the seconds of one rank in the compared collectives. Of the others as much is assumed.
+        """
+        if not self.arrivals.compared or self.covered <= 0:
+            return None
+        return min(waited / self.arrivals.compared * self.rows / self.covered, 1.0)
+
+
+@asked_once
+def latest(collected: Collected) -> AttemptWaits | None:
+    """Return those of the latest attempt that counts; None where NCCL was not used."""
+    name = events.TORCH_DISTRIBUTED_COLLECTIVES.name
+    attempt = collected.tables.value(_LATEST, name)
+    if attempt is None:
+        return None
+    waits = AttemptWaits()
+    for log in collected.tables.events(name):
+        if written(log.process.attempt) == attempt:
+            waits.add(log)
+    return waits
 
 
 def _rows(body: dict[str, Any]) -> Iterator[tuple[Collective, str, float, int]]:

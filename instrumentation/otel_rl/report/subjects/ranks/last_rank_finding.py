@@ -9,7 +9,7 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.ranks.device_waits import DeviceWaits
+from otel_rl.report.subjects.ranks import device_waits
 from otel_rl.semconv.attributes import TorchDistributedTimingValues as Timing
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def add_to(late: list[Finding], collected: Collected) -> list[Finding]:
 
 def check(collected: Collected, what: str, codes: tuple[str, ...]) -> Check | None:
     """Return whether the ranks could be compared where NCCL is used, and the host does not wait; else None."""
-    waits = collected[DeviceWaits].latest(collected.superseded)
+    waits = device_waits.latest(collected)
     if waits is None:
         return None
     if not waits.is_timed:
@@ -64,7 +64,7 @@ def reason(waits: AttemptWaits) -> str:
 
 def blocks(collected: Collected) -> list[PageBlock]:
     """Return the ranks that came last, in a table."""
-    waits = collected[DeviceWaits].latest(collected.superseded)
+    waits = device_waits.latest(collected)
     if waits is None:
         return []
     title = "Who came last, by the devices"
@@ -103,7 +103,7 @@ def _extent(waits: AttemptWaits) -> str:
 
 
 def _finding(collected: Collected) -> Finding | None:
-    waits = collected[DeviceWaits].latest(collected.superseded)
+    waits = device_waits.latest(collected)
     ranks = waits.arrivals.ranks() if waits is not None else []
     if waits is None or not ranks:
         return None

@@ -8,12 +8,16 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.blocks import PageBlock
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.loops import written
-from otel_rl.report.subjects.ranks.aggregate import LateRank, LateRanks
+from otel_rl.report.subjects.ranks.reported import late_ranks
 
 if TYPE_CHECKING:
     from otel_rl.ranks.stragglers.run import Cost, RunComparison
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.steps import Steps
+    from otel_rl.report.subjects.ranks.reported import LateRank
+
+#: Stretches that are listed.
+_LISTED = 1000
 
 
 def stragglers(collected: Collected) -> list[PageBlock]:
@@ -46,7 +50,8 @@ def stragglers(collected: Collected) -> list[PageBlock]:
 
 def reported_stragglers(collected: Collected) -> list[PageBlock]:
     """Return the ranks that the job reported as late while it ran."""
-    stretches, left_out = collected[LateRanks].items(), collected[LateRanks].left_out
+    known = late_ranks(collected)
+    stretches, left_out = known[:_LISTED], len(known[_LISTED:])
     if not stretches:
         return []
     table = Table(

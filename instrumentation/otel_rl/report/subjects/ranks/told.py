@@ -10,19 +10,19 @@ from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.loops import written
 from otel_rl.report.core.steps import counted
 from otel_rl.report.subjects.ranks import sentences
-from otel_rl.report.subjects.ranks.aggregate import LateRanks
+from otel_rl.report.subjects.ranks.reported import late_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.ranks.aggregate import LateRank
+    from otel_rl.report.subjects.ranks.reported import LateRank
 
 
 def told(collected: Collected) -> dict[int, list[LateRank]]:
     """Return rank -> when it was late, in the steps that the page shows."""
     by_rank: dict[int, list[LateRank]] = {}
-    for stretch in collected[LateRanks].items():
+    for stretch in late_ranks(collected):
         if _is_shown(stretch, collected):
             by_rank.setdefault(stretch.rank, []).append(stretch)
     return by_rank

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.blocks import PageBlock, Section, line_chart, some_charts, timeline_block
-from otel_rl.report.subjects.calls import call_tables, rollouts, statistics
-from otel_rl.report.subjects.calls.slowest_rollouts import SlowestRollouts
+from otel_rl.report.subjects.calls import call_tables, rollouts, slowest_rollouts, statistics
 from otel_rl.report.subjects.rollouts.finding import in_words, tail_of
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks += _over_time(collected, charts)
         section.blocks.append(PageBlock("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
         section.blocks += [
-            timeline_block("Slowest rollouts: ", spans, charts) for spans in collected[SlowestRollouts].timelines
+            timeline_block("Slowest rollouts: ", spans, charts) for spans in slowest_rollouts.timelines(collected)
         ]
-    if said := collected[SlowestRollouts].said:
+    if said := slowest_rollouts.said(collected):
         title = f"What was said in {human.amount(len(said), 'call')} of the slowest rollouts"
         texts = [text.conversation(f"drawn-{text.span_id}") for text in said]
         section.blocks.append(PageBlock(title, folded=True, conversations=texts))

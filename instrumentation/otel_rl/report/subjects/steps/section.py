@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core import steps as steps_module
 from otel_rl.report.core.blocks import PageBlock, Section, timeline_block
-from otel_rl.report.subjects.steps import step_tables
-from otel_rl.report.subjects.steps.aggregate import SlowestStep
+from otel_rl.report.subjects.steps import slowest_step, step_tables
 from otel_rl.report.subjects.weight_syncs.section import stages_table
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         left_out = human.amount(collected.loops.left_out, "older part") if collected.loops.left_out else ""
         note = f"{left_out} of a loop not listed." if left_out else ""
         section.blocks.append(PageBlock("Loops and attempts", note, table=step_tables.loops(collected.loops)))
-    section.blocks += [timeline_block("Slowest step: ", spans, charts) for spans in collected[SlowestStep].timelines]
+    section.blocks += [timeline_block("Slowest step: ", spans, charts) for spans in slowest_step.timelines(collected)]
     return section
 
 

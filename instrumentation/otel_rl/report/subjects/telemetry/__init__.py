@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.telemetry import finding, section
-from otel_rl.report.subjects.telemetry.aggregate import METRICS, OwnCost
+from otel_rl.report.subjects.telemetry.aggregate import METRICS
 
 SUBJECT = Subject(
     "telemetry",
-    aggregates=(OwnCost,),
     metrics=METRICS,
     findings=finding.findings,
     checks=finding.checks,

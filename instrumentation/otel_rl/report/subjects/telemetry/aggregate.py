@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import metrics, spans
-from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
+from otel_rl.semconv import metrics
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.totals import MetricTotals
-    from otel_rl.store.reader import Process, Span
+    from otel_rl.store.reader import Process
 
 METRICS = (metrics.RL_TELEMETRY_DROPPED, metrics.RL_TELEMETRY_ERRORS)
+_OWN_COST = """
+SELECT sum(own_cpu) / sum(steps) AS own, sum(cpu) / sum(steps) AS whole
+FROM (SELECT own_cpu, cpu, max(coalesce(cpu_steps, 1), 1) AS steps FROM step
+      WHERE NOT is_root AND own_cpu IS NOT NULL AND cpu IS NOT NULL)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +30,17 @@ class Drop:
     number: int
 
 
-@dataclass(slots=True)
-class OwnCost:
-    """CPU seconds of otel-rl and of the whole processes, over the steps of all ranks."""
+class OwnCost(NamedTuple):
+    """CPU seconds of otel-rl and of the whole processes in a step of a rank, mean of those that say both."""
 
-    own: float = 0.0
-    all: float = 0.0
-    #: Steps of a rank that these are of.
-    steps: int = 0
-
-    def add_span(self, span: Span) -> None:
-        """Add the step of a rank; other spans are ignored."""
-        own = _seconds(span.attributes.get(names.RL_TELEMETRY_CPU_TIME))
-        spent = _seconds(span.attributes.get(names.RL_LOOP_CPU_TIME))
-        if span.name == spans.RL_RANK_STEP.type and own is not None and spent is not None:
-            self.own += own
-            self.all += spent
-            self.steps += int_or_none(span.attributes.get(names.RL_LOOP_CPU_STEPS)) or 1
+    own: float
+    whole: float
 
 
-def _seconds(value: Any) -> float | None:
-    seconds = float_or_none(value)
-    return seconds if seconds is not None and seconds >= 0 else None
+def own_cost(collected: Collected) -> OwnCost | None:
+    """Return what otel-rl took of the steps; None where no step says it."""
+    [means] = collected.tables.rows(_OWN_COST)
+    return None if means["own"] is None else OwnCost(*means)
 
 
 def drops(processes: list[Process], totals: MetricTotals) -> list[Drop]:

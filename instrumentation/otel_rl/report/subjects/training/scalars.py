@@ -31,7 +31,8 @@ _TIMESTEPS = "time/total_timesteps"
 _OF_LOOP = " (loop "
 
 _OF_KEYS = """
-SELECT key, sum(number) AS number, sum(not_finite) AS not_finite, min(first) AS first, max(guessed) AS guessed
+SELECT key, sum(number) AS number, sum(not_finite) AS not_finite, min(first) AS first,
+       max(CASE WHEN is_guessed THEN time END) AS guessed
 FROM logged_key WHERE number > 0 GROUP BY key ORDER BY first, key"""
 _MAIN_LOOP = """
 SELECT loop FROM logged_key GROUP BY loop ORDER BY max(number) DESC, min(first), loop LIMIT 1"""

@@ -17,15 +17,11 @@ from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
 from otel_rl.report.subjects.trajectories import finding, listed_traces, section
-from otel_rl.report.subjects.trajectories.conversations import Conversations
-from otel_rl.report.subjects.trajectories.side_calls import JudgesOfBatches
 
 SUBJECT = Subject(
     "trajectories",
-    aggregates=(Conversations, JudgesOfBatches),
     findings=finding.findings,
     checks=finding.checks,
     sections={"trajectories": section.build},
     traces=listed_traces.traces,
-    add_traces=listed_traces.add_traces,
 )

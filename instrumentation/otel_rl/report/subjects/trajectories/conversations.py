@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.timeline import Timeline
     from otel_rl.store.reader import Log, Span
 
 #: Samples kept of each kind, and of all parts of the run together.
@@ -44,21 +43,6 @@ class Sample:
     def key(self) -> tuple[str, int | None, int | None]:
         """What its row in the table of trajectories has too."""
         return self.name, self.iteration, self.rank
-
-
-class Conversations:
-    """Rollouts that are listed."""
-
-    def __init__(self) -> None:
-        #: Their spans and what was said in them, by trace.
-        self.spans: dict[str, Timeline] = {}
-        self.of_traces: dict[str, tuple[Message, ...]] = {}
-
-    def add_trace(self, trace: str, spans: Iterable[Span]) -> None:
-        """Take in the spans of a trajectory that has a trace of its own."""
-        messages = of_spans(spans)
-        if messages:
-            self.of_traces[trace] = messages
 
 
 def samples(collected: Collected) -> list[Sample]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.health.aggregate import HealthReplay
+from otel_rl.report.subjects.health import replay
 from otel_rl.report.subjects.trajectories import groups
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
@@ -30,7 +30,7 @@ def _idle_tokens(collected: Collected) -> list[Finding]:
     share = of_run.effective_share
     if share is None or share > 1 - thresholds.IDLE_TOKENS or _too_few(of_run):
         return []
-    if any(verdict.code == Code.NO_SIGNAL and verdict.is_finding for verdict in collected[HealthReplay].verdicts()):
+    if any(verdict.code == Code.NO_SIGNAL and verdict.is_finding for verdict in replay.verdicts(collected)):
         return []
     text = (
         f"{human.percent(1 - share)} of the {human.short_number(of_run.tokens)} tokens that were trained on had "

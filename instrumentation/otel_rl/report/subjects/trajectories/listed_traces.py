@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import timeline
-from otel_rl.report.subjects.trajectories import totals
-from otel_rl.report.subjects.trajectories.conversations import Conversations
+from otel_rl.report.subjects.trajectories import conversations, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.store.reader import Span
+    from otel_rl.report.core.messages import Message
+    from otel_rl.report.core.timeline import Timeline
 
 #: Trajectories whose spans are listed.
 _LISTED = 12
@@ -23,10 +23,13 @@ def traces(collected: Collected) -> Iterable[str]:
     return totals.traces(collected, _LISTED)
 
 
-def add_traces(collected: Collected, spans: Mapping[str, list[Span]]) -> None:
-    """Take in the spans of these trajectories."""
-    for trace in traces(collected):
-        bars = timeline.of_rollout(trace, spans.get(trace, []))
-        if bars is not None:
-            collected[Conversations].spans[trace] = bars
-        collected[Conversations].add_trace(trace, spans.get(trace, []))
+def timelines(collected: Collected) -> dict[str, Timeline]:
+    """Return the spans of these trajectories by trace."""
+    drawn = {trace: timeline.of_rollout(trace, collected.traces.get(trace, [])) for trace in traces(collected)}
+    return {trace: bars for trace, bars in drawn.items() if bars is not None}
+
+
+def said(collected: Collected) -> dict[str, tuple[Message, ...]]:
+    """Return what was said in them by trace."""
+    told = {trace: conversations.of_spans(collected.traces.get(trace, [])) for trace in traces(collected)}
+    return {trace: messages for trace, messages in told.items() if messages}

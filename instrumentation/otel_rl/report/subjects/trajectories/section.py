@@ -10,10 +10,16 @@ from otel_rl.report.core.later_words import said_of
 from otel_rl.report.core.messages import Conversation, shortened
 from otel_rl.report.core.sentences import ROLLOUT_FUNCTIONS
 from otel_rl.report.core.statistics import Spread
-from otel_rl.report.subjects.trajectories import conversations, groups, pass_at_k, totals, trajectory_tables
-from otel_rl.report.subjects.trajectories.conversations import Conversations
+from otel_rl.report.subjects.trajectories import (
+    conversations,
+    groups,
+    listed_traces,
+    pass_at_k,
+    side_calls,
+    totals,
+    trajectory_tables,
+)
 from otel_rl.report.subjects.trajectories.groups import NO_ADVANTAGE
-from otel_rl.report.subjects.trajectories.side_calls import JudgesOfBatches
 from otel_rl.report.subjects.trajectories.totals import NOT_TRAINED, OF_A_KIND, OF_ALL_PARTS, TRAINED
 from otel_rl.report.subjects.weight_versions import lines as weight_versions
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
@@ -51,12 +57,12 @@ def build(collected: Collected, _charts: Charts) -> Section:
     if not trajectories.ended and not trajectories.started and not of_changes:
         return section
     section.lead = " ".join([*sentences(collected), *of_changes, *weight_versions.sentences(collected)])
-    said = collected[Conversations]
-    places = {trace: f"spans-{trace}" for trace in said.spans}
+    spans, said = listed_traces.timelines(collected), listed_traces.said(collected)
+    places = {trace: f"spans-{trace}" for trace in spans}
     told = enumerate(conversations.samples(collected), 1)
     samples = {sample.key: (f"said-{number}", sample) for number, sample in told}
     texts: dict[object, str] = {key: place for key, (place, _) in samples.items()}
-    texts |= {trace: f"said-{trace}" for trace in said.of_traces}
+    texts |= {trace: f"said-{trace}" for trace in said}
     rows = totals.chosen(collected)
     title = f"{human.number(len(rows))} of {human.amount(trajectories.ended, 'trajectory', 'trajectories')}"
     section.blocks.append(PageBlock(title, _POLICY, trajectory_tables.trajectories(rows, places, texts)))
@@ -75,7 +81,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
         *(Conversation(_title(sample), place, shortened(sample.messages)) for place, sample in samples.values()),
         *(
             Conversation(f"Trace {trace[:16]}", f"said-{trace}", shortened(messages))
-            for trace, messages in said.of_traces.items()
+            for trace, messages in said.items()
         ),
     ]
     if to_read:
@@ -83,7 +89,7 @@ def build(collected: Collected, _charts: Charts) -> Section:
         section.blocks.append(PageBlock(title, folded=True, conversations=to_read))
     section.blocks += [
         PageBlock(f"Spans of trace {trace[:16]}", text=_lines(bars), folded=True, anchor=places[trace])
-        for trace, bars in said.spans.items()
+        for trace, bars in spans.items()
     ]
     return section
 
@@ -116,7 +122,7 @@ def sentences(collected: Collected) -> list[str]:
         said.append(_success(trajectories))
         said += _solved(collected, trajectories)
     said += trajectories.judge.sentence("Judges were asked")
-    said += collected[JudgesOfBatches].sentence()
+    said += side_calls.of_batches(collected.tables)
     said += trajectories.tool_model.sentence("Tools asked models")
     said += _survivors(trajectories)
     said += _ages(trajectories)

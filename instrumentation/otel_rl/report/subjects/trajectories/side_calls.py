@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.semconv import attributes as names
-from otel_rl.semconv import spans
-from otel_rl.store.reader.otlp_values import float_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from otel_rl.store.reader import Span
-
+    from otel_rl.store.tables import RunTables
 
 #: Columns of the calls of each, in the order of the fields of :class:`SideTotals`.
 JUDGE = (
@@ -29,13 +24,15 @@ TOOL_MODEL = (
     names.RL_ROLLOUT_TOOL_MODEL_INPUT_TOKENS,
     names.RL_ROLLOUT_TOOL_MODEL_OUTPUT_TOKENS,
 )
-#: The same on the span of a step, of judges that rewards of whole batches asked: no row has them.
+#: The same on the span of a step, of judges that rewards of whole batches asked, and their seconds: no row has them.
 OF_BATCHES = (
     names.RL_REWARD_JUDGE_CALLS,
     names.RL_REWARD_JUDGE_ERRORS,
     names.RL_REWARD_JUDGE_INPUT_TOKENS,
     names.RL_REWARD_JUDGE_OUTPUT_TOKENS,
+    names.RL_REWARD_JUDGE_SECONDS,
 )
+_OF_BATCHES = f"SELECT name, sum(value) AS total FROM step_value WHERE name IN {OF_BATCHES} GROUP BY name"
 
 
 @dataclass(slots=True)
@@ -46,11 +43,6 @@ class SideTotals:
     errors: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-
-    def add_numbers(self, numbers: Iterable[float | None]) -> None:
-        """Add numbers in the order of the fields."""
-        for field, number in zip(self.__slots__, numbers, strict=True):
-            setattr(self, field, getattr(self, field) + int(number or 0))
 
     def as_json(self) -> dict[str, Any] | None:
         """Return the sums; None without a call."""
@@ -65,21 +57,9 @@ class SideTotals:
         return [f"{whose} {human.amount(self.calls, 'time')}{failed}, {tokens}: {where}."]
 
 
-class JudgesOfBatches:
-    """Judges of rewards that score several trajectories at once, in steps with spans; and the sum of their seconds."""
-
-    def __init__(self) -> None:
-        self.totals = SideTotals()
-        self.seconds = 0.0
-
-    def add_span(self, span: Span) -> None:
-        """Take in what a step says of them."""
-        if span.name != spans.RL_RANK_STEP.type or names.RL_REWARD_JUDGE_CALLS not in span.attributes:
-            return
-        self.totals.add_numbers(float_or_none(span.attributes.get(name)) for name in OF_BATCHES)
-        self.seconds += float_or_none(span.attributes.get(names.RL_REWARD_JUDGE_SECONDS)) or 0.0
-
-    def sentence(self) -> list[str]:
-        """Return what their calls took."""
-        where = f"{human.duration(self.seconds)} in all, for whole batches, and in no row"
-        return self.totals.sentence("Judges were asked", where)
+def of_batches(tables: RunTables) -> list[str]:
+    """Return what judges took that score several trajectories at once, in steps with spans."""
+    sums = {row["name"]: row["total"] for row in tables.rows(_OF_BATCHES)}
+    *counts, seconds = (sums.get(name, 0.0) for name in OF_BATCHES)
+    where = f"{human.duration(seconds)} in all, for whole batches, and in no row"
+    return SideTotals(*map(int, counts)).sentence("Judges were asked", where)
