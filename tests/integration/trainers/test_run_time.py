@@ -12,14 +12,14 @@ from test_trainer import make_trainer
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects.run_time import program
-from otel_rl.report.subjects.run_time.aggregate import RunTime
+from otel_rl.report.subjects.run_time import shares as run_time
 from otel_rl.store.reader import Reader, find_run
 from otel_rl.telemetry import run_parts
 
 
 def test_the_time_of_a_run_is_explained_and_adds_up(watched_run):
     collected = Collected(Reader(find_run(watched_run.data, None)), subjects.load()).read(lambda _: None)
-    shares = dict(collected[RunTime].shares(collected))
+    shares = dict(run_time.of_run(collected).shares)
 
     leading = collected.reader.processes[0]
     assert {"start", "telemetry", "imports", "model", "trainer", "first step", "steps", "end"} <= shares.keys()

@@ -6,16 +6,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.report.synthetic_run import SECOND, ProcessWriter, process
+from unit.report.synthetic_run import ProcessWriter, process
 from unit.report.test_report_page import _has, _page
 
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import page_head
-from otel_rl.report.subjects.run_time import finding, intervals
-from otel_rl.report.subjects.run_time.aggregate import _PARTS, RunTime
-from otel_rl.report.subjects.run_time.intervals import Intervals
+from otel_rl.report.subjects.run_time import finding, shares
 from otel_rl.report.subjects.run_time.section import _ROWS
 from otel_rl.semconv.attributes import RlRunPartValues
 from otel_rl.store.reader import Reader, find_run
@@ -47,8 +45,7 @@ def _collected(tmp_path: Path) -> Collected:
 
 
 def _shares(tmp_path: Path) -> dict[str, float]:
-    collected = _collected(tmp_path)
-    return {what: round(seconds, 3) for what, seconds in collected[RunTime].shares(collected)}
+    return {what: round(seconds, 3) for what, seconds in shares.of_run(_collected(tmp_path)).shares}
 
 
 def _training(writer: ProcessWriter) -> None:
@@ -186,9 +183,9 @@ def test_time_of_a_driver_has_the_steps_of_its_worker(tmp_path: Path) -> None:
         worker.span("rl.rank.step", start, end, {"rl.loop.iteration": number})
     run = worker.write().parent
 
-    shares = _shares(tmp_path)
-    assert (shares["imports"], shares["before"], shares["first step"], shares["steps"]) == (18, 40, 10, 20)
-    assert sum(shares.values()) == 100
+    spent = _shares(tmp_path)
+    assert (spent["imports"], spent["before"], spent["first step"], spent["steps"]) == (18, 40, 10, 20)
+    assert sum(spent.values()) == 100
     _has(_page(tmp_path, run).texts["run_time"], "The steps are those of its worker TaskRunner 4000.")
 
 
@@ -211,27 +208,8 @@ def test_long_run_with_few_steps_is_a_notice_and_a_short_one_is_none(tmp_path: P
 
 def test_every_part_that_a_process_may_record_has_a_row() -> None:
     parts = {value for name, value in vars(RlRunPartValues).items() if name.isupper()}
-    assert set(_PARTS) == parts
-    assert {*_PARTS.values()} <= set(_ROWS)
-
-
-def test_intervals_are_a_set_of_moments() -> None:
-    covered = Intervals([(5, 7), (1, 3), (2, 4), (7, 8)])
-
-    assert covered.stretches == [(1, 4), (5, 8)]
-    assert covered.without(Intervals([(0, 2), (3, 6)])).stretches == [(2, 3), (6, 8)]
-    assert covered.without(Intervals()).stretches == covered.stretches
-    assert covered.within(3, 6).stretches == [(3, 4), (5, 6)]
-    assert (covered | Intervals([(4, 5)])).stretches == [(1, 8)]
-
-
-def test_very_many_intervals_take_bounded_memory_and_keep_their_sum() -> None:
-    many = Intervals()
-    for number in range(100_000):
-        many.add(number * 10 * SECOND, number * 10 * SECOND + 9 * SECOND)
-
-    assert len(many.stretches) <= intervals._MOST
-    assert many.seconds == pytest.approx(900_000, rel=0.12)
+    assert set(shares._PARTS) == parts
+    assert {*shares._PARTS.values()} <= set(_ROWS)
 
 
 def test_time_between_calls_is_not_told_of_a_process_that_left_spans_of_rollouts_out(tmp_path: Path) -> None:
@@ -242,7 +220,7 @@ def test_time_between_calls_is_not_told_of_a_process_that_left_spans_of_rollouts
     writer.span("rl.run", 0, 12)
     writer.write()
 
-    shares = _shares(tmp_path)
-    assert shares["calls and between"] == 7.0
-    assert not {"first call", "calls", "between"} & set(shares)
+    spent = _shares(tmp_path)
+    assert spent["calls and between"] == 7.0
+    assert not {"first call", "calls", "between"} & set(spent)
     assert finding.card(_collected(tmp_path))[:2] == ("In calls, and between", "58 %")

@@ -11,7 +11,7 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import page_head
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.run_time.aggregate import STEPS, RunTime
+from otel_rl.report.subjects.run_time import shares
 from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
@@ -49,6 +49,6 @@ def test_tiles_count_all_steps_and_their_tokens_per_second(tmp_path: Path) -> No
 
 def test_the_time_between_steps_with_spans_is_that_of_steps(tmp_path: Path) -> None:
     collected = _collected(tmp_path)
-    seconds = dict(collected[RunTime].shares(collected))
+    seconds = dict(shares.of_run(collected).shares)
     # From the end of the first one to that of the last one with spans.
-    assert round(seconds[STEPS], 2) == round((ALL - ALL // WITH_SPANS) * SECONDS, 2)
+    assert round(seconds[shares.STEPS], 2) == round((ALL - ALL // WITH_SPANS) * SECONDS, 2)

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.reward_readers import tables_of
 from unit.report.made_up_jobs import STARTED, Job, rollout
 from unit.report.synthetic_run import SECOND, process
 from unit.report.test_report_page import EVIL, Page
@@ -15,9 +16,9 @@ from otel_rl.report import write_report
 from otel_rl.report.core import colours
 from otel_rl.report.core.charts import Charts
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.stretches import paint
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.state_timeline import fleet, packed, section
-from otel_rl.report.subjects.state_timeline.aggregate import StateTimeline
+from otel_rl.report.subjects.state_timeline import exact, fleet, packed, section, timeline
 from otel_rl.report.subjects.state_timeline.states import STATES
 from otel_rl.store.reader import Process, Reader, Span, find_run
 from otel_rl.store.reader.records import SpanEvent
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.report.core.blocks import Section
+    from otel_rl.report.subjects.state_timeline.timeline import StateTimeline
 
 MILLISECOND = SECOND // 1000
 
@@ -66,21 +68,18 @@ def one_step(of: Process, at: float = 0.0, step: int = 1) -> list[Span]:
 
 
 def timeline_of(spans: Iterable[Span]) -> StateTimeline:
-    timeline = StateTimeline()
-    for one in spans:
-        timeline.add_span(one)
-    return timeline
+    return timeline.of_tables(tables_of(*spans))
 
 
-def seconds(timeline: StateTimeline, name: str) -> dict[str, float]:
+def seconds(drawn: StateTimeline, name: str) -> dict[str, float]:
     """Seconds of the lane with this name by state, to a microsecond."""
-    lane = next(lane for lane in timeline.drawn if lane.name == name)
-    totals = zip(STATES, timeline.totals(lane), strict=True)
+    lane = next(lane for lane in drawn.lanes if lane.name == name)
+    totals = zip(STATES, lane.totals, strict=True)
     return {state.name: round(total, 6) for state, total in totals if total > 1e-9}
 
 
-def content_of(timeline: StateTimeline) -> dict[str, Any]:
-    return json.loads(packed.pack(timeline).text)
+def content_of(drawn: StateTimeline) -> dict[str, Any]:
+    return json.loads(packed.pack(drawn).text)
 
 
 def stretches(lane: dict[str, Any]) -> list[tuple[str, int, int]]:
@@ -114,12 +113,8 @@ def test_the_order_of_the_records_does_not_matter() -> None:
     spans = [part for step in range(5) for of in (zero, one) for part in one_step(of, step * 1.0, step)]
     expected = content_of(timeline_of(spans))
     for seed in range(5):
-        mixed = sorted(spans, key=lambda _: chance.random()) if (chance := random.Random(seed)) else []  # noqa: S311
-        gaps = {"waiting between steps"}
-        for got, wanted in zip(content_of(timeline_of(mixed))["lanes"], expected["lanes"], strict=True):
-            assert [part for part in stretches(got) if part[0] not in gaps] == [
-                part for part in stretches(wanted) if part[0] not in gaps
-            ]
+        mixed = random.Random(seed).sample(spans, len(spans))  # noqa: S311
+        assert content_of(timeline_of(mixed)) == expected
 
 
 def test_time_between_two_steps_of_a_rank_and_for_data_and_in_collectives_is_waiting() -> None:
@@ -154,9 +149,9 @@ def test_an_engine_is_busy_asleep_or_gets_weights() -> None:
         *one_step(of),
     ]
     expected = {"busy": 0.5, "load": 0.2, "asleep": 0.4, "weight sync": 0.2}
-    timeline = timeline_of(spans)
-    assert seconds(timeline, "engine of rank 0") == expected
-    assert [moment - STARTED for moment in timeline.syncs] == [500 * MILLISECOND, SECOND, 1100 * MILLISECOND]
+    drawn = timeline_of(spans)
+    assert seconds(drawn, "engine of rank 0") == expected
+    assert [moment - STARTED for moment in drawn.syncs] == [500 * MILLISECOND, SECOND, 1100 * MILLISECOND]
 
 
 def test_a_model_server_is_busy_while_at_least_one_call_is_open() -> None:
@@ -191,9 +186,16 @@ def test_outermost_calls_of_agents_are_rollouts_until_one_is_marked() -> None:
     of = rank(0)
     agent = span(of, "invoke_agent", 0, 1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"})
     agent.parent_id = ""
-    assert [one["name"] for one in content_of(timeline_of([agent]))["rollouts"]] == ["a"]
+    assert [one["name"] for one in content_of(timeline_of([agent]))["rollouts"]] == ["a trace"]
     marked = span(of, "rl.rollout", 1, 2, {"rl.rollout.id": "b"}, trace_id="other")
     assert [one["name"] for one in content_of(timeline_of([agent, marked, agent]))["rollouts"]] == ["b"]
+
+
+def test_the_shortest_of_very_many_stretches_is_seen_and_those_below_a_longer_one_are_not() -> None:
+    below = [(place, place + 1, 2, 1, place) for place in range(1, 999)]
+    short = (500, 501, 3, 0, 7)
+    rows = sorted([(0, 1000, 1, 0, -1), (998, 1002, 4, 1, -1), *below, short])
+    assert list(paint(rows)) == [(0, 500, 1, -1), (*short[:3], 7), (501, 1000, 1, -1), (1000, 1002, 4, -1)]
 
 
 # -- bounded --------------------------------------------------------------------------------------------------------
@@ -208,16 +210,13 @@ def long_run(steps: int, ranks: int = 2) -> Iterable[Span]:
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes and a page that are full early."""
-    monkeypatch.setattr("otel_rl.report.subjects.state_timeline.aggregate._STRETCHES", 4000)
-    monkeypatch.setattr(packed, "EXACT", 1000)
+    """A page that is full early."""
+    monkeypatch.setattr(exact, "LATEST", 1000)
 
 
 @pytest.mark.usefixtures("narrow")
 def test_merging_keeps_the_time_of_every_phase() -> None:
-    timeline = timeline_of(long_run(1000))
-    assert max(len(lane.lane) for lane in timeline.ranks) <= 2000
-    got = seconds(timeline, "rank 1")
+    got = seconds(timeline_of(long_run(1000)), "rank 1")
     wanted = {name: pytest.approx(1000 * value, abs=1e-3) for name, value in OWN.items()}
     assert got == wanted | {"waiting between steps": pytest.approx(99.9, abs=1e-3)}
 
@@ -226,20 +225,20 @@ def test_merging_keeps_the_time_of_every_phase() -> None:
 def test_a_long_run_has_its_latest_steps_and_the_slowest_one_exactly_and_the_rest_in_bins() -> None:
     slow = [phase(rank(0), "generate", 5.905, 7.4, 5), rank_step(rank(0), 5.9, 7.5, 5)]
     shifted = [one for one in long_run(1000) if not 5.0 <= (one.start - STARTED) / SECOND < 7.5]
-    timeline = timeline_of(sorted([*shifted, *slow], key=lambda one: one.end))
-    content = content_of(timeline)
+    drawn = timeline_of(sorted([*shifted, *slow], key=lambda one: one.end))
+    content = content_of(drawn)
     assert sum(lane["exact"].count(";") + 1 for lane in content["lanes"]) <= 1100
     assert content["windows"][0] == [5_900_000, 7_500_000]
     assert content["windows"][1][0] > 900_000_000
     zero = content["lanes"][0]
     assert ("generate", 5_905_000, 7_400_000) in stretches(zero)
-    assert len(zero["bins"]) == 2 * timeline.bins.number
+    assert len(zero["bins"]) == 2 * drawn.bins.number
     assert content["steps"][content["slowest"]][0] == "5"
     assert {zero["bins"][place] for place in range(0, len(zero["bins"]), 2)} <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ.")
 
 
 def test_a_step_of_very_many_stretches_is_merged_to_what_a_screen_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "EXACT", 500)
+    monkeypatch.setattr(exact, "LATEST", 500)
     of = rank(0)
     many = [phase(of, ("forward", "backward")[place % 2], place / 1000, (place + 1) / 1000) for place in range(4000)]
     packed_run = packed.pack(timeline_of([*many, rank_step(of, 0, 4)]))
@@ -251,10 +250,7 @@ def test_a_step_of_very_many_stretches_is_merged_to_what_a_screen_shows(monkeypa
 
 
 def test_the_text_of_the_largest_job_stays_within_its_bound() -> None:
-    timeline = StateTimeline()
-    for one in long_run(60, ranks=300):
-        timeline.add_span(one)
-    content = packed.pack(timeline)
+    content = packed.pack(timeline_of(long_run(60, ranks=300)))
     assert len(content.text) <= packed.BYTES < 3 * 2**20
     assert content.since > STARTED
 
@@ -267,22 +263,12 @@ def test_a_step_whose_number_comes_again_is_the_later_one_and_ranks_of_one_step_
         assert ((step.start - STARTED) / SECOND, (step.end - STARTED) / SECOND) == (500, 503)
 
 
-def test_drawing_changes_nothing_and_what_comes_later_is_taken_in() -> None:
-    spans = list(long_run(30))
-    timeline, drawn = StateTimeline(), StateTimeline()
-    for one in spans:
-        timeline.add_span(one)
-        drawn.add_span(one)
-        packed.pack(drawn)
-    assert packed.pack(drawn) == packed.pack(timeline)
-
-
 def test_records_of_a_wrong_clock_are_left_out_and_counted() -> None:
     of = rank(0)
     wrong = [rank_step(of, -STARTED / SECOND + 5, -STARTED / SECOND + 6), rank_step(of, 9e8, 9e8 + 1)]
-    timeline = timeline_of([wrong[0], *one_step(of), wrong[1], span(of, "rl.train", 5, 4, {"rl.phase": "train"})])
-    assert timeline.misdated == 3
-    assert timeline.end - timeline.start == 900 * MILLISECOND
+    drawn = timeline_of([wrong[0], *one_step(of), wrong[1], span(of, "rl.train", 5, 4, {"rl.phase": "train"})])
+    assert drawn.misdated == 3
+    assert drawn.end - drawn.start == 900 * MILLISECOND
 
 
 def test_rollouts_beyond_those_that_are_kept_are_counted() -> None:
@@ -335,7 +321,7 @@ def test_up_to_32_ranks_are_lanes_and_more_have_an_overview_too(tmp_path: Path) 
     assert keys(many) == ["states-shares", "states-own-work", "states-ranks"]
     [plot] = [drawing.plot for block in many.blocks for drawing in block.charts if drawing.key == "states-ranks"]
     assert len(plot.rows) == 32
-    _, table = fleet.shares(collected[StateTimeline])
+    _, table = fleet.shares(timeline.of_run(collected))
     assert table.sum(axis=0).max() <= 100 + 1e-6
     assert table.sum(axis=0)[1:-1].min() > 99
     steps, quantiles = fleet.own_work(collected)
@@ -388,7 +374,7 @@ def test_names_of_the_run_are_data_and_never_markup(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_is_merged_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "EXACT", 3)
+    monkeypatch.setattr(exact, "LATEST", 3)
     of_job, _ = built(_job(tmp_path, 2, steps=30))
     note = of_job.blocks[-1].note
     assert "the slowest step; before that each lane shows for every" in note

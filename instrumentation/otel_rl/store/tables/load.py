@@ -20,14 +20,15 @@ from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, t
 from otel_rl.store.tables.scalars import LoggedKeys
 
 if TYPE_CHECKING:
-    from otel_rl.store.reader.otlp_values import Attributes
     from otel_rl.store.reader.processes import Process
-    from otel_rl.store.reader.records import Point, Record
+    from otel_rl.store.reader.records import Point, Record, SpanEvent
 
 #: Kinds of callees.
 TOOL, SERVED_TOOL, MODEL, AGENT, SERVICE, REWARD = "tool", "served tool", "model", "agent", "service", "reward"
 #: Kinds of rollouts.
 ROLLOUT, AGENT_ROOT = "rollout", "agent"
+#: Names of rows of ``part`` that are no parts of the start.
+WHOLE_RUN, OTHER_OPERATION = "run", "operation"
 #: Attributes with what was said in a call.
 CONTENT = (
     names.RL_INFERENCE_EARLIER_MESSAGES,
@@ -59,6 +60,7 @@ STEP_VALUES = (
     names.RL_REWARD_JUDGE_SECONDS,
 )
 _STEPS = {spans.RL_LOOP.type, spans.RL_RANK_STEP.type}
+_PARTS = {spans.RL_RUN.type, spans.RL_RUN_PART.type}
 _SECOND = 1_000_000_000
 _AGENTS = {Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW}
 _BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
@@ -104,18 +106,14 @@ class Loader:
         attributes, error = span.attributes, error_of(span)
         step = int_or_none(attributes.get(names.RL_LOOP_ITERATION))
         second = span.end // _SECOND if step is None else None
-        if span.name == spans.RL_ROLLOUT.type:
-            name = str(attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8])
-            self._add_rollout(span, (process, ROLLOUT, name, step, second), error)
-        elif (called := _called(span)) is not None:
-            self._add_call(span, process, called, (step, second), error)
-            if called[0] == AGENT and not span.parent_id:
-                name = f"{called[1]} {span.trace_id[:8]}"
-                self._add_rollout(span, (process, AGENT_ROOT, name, step, second), error)
+        self._add_operation(span, process, (step, second), error)
         if span.name in _STEPS:
             self._add_step(span, process, step)
         elif names.RL_PHASE in attributes:
             self._add_phase(span, process, step)
+        elif span.name in _PARTS:
+            name = str(attributes.get(names.RL_RUN_PART)) if span.name == spans.RL_RUN_PART.type else WHOLE_RUN
+            self.rows["part"].append((process, name, span.start, span.end))
         if (reward := attributes.get(names.RL_REWARD_NAME)) is not None:
             self._add_call(span, process, (REWARD, str(reward), ""), (step, second), error)
         if error:
@@ -126,6 +124,19 @@ class Loader:
             )  # fmt: skip
         if span.dropped:
             self.cut_off[span.process] = self.cut_off.get(span.process, 0) + span.dropped
+
+    def _add_operation(self, span: Span, process: int, at: tuple[int | None, int | None], error: str) -> None:
+        attributes = span.attributes
+        if span.name == spans.RL_ROLLOUT.type:
+            name = str(attributes.get(names.RL_ROLLOUT_ID) or span.trace_id[:8])
+            self._add_rollout(span, (process, ROLLOUT, name, *at), error)
+        elif (called := _called(span)) is not None:
+            self._add_call(span, process, called, at, error)
+            if called[0] == AGENT and not span.parent_id:
+                name = f"{called[1]} {span.trace_id[:8]}"
+                self._add_rollout(span, (process, AGENT_ROOT, name, *at), error)
+        elif names.GEN_AI_OPERATION_NAME in attributes or names.MCP_METHOD_NAME in attributes:
+            self.rows["part"].append((process, OTHER_OPERATION, span.start, span.end))
 
     def _add_step(self, span: Span, process: int, step: int | None) -> None:
         get = span.attributes.get
@@ -145,26 +156,27 @@ class Loader:
                 self.rows["step_value"].append((self.steps, name, value))
         for event in span.events:
             if event.name == events.TORCH_DISTRIBUTED_COLLECTIVE.name:
-                self._add_collective(event.attributes)
+                self._add_collective(event)
 
-    def _add_collective(self, attributes: Attributes) -> None:
+    def _add_collective(self, event: SpanEvent) -> None:
+        attributes = event.attributes
         seconds = float_or_none(attributes.get(names.TORCH_DISTRIBUTED_DURATION))
         if seconds is not None:
             self.rows["collective"].append(
                 (self.steps, str(attributes.get(names.TORCH_DISTRIBUTED_OPERATION, "?")),
-                 str(attributes.get(names.TORCH_DISTRIBUTED_GROUP_NAME, "")),
+                 str(attributes.get(names.TORCH_DISTRIBUTED_GROUP_NAME, "")), event.time,
                  int_or_none(attributes.get(names.TORCH_DISTRIBUTED_GROUP_SIZE)), seconds,
                  int_or_none(attributes.get(names.TORCH_DISTRIBUTED_MESSAGE_SIZE)))
             )  # fmt: skip
 
     def _add_phase(self, span: Span, process: int, step: int | None) -> None:
         get = span.attributes.get
-        reward = get(names.RL_REWARD_NAME)
+        reward, operation = get(names.RL_REWARD_NAME), get(names.RL_SYNC_OPERATION)
         self.rows["new_phase"].append(
             (process, str(get(names.RL_PHASE)), step, None if reward is None else str(reward),
              int(names.RL_SUSPENDED in span.attributes), int(names.RL_ROLLOUT_ID in span.attributes),
-             float_or_none(get(names.RL_ACTIVE_DURATION)), span.start, span.end, span.seconds, span.trace_id,
-             span.span_id, span.parent_id)
+             None if operation is None else str(operation), float_or_none(get(names.RL_ACTIVE_DURATION)),
+             span.start, span.end, span.seconds, span.trace_id, span.span_id, span.parent_id)
         )  # fmt: skip
 
     def _add_call(
@@ -177,7 +189,9 @@ class Loader:
         rollout, retries = get(names.RL_ROLLOUT_ID), get(names.RL_INFERENCE_RETRIES)
         self.rows["call"].append(
             (process, callee, *at, span.start, span.end, span.seconds, error, get(names.RL_TOOL_OUTCOME),
-             int(is_fair(span)), None if rollout is None else str(rollout),
+             int(is_fair(span)), None if rollout is None else str(rollout), int(span.is_server),
+             int(names.RL_ENGINE_REQUESTS in span.attributes),
+             float_or_none(get(names.RL_INFERENCE_SERVER_QUEUE_TIME)),
              # Other instrumentors write it, too.
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),

@@ -162,9 +162,9 @@ class RunTables:
         self._database.execute("DELETE FROM process")
         starts = sorted({one.attempt for one in self._load.processes})
         rows = (
-            (number, one.key, one.label, one.rank, int_or_none(one.identity(names.PROCESS_PID)),
-             one.identity(names.HOST_NAME), ".".join(map(str, one.attempt)), starts.index(one.attempt),
-             int(one.attempt in self._superseded))
+            (number, one.key, one.label, one.rank, one.identity(names.RL_ROLE),
+             int_or_none(one.identity(names.PROCESS_PID)), one.identity(names.HOST_NAME),
+             ".".join(map(str, one.attempt)), starts.index(one.attempt), int(one.attempt in self._superseded))
             for one, number in self._load.processes.items()
         )  # fmt: skip
         self._database.executemany(_INSERTED["process"], map(quoting.bindable, rows))

@@ -14,6 +14,7 @@ _PROCESS = """
     key TEXT, -- its folder, or what tells it from the others in the files of a collector
     label TEXT, -- its name on the page: "rank 3"
     rank INTEGER, -- global rank
+    role TEXT, -- what it does in the job: trainer
     pid INTEGER, -- process id
     host TEXT,
     attempt TEXT, -- start of the job that it belongs to, as rl.run.attempt
@@ -55,6 +56,7 @@ _PHASE_COLUMNS = """
     reward TEXT, -- reward function
     is_suspended INTEGER, -- 1 for the time in which a function waited for its caller
     is_of_rollout INTEGER, -- 1 for a phase of a rollout, which runs beside others
+    operation TEXT, -- operation on an engine: sleep, update_weights, ...
     active REAL, -- seconds without those in which it was suspended
     started INTEGER,
     ended INTEGER,
@@ -80,6 +82,7 @@ _COLLECTIVE = """
     id INTEGER, -- step of a rank, of whose slowest it is one
     operation TEXT,
     group_name TEXT,
+    started INTEGER,
     ranks INTEGER, -- size of the group
     seconds REAL, -- as its caller saw it
     size INTEGER -- bytes
@@ -104,6 +107,9 @@ _CALL = """
     outcome TEXT, -- how a tool ended
     is_fair INTEGER, -- 0 where its rollout was recorded since it is slow, failed or suspect: no part of means
     rollout TEXT, -- id of the rollout around it
+    is_server INTEGER, -- 1 where another process had asked for the work
+    in_engine INTEGER, -- 1 where an engine in the process answered
+    queued REAL, -- seconds in the queue of the server, as that says
     first_chunk REAL, -- seconds until the first chunk of a streamed answer
     retries INTEGER, -- requests beyond the first one
     input_tokens INTEGER,
@@ -130,6 +136,13 @@ _ROLLOUT = """
     belongs_to TEXT, -- its group, sample and policy, in words
     trace TEXT,
     span TEXT
+"""
+
+_PART = """
+    process INTEGER,
+    name TEXT, -- import, rendezvous, model, ...; run: all of it; operation: one that is no row of call
+    started INTEGER,
+    ended INTEGER
 """
 
 _SAMPLE = """
@@ -301,6 +314,7 @@ TABLES = {
     "callee": _CALLEE,
     "call": _CALL,
     "rollout": _ROLLOUT,
+    "part": _PART,
     "sample": _SAMPLE,
     "score": _SCORE,
     "change": _CHANGE,

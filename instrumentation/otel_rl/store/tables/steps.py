@@ -78,8 +78,8 @@ UPDATE step SET
                                           WHERE i.trace = step.trace AND i.span = step.parent), 0), 0.0)
 WHERE NOT is_root {of_touched}"""
 _RAW = (
-    "{of}process, {of}name, {of}step, {of}reward, {of}is_suspended, {of}is_of_rollout, {of}active, {of}started,"
-    " {of}ended, {of}seconds, {of}trace, {of}span, {of}parent"
+    "{of}process, {of}name, {of}step, {of}reward, {of}is_suspended, {of}is_of_rollout, {of}operation, {of}active,"
+    " {of}started, {of}ended, {of}seconds, {of}trace, {of}span, {of}parent"
 )
 
 

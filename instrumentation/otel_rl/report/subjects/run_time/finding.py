@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.subjects.run_time import aggregate
-from otel_rl.report.subjects.run_time.aggregate import LOADING_PARTS, RunTime
+from otel_rl.report.subjects.run_time import shares
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
 
-_STEPS = (aggregate.FIRST_STEP, aggregate.STEPS)
-_CALLS = (aggregate.FIRST_CALL, aggregate.CALLS)
+_STEPS = (shares.FIRST_STEP, shares.STEPS)
+_CALLS = (shares.FIRST_CALL, shares.CALLS)
 _WITH_GAPS = "calls, and between"
 
 
@@ -33,7 +32,7 @@ def findings(collected: Collected, _: Known) -> list[Finding]:
 def grouped(collected: Collected) -> dict[str, float]:
     """Return seconds of the run by a few words: steps, or calls of a program without steps, and the rest."""
     groups: dict[str, float] = {}
-    for what, seconds in collected[RunTime].shares(collected):
+    for what, seconds in shares.of_run(collected).shares:
         name = _GROUPS.get(what, what)
         groups[name] = groups.get(name, 0.0) + seconds
     return groups
@@ -42,13 +41,13 @@ def grouped(collected: Collected) -> dict[str, float]:
 _GROUPS = {
     **dict.fromkeys(_STEPS, "steps"),
     **dict.fromkeys(_CALLS, "calls"),
-    aggregate.CALLS_AND_BETWEEN: _WITH_GAPS,
-    **dict.fromkeys(LOADING_PARTS, "loading"),
-    aggregate.START: "start",
-    aggregate.TELEMETRY: "start",
-    aggregate.BEFORE: "other",
-    aggregate.BETWEEN: "other",
-    aggregate.PROGRAM: "the program",
+    shares.CALLS_AND_BETWEEN: _WITH_GAPS,
+    **dict.fromkeys(shares.LOADING_PARTS, "loading"),
+    shares.START: "start",
+    shares.TELEMETRY: "start",
+    shares.BEFORE: "other",
+    shares.BETWEEN: "other",
+    shares.PROGRAM: "the program",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.subjects.run_time.aggregate import FACTS
+from otel_rl.report.subjects.run_time.shares import FACTS
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.otlp_values import list_of
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from otel_rl.report.core import axes, colours, state_charts
 from otel_rl.report.core.blocks import PageBlock
-from otel_rl.report.subjects.state_timeline.aggregate import StateTimeline
+from otel_rl.report.subjects.state_timeline import timeline as timelines
 from otel_rl.report.subjects.state_timeline.states import STATES, WAITS
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.state_timeline.timeline import StateTimeline
 
 _POINTS = 300
 _FEWEST_STEPS = 3
@@ -24,7 +25,7 @@ _QUANTILES = (0, 0.1, 0.5, 0.9, 1)
 
 def blocks(collected: Collected, charts: Charts, seconds: float) -> list[PageBlock]:
     """Return both charts; the second one where three steps are known."""
-    timeline = collected[StateTimeline]
+    timeline = timelines.of_run(collected)
     x, table = shares(timeline)
     working = [place for place in range(len(STATES)) if place not in WAITS and table[place].any()]
     rows = [(STATES[place].name, STATES[place].colour, False) for place in working]
@@ -49,10 +50,9 @@ def blocks(collected: Collected, charts: Charts, seconds: float) -> list[PageBlo
 def shares(timeline: StateTimeline) -> tuple[list[float], NDArray[np.float64]]:
     """Return the middles of bins in s since the first record, and the percentage of the ranks by state in each."""
     bins, lanes = timeline.bins, timeline.ranks
-    table = sum((bins.table(lane.place, len(STATES)) for lane in lanes), np.zeros((len(STATES), bins.number)))
     together = -(-bins.number // _POINTS)
     padding = -bins.number % together
-    table = np.pad(table, ((0, 0), (0, padding))).reshape(len(STATES), -1, together).sum(axis=2)
+    table = np.pad(timeline.of_ranks, ((0, 0), (0, padding))).reshape(len(STATES), -1, together).sum(axis=2)
     width = bins.width * together / 1e9
     begin = (bins.start - timeline.start) / 1e9
     # The last bin, and the first one, hold less than their width.

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import colours, human, state_charts
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.subjects.state_timeline import fleet, packed
-from otel_rl.report.subjects.state_timeline.aggregate import StateTimeline
+from otel_rl.report.subjects.state_timeline import timeline as timelines
 from otel_rl.report.subjects.state_timeline.states import STATES
 
 if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Legend
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.state_timeline.packed import Packed
+    from otel_rl.report.subjects.state_timeline.timeline import StateTimeline
 
 KEY = "states"
 #: Rows of the chart of rollouts until the script draws as many as there are.
@@ -23,7 +24,7 @@ _ROWS = 8
 def build(collected: Collected, charts: Charts) -> Section:
     """Return the lanes; without steps and rollouts nothing."""
     section = Section(KEY, "State timeline", "Steps with phases bring it, and rollouts.")
-    timeline = collected[StateTimeline]
+    timeline = timelines.of_run(collected)
     if not timeline.ranks and not timeline.rollouts.number:
         return section
     own = {rank: totals.own.mean for rank, totals in collected.steps.ranks.items() if totals.own.count}
@@ -35,7 +36,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     )
     if len(timeline.ranks) > state_charts.MOST:
         section.blocks += fleet.blocks(collected, charts, seconds)
-    rows = [lane.name for lane in timeline.drawn][: state_charts.MOST]
+    rows = [lane.name for lane in timeline.lanes][: state_charts.MOST]
     if rows:
         plot = state_charts.lanes("ranks", rows, seconds, content.text)
         title = "Ranks and engines" if timeline.engines and timeline.ranks else "Ranks" if timeline.ranks else "Engines"
@@ -57,8 +58,8 @@ def _syncs(timeline: StateTimeline) -> str:
 
 def _legend(timeline: StateTimeline) -> Legend:
     times = [0.0] * len(STATES)
-    for lane in timeline.drawn:
-        times = [sum(pair) for pair in zip(times, timeline.totals(lane), strict=True)]
+    for lane in timeline.lanes:
+        times = [sum(pair) for pair in zip(times, lane.totals, strict=True)]
     return legend_of([place for place, time in enumerate(times) if time > 0])
 
 

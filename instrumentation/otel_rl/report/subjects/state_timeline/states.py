@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from otel_rl.report.core import colours
-from otel_rl.semconv import attributes as names
-from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
-from otel_rl.store.tables.operations import MODEL_OPERATIONS
-
-if TYPE_CHECKING:
-    from otel_rl.store.reader import Span
 
 
 class LaneState(NamedTuple):
@@ -68,22 +62,6 @@ SYNCS = frozenset({Phase.SYNC, Phase.WEIGHT_SYNC})
 WAITS = tuple(place for place, state in enumerate(STATES) if state.waits)
 _OF_PHASE = {phase: _PLACES[phase.replace("_", " ")] for phase in _PHASES}
 _OF_PHASE[Phase.DATA_WAIT] = _PLACES["waiting for data"]
-
-
-def of_phase(phase: str) -> int:
-    """Return the state of a rank in this phase."""
-    return _OF_PHASE.get(phase, IN_NO_PHASE)
-
-
-def of_call(span: Span) -> int | None:
-    """Return the state of a rollout in this span; None where the span says nothing of it."""
-    get = span.attributes.get
-    operation = get(names.GEN_AI_OPERATION_NAME)
-    if operation == Operation.EXECUTE_TOOL:
-        return TOOL
-    if operation in MODEL_OPERATIONS:
-        return GENERATE
-    if names.RL_SERVICE in span.attributes:
-        return SERVICE
-    phase = get(names.RL_PHASE)
-    return None if phase is None else of_phase(str(phase))
+_WHEN = " ".join(f"WHEN '{phase}' THEN {place}" for phase, place in _OF_PHASE.items())
+#: State of a phase, in SQL.
+OF_PHASE = f"CASE name {_WHEN} ELSE {IN_NO_PHASE} END"
