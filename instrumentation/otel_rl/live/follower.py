@@ -1,25 +1,19 @@
-"""The aggregates of a run that grows, and snapshots of them.
+"""The tables of a run that grows, and pages of them.
 
     follower = Follower(Path("./otel-rl"))
     while follower.poll(0.1).left:
         ...
     page = follower.render(lambda collected, overview: ...)
 
-A page needs aggregates that are closed: what waits for a later record counts then, and nothing can be added any more.
-So a page is made in a forked child, from what the memory holds at that moment, and the aggregates go on to grow here.
-The engine is that of ``otel-rl report``, and so is what it finds.
+Reading on and making pages take turns: :meth:`Follower.poll` returns at once while another thread makes a page. The
+engine is that of ``otel-rl report``, and so is what it finds.
 """
 
 from __future__ import annotations
 
-import gc
-import io
-import os
-import pickle
-import signal
+import threading
 import time
 import traceback
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report import subjects
@@ -41,16 +35,21 @@ if TYPE_CHECKING:
 #: is read in about a second. A step of a process takes some 7 kB.
 FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
-#: Seconds after which a rendering is given up.
-_DEADLINE = 120
-_READ = 64 * 1024
 
-#: Makes a page, or what has changed on it, of aggregates that are closed and what was found.
+#: Makes a page, or what has changed on it, of a run and what was found.
 Build: TypeAlias = "Callable[[Collected, Overview], bytes]"
 
 
 class RenderingError(Exception):
-    """A page could not be made; the message says why, for the user."""
+    """A page could not be made; the message says why, for the user.
+
+    Attributes:
+        seconds: seconds of CPU that the attempt took.
+    """
+
+    def __init__(self, message: str, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class Progress(NamedTuple):
@@ -60,12 +59,19 @@ class Progress(NamedTuple):
     left: int
 
 
+class Rendered(NamedTuple):
+    """What was made, and the seconds of CPU that it took."""
+
+    content: bytes
+    seconds: float
+
+
 class _Reading:
     """One pass over a run, and its aggregates."""
 
     def __init__(self, source: RunSource, newest: int | None) -> None:
         self.reader = FollowingReader(source, newest)
-        self.collected = Collected(self.reader, subjects.load(), followed=True)
+        self.collected = Collected(self.reader, subjects.load())
         self.collected.earlier_looks = EarlierLooks()
         self.is_current = False
 
@@ -88,10 +94,11 @@ class Follower:
     """
 
     def __init__(self, folder: Path, run: str | None = None) -> None:
-        self._folder, self._run = folder, run
         source = find_run(folder, run)
         self._whole = _Reading(source, None)
         self._recent: _Reading | None = None
+        self._progress = Progress(0, 1)
+        self._turn = threading.Lock()
         if source.size > FIRST_VIEW:
             streams = max(len({(id(file.process), file.signal) for file in source.files}), 1)
             newest = min(FIRST_VIEW // streams, _BYTES_OF_STEPS)
@@ -118,8 +125,15 @@ class Follower:
         return self._recent or self._whole
 
     def poll(self, seconds: float) -> Progress:
-        """Read on for about so many seconds; the last steps of a large run come first."""
-        until = time.monotonic() + seconds
+        """Read on for about so many seconds, and not at all while a page is made; the last steps come first."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._progress = self._read_on(time.monotonic() + seconds)
+            finally:
+                self._turn.release()
+        return self._progress
+
+    def _read_on(self, until: float) -> Progress:
         if self._recent is not None:
             self._recent.read_on(until)
         if self._recent is None or self._recent.is_current:
@@ -129,122 +143,44 @@ class Follower:
         reader = self._whole.reader
         return Progress(reader.read, 0 if self._whole.is_current else max(reader.left, 1))
 
-    def begin_rendering(self, build: Build, *, anew: bool = False) -> Rendering:
-        """Begin to make a page of what was read by now, in a child; see :class:`Rendering`.
+    def render(self, build: Build, *, anew: bool = False) -> Rendered:
+        """Return what ``build`` makes of all that was read by now.
 
         What was found lately in the series is not looked for again, but with ``anew``: for the page of a run that has
         ended.
-        """
-        if anew:
-            self._shown.collected.earlier_looks = EarlierLooks()
-        return Rendering(self._shown, partial(_rendered, build=build))
-
-    def begin_growing(self, build: Callable[[Collected], bytes]) -> Rendering:
-        """Begin to make what costs little: of aggregates without rings and traces, and without a look for findings."""
-        return Rendering(self._shown, partial(_grown, build=build))
-
-    def render(self, build: Build, *, anew: bool = False) -> bytes:
-        """Return what ``build`` makes of all that was read by now; see :meth:`begin_rendering`.
 
         Raises:
             RenderingError: it failed.
         """
-        return self.begin_rendering(build, anew=anew).result()
 
+        def _make(reading: _Reading) -> bytes:
+            if anew:
+                reading.collected.earlier_looks = EarlierLooks()
+            reading.reader.count_cut_off()
+            collected = reading.collected.complete()
+            return build(collected, overview.examine(collected))
 
-class Rendering:
-    """A page that is being made in a child of this process.
+        return self._made(_make)
 
-    Attributes:
-        descriptor: readable when there is something for :meth:`advance`.
-    """
-
-    def __init__(self, reading: _Reading, make: Callable[[_Reading], bytes]) -> None:
-        self._reading = reading
-        reading.reader.read_ahead()
-        reading.collected.settle_tables()
-        self.descriptor, writing = os.pipe()
-        self._content: list[bytes] = []
-        #: Seconds of CPU of the child, once it has ended.
-        self.seconds = 0.0
-        try:
-            self._child = os.fork()
-        except OSError:
-            # No memory for another process, or too many of them.
-            os.close(self.descriptor)
-            os.close(writing)
-            raise
-        if self._child == 0:
-            _render_and_exit(reading, make, writing)
-        os.close(writing)
-
-    def advance(self) -> bool:
-        """Read what the child has written; return whether it has ended. Waits where the descriptor is not readable."""
-        part = os.read(self.descriptor, _READ)
-        self._content.append(part)
-        return not part
-
-    def result(self) -> bytes:
-        """Return what was made, once the child has ended.
+    def grow(self, build: Callable[[Collected], bytes]) -> Rendered:
+        """Return what costs little to make: without rings and traces, and without a look for findings.
 
         Raises:
             RenderingError: it failed.
         """
-        while not self.advance():
-            pass
-        os.close(self.descriptor)
-        _, status, usage = os.wait4(self._child, 0)
-        self.seconds = usage.ru_utime + usage.ru_stime
-        content = b"".join(self._content)
-        if code := os.waitstatus_to_exitcode(status):
-            reason = content.decode(errors="replace") if code > 0 else f"its process was ended by signal {-code}"
-            raise RenderingError(reason or f"its process ended with status {code}")
-        stream = io.BytesIO(content)
-        self._reading.collected.earlier_looks = pickle.load(stream)  # noqa: S301 - of our own child
-        return stream.read()
 
-    def cancel(self) -> None:
-        """Give it up."""
-        os.kill(self._child, signal.SIGKILL)
-        os.close(self.descriptor)
-        os.waitpid(self._child, 0)
+        def _make(reading: _Reading) -> bytes:
+            reading.collected.settle()
+            return build(reading.collected)
 
+        return self._made(_make)
 
-def _render_and_exit(reading: _Reading, make: Callable[[_Reading], bytes], writing: int) -> None:
-    """Make the page and end this process, which is a child, whatever happens."""
-    code = 1
-    try:
-        # A collection would write to all pages of the memory that is shared.
-        gc.disable()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-            signal.signal(number, signal.SIG_DFL)
-        signal.alarm(_DEADLINE)
-        reading.collected.ask_apart()
-        content = make(reading)
-        with os.fdopen(writing, "wb") as stream:
-            pickle.dump(reading.collected.earlier_looks, stream)
-            stream.write(content)
-        code = 0
-    except BaseException as error:  # noqa: BLE001 - nothing of the parent's may run here
-        lines = traceback.format_exception(error)
-        os.write(writing, f"{type(error).__name__}: {error}\n{''.join(lines)}".encode(errors="replace")[:_READ])
-    finally:
-        os._exit(code)
-
-
-def _rendered(reading: _Reading, build: Build) -> bytes:
-    _add_waiting(reading)
-    collected = reading.collected.close()
-    return build(collected, overview.examine(collected))
-
-
-def _grown(reading: _Reading, build: Callable[[Collected], bytes]) -> bytes:
-    _add_waiting(reading)
-    reading.collected.close_aggregates()
-    return build(reading.collected)
-
-
-def _add_waiting(reading: _Reading) -> None:
-    for record in reading.reader.take_waiting():
-        reading.collected.add(record)
+    def _made(self, make: Callable[[_Reading], bytes]) -> Rendered:
+        with self._turn:
+            begin = time.thread_time()
+            try:
+                content = make(self._shown)
+            except Exception as error:
+                said = *traceback.format_exception_only(error), *traceback.format_exception(error)
+                raise RenderingError("".join(said), time.thread_time() - begin) from error
+            return Rendered(content, time.thread_time() - begin)

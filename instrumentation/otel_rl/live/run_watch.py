@@ -4,7 +4,7 @@ Events are messages as :mod:`.updates` describes them: with an id what has chang
 processes do and how much was read, each second while that changes. Besides them ``beat`` (nothing has changed) and
 ``reload`` (what a browser has missed is not known any more).
 
-All of it happens in the event loop of the server, without threads: pages are made in forked children.
+Pages are made in a thread, all else happens in the event loop of the server.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import json
 import re
 import time
 import traceback
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import stderr
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from otel_rl.live.follower import Build, Rendering
+    from otel_rl.live.follower import Build, Rendered
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Overview
 
@@ -175,6 +177,8 @@ class RunWatch:
 
     async def _read(self, seconds: float) -> None:
         """Read on for so many seconds, with room for others between two slices."""
+        if self._rendering.locked():
+            return
         until, before = time.monotonic() + seconds, self.progress.read
         try:
             self.progress = self.follower.poll(_SLICE)
@@ -222,32 +226,30 @@ class RunWatch:
         async with self._rendering:
             state = self._state if self.is_watched or with_page else None
             is_over = self.standing.is_over and not self.progress.left
-            rendering = self.follower.begin_rendering(
-                _build(state, with_page=with_page, with_summary=is_over), anew=is_over
-            )
-            content = json.loads(await self._result(rendering))
+            build = _build(state, with_page=with_page, with_summary=is_over)
+            content = json.loads(await self._result(partial(self.follower.render, build, anew=is_over)))
             now = time.monotonic()
             self._is_urgent, self.failure = False, ""
             self.findings, self._marks = content["findings"], content["marks"]
             self._take(content, now)
         self._on_findings(self)
 
-    async def _result(self, rendering: Rendering, *, is_whole: bool = True) -> bytes:
-        """Return what a child has made, and keep what that took."""
+    async def _result(self, make: Callable[[], Rendered], *, is_whole: bool = True) -> bytes:
+        """Return what is made in a thread, and keep what that took."""
         try:
-            made = await _finished(rendering)
-        except RenderingError:
-            self._pace.failed(time.monotonic(), rendering.seconds, is_whole=is_whole)
+            content, seconds = await _in_thread(make)
+        except RenderingError as error:
+            self._pace.failed(time.monotonic(), error.seconds, is_whole=is_whole)
             raise
-        self._pace.rendered(time.monotonic(), rendering.seconds, is_whole=is_whole)
-        return made
+        self._pace.rendered(time.monotonic(), seconds, is_whole=is_whole)
+        return content
 
     async def _render_curves(self) -> None:
         """Send what costs little to make: the steps, the curves and the key figures."""
         async with self._rendering:
             assert self._state is not None  # noqa: S101 - nobody listens without a page
-            rendering = self.follower.begin_growing(partial(updates.growth, state=self._state, marks=self._marks))
-            changes = json.loads(await self._result(rendering, is_whole=False))
+            build = partial(updates.growth, state=self._state, marks=self._marks)
+            changes = json.loads(await self._result(partial(self.follower.grow, build), is_whole=False))
             now = time.monotonic()
             self._take({"changes": changes}, now)
 
@@ -344,7 +346,7 @@ class RunWatch:
 
 
 def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool) -> Build:
-    """Return what a child makes: the findings, the page, what has changed since ``state``, and the run's summary."""
+    """Return what makes the findings, the page, what has changed since ``state``, and the run's summary."""
 
     def build(collected: Collected, overview: Overview) -> bytes:
         if with_summary:
@@ -360,21 +362,17 @@ def _build(state: dict[str, Any] | None, *, with_page: bool, with_summary: bool)
     return build
 
 
-async def _finished(rendering: Rendering) -> bytes:
-    """Return what a child has made, without waiting for it in the event loop."""
-    loop = asyncio.get_running_loop()
-    done = loop.create_future()
+async def _in_thread(make: Callable[[], Rendered]) -> Rendered:
+    """Return what ``make`` returns in a thread that does not keep this process from ending."""
+    done: Future[Rendered] = Future()
 
-    def advance() -> None:
-        if rendering.advance() and not done.done():
-            done.set_result(None)
+    def _run() -> None:
+        # It ends what it has begun although nobody waits any more.
+        done.set_running_or_notify_cancel()
+        try:
+            done.set_result(make())
+        except BaseException as error:  # noqa: BLE001 - whoever waits has to know
+            done.set_exception(error)
 
-    loop.add_reader(rendering.descriptor, advance)
-    try:
-        await done
-    except asyncio.CancelledError:
-        loop.remove_reader(rendering.descriptor)
-        rendering.cancel()
-        raise
-    loop.remove_reader(rendering.descriptor)
-    return rendering.result()
+    Thread(target=_run, name="otel-rl page", daemon=True).start()
+    return await asyncio.wrap_future(done)

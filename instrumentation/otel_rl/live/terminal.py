@@ -94,13 +94,13 @@ class RunView:
             self._render()
 
     def _render(self) -> None:
-        rendering = self._follower.begin_rendering(essentials.build)
         try:
-            self.view.content = json.loads(rendering.result())
+            content, seconds = self._follower.render(essentials.build)
+            self.view.content = json.loads(content)
             self._recorded = RecordedStatus(self.view.content["recorded"], time.monotonic())
         except RenderingError as error:
-            self.view.trouble = f"the findings could not be made: {str(error).splitlines()[0]}"
-        self._pace.rendered(time.monotonic(), rendering.seconds)
+            self.view.trouble, seconds = f"the findings could not be made: {str(error).splitlines()[0]}", error.seconds
+        self._pace.rendered(time.monotonic(), seconds)
 
 
 def print_once(directory: Path, run: str | None) -> None:

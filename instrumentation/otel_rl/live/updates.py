@@ -23,8 +23,6 @@ are JSON objects with any of these keys:
 
 An event named ``reload`` makes the browser load the page again. Everything may be sent twice: a browser that comes back
 after a while gets what has changed against an empty state.
-
-``first_page`` and ``changes`` run in a forked child, so templates are loaded with this module.
 """
 
 from __future__ import annotations

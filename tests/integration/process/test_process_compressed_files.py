@@ -99,7 +99,7 @@ def test_whoever_follows_the_run_gets_each_record_once(programs: Programs) -> No
         seen += _numbers(reader.appended())
     assert process.wait() == 0
     reader._look()
-    seen += _numbers(reader.appended()) + _numbers(reader.take_waiting())
+    seen += _numbers(reader.appended())
 
     assert _compressed(programs.store.root)
     assert seen == Counter(range(last + 1))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +24,7 @@ from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
 from otel_rl.report.subjects.trajectories import totals
-from otel_rl.store.reader import Reader, UnusableInput, find_run, following
+from otel_rl.store.reader import Reader, UnusableInput, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,10 +75,8 @@ def run(tmp_path: Path) -> Path:
     return split_into_small_lines(GrpoRun(tmp_path / "recorded", steps=14, started=_STARTED).write())
 
 
-@pytest.mark.parametrize("disorder", [15, 1e10], ids=["records of long ago", "records that still wait"])
 @pytest.mark.parametrize("write", [lambda folder: GrpoRun(folder, steps=14).write(), write_agent_run])
-def test_a_run_that_was_followed_gives_the_page_of_its_report(write, disorder, tmp_path, monkeypatch):
-    monkeypatch.setattr(following, "DISORDER", disorder)
+def test_a_run_that_was_followed_gives_the_page_of_its_report(write, tmp_path, monkeypatch):
     # What is drawn stands for the drawing, which takes ten times as long as all the rest.
     monkeypatch.setattr(figures.Figures, "model", lambda _, plot: Spacer(name=repr(plot)))
     recorded = split_into_small_lines(write(tmp_path / "recorded"))
@@ -88,8 +85,8 @@ def test_a_run_that_was_followed_gives_the_page_of_its_report(write, disorder, t
         follower = follower or Follower(growing.folder)
         _read_all(follower)
         # A snapshot leaves no trace in what is read later.
-        assert json.loads(follower.render(lambda _, found: json.dumps(output.as_json(found)).encode()))
-    followed, report = json.loads(follower.render(_everything, anew=True)), _report(recorded)
+        assert json.loads(follower.render(lambda _, found: json.dumps(output.as_json(found)).encode()).content)
+    followed, report = json.loads(follower.render(_everything, anew=True).content), _report(recorded)
     assert followed.pop("page").splitlines() == report.pop("page").splitlines()
     assert followed == report
 
@@ -101,12 +98,12 @@ def test_of_a_large_run_the_last_steps_come_first(run, monkeypatch):
     while not follower._recent.is_current:
         follower.poll(0)
     assert not follower.shows_all
-    steps, last = json.loads(follower.render(_steps))
+    steps, last = json.loads(follower.render(_steps).content)
     assert 0 < steps < 14
     assert last == 14
     _read_all(follower)
     assert follower.shows_all
-    assert json.loads(follower.render(_steps)) == [14, 14]
+    assert json.loads(follower.render(_steps).content) == [14, 14]
 
 
 def test_how_much_is_left_to_read_falls_to_zero(run):
@@ -125,9 +122,9 @@ def test_what_was_looked_for_in_a_series_lately_is_kept_from_one_page_to_the_nex
 
     follower = Follower(run)
     _read_all(follower)
-    assert int(follower.render(looks)) > 0
+    assert int(follower.render(looks).content) > 0
     monkeypatch.setattr(change_points, "rise", None)  # looking again would fail
-    assert int(follower.render(looks)) > 0
+    assert int(follower.render(looks).content) > 0
     with pytest.raises(RenderingError):
         follower.render(looks, anew=True)
 
@@ -140,25 +137,27 @@ def test_a_page_that_cannot_be_made_says_why_and_the_next_one_is_made(run):
     _read_all(follower)
     with pytest.raises(RenderingError, match="ZeroDivisionError: of this test"):
         follower.render(broken)
-    assert json.loads(follower.render(_steps)) == [14, 14]
+    assert json.loads(follower.render(_steps).content) == [14, 14]
 
 
-def test_the_process_of_a_page_that_is_killed_is_an_error_and_no_wait(run):
-    def killed(_collected: Collected, _found: Overview) -> bytes:
-        os.kill(os.getpid(), signal.SIGKILL)
+def test_while_a_page_is_made_nothing_is_read_on_and_nobody_waits(run):
+    begun, ends = threading.Event(), threading.Event()
+
+    def slow(_collected: Collected, _found: Overview) -> bytes:
+        begun.set()
+        ends.wait(30)
         return b""
 
     follower = Follower(run)
-    with pytest.raises(RenderingError, match="ended by signal 9"):
-        follower.render(killed)
-
-
-def test_a_page_that_nobody_needs_any_more_is_given_up(run):
-    rendering = Follower(run).begin_rendering(lambda *_: signal.pause() or b"")
-    child = rendering._child
-    rendering.cancel()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(child, os.WNOHANG)
+    before = follower.poll(0)
+    making = threading.Thread(target=follower.render, args=(slow,))
+    making.start()
+    begun.wait(30)
+    assert follower.poll(10) == before
+    ends.set()
+    making.join()
+    _read_all(follower)
+    assert json.loads(follower.render(_steps).content) == [14, 14]
 
 
 def test_a_folder_that_is_deleted_is_gone_and_what_was_read_is_shown(run):
@@ -167,7 +166,7 @@ def test_a_folder_that_is_deleted_is_gone_and_what_was_read_is_shown(run):
     shutil.rmtree(run)
     follower.poll(1)
     assert follower.is_gone
-    assert json.loads(follower.render(_steps)) == [14, 14]
+    assert json.loads(follower.render(_steps).content) == [14, 14]
 
 
 def test_a_folder_without_a_run_is_no_input(tmp_path):

@@ -49,11 +49,6 @@ def _put_in_front(file: Path, event: str) -> None:
     file.write_text("".join([f"{json.dumps(first)}\n", *lines]))
 
 
-def _spans_by_process(records):
-    seen = _seen(record for record in records if isinstance(record, Span))
-    return {key: [one for one in seen if one[0] == key] for key, *_ in seen}
-
-
 def test_all_that_is_appended_piece_by_piece_is_read_once(run, tmp_path):
     growing = GrowingRun(run, tmp_path / "grown")
     reader, seen = None, []
@@ -71,38 +66,22 @@ def test_whoever_stops_in_between_goes_on_there(run):
     assert _seen([first, *reader.appended()]) == _seen(Reader(find_run(run)).records())
 
 
-def test_a_failed_span_that_is_written_later_comes_before_the_span_around_it(run, monkeypatch):
-    monkeypatch.setattr(following, "DISORDER", 1e10)  # of a run of years ago nothing would wait
-    errors = next(run.glob("*/traces-errors-*.jsonl"))
-    late = errors.read_bytes()
-    errors.unlink()
-    reader = FollowingReader(find_run(run))
-    early = list(reader.appended())
-    errors.write_bytes(late)
-    seen = [*early, *reader.appended(), *reader.take_waiting()]
-    assert _spans_by_process(seen) == _spans_by_process(Reader(find_run(run)).records())
-
-
-def test_without_waiting_a_failed_span_comes_when_it_is_read(run):
-    errors = next(run.glob("*/traces-errors-*.jsonl"))
-    late = errors.read_bytes()
-    errors.unlink()
-    reader = FollowingReader(find_run(run))
-    assert list(reader.appended())
-    errors.write_bytes(late)
-    assert all(record.failed for record in reader.appended())
-
-
 def test_half_a_line_counts_as_cut_off_only_where_its_file_does_not_grow(run, monkeypatch):
     with next(run.glob("*/logs-0*.jsonl")).open("a") as stream:
         stream.write('{"resourceLogs":[{"scope')
     reader = FollowingReader(find_run(run))
     assert list(reader.appended())
-    list(reader.take_waiting())
+    reader.count_cut_off()
     assert reader.problems.cut_off == 0
-    monkeypatch.setattr(following, "DISORDER", -1)
-    list(reader.take_waiting())
-    assert reader.problems.cut_off == 1
+    monkeypatch.setattr(following, "_STILL", -1)
+    for _ in range(2):
+        reader.count_cut_off()
+        assert reader.problems.cut_off == 1
+    with next(run.glob("*/logs-0*.jsonl")).open("a") as stream:
+        stream.write('Logs":[]}]}\n')
+    list(reader.appended())
+    reader.count_cut_off()
+    assert reader.problems.cut_off == 0
 
 
 def test_a_process_that_comes_later_is_read_and_its_manifest_is_brought_up_to_date(run):

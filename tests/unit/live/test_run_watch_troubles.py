@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from unit.report.synthetic_run import GrpoRun
 
 from otel_rl.live import pace, run_watch
 from otel_rl.live.run_watch import RunWatch
+from otel_rl.report.core.collected import Collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,17 +63,18 @@ async def _texts(queue: asyncio.Queue[Any], is_wanted: Callable[[list[str]], boo
 def test_without_memory_for_a_page_the_one_that_is_there_says_so_until_the_next_one(
     run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    fork, before = os.fork, len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    settle = Collected.settle
 
-    def no_memory() -> int:
-        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+    def no_memory(_: Collected) -> None:
+        raise MemoryError
 
     broken, mended = _watched(
-        run, lambda: monkeypatch.setattr(os, "fork", no_memory), lambda: monkeypatch.setattr(os, "fork", fork)
+        run,
+        lambda: monkeypatch.setattr(Collected, "settle", no_memory),
+        lambda: monkeypatch.setattr(Collected, "settle", settle),
     )
-    assert "the page could not be made anew: [Errno 12] Cannot allocate memory." in broken
+    assert "the page could not be made anew: MemoryError." in broken
     assert all("anew" not in text for text in mended)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
     assert capfd.readouterr().err.count("made anew") == 1
 
 

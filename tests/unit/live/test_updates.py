@@ -101,7 +101,7 @@ def test_a_page_of_nothing_becomes_that_of_the_whole_run_by_itschanges(tmp_path:
         follower = follower or Follower(growing.folder)
         while follower.poll(10).left:
             pass
-        message = json.loads(follower.render(functools.partial(updates.changes, state=dict(state))))
+        message = json.loads(follower.render(functools.partial(updates.changes, state=dict(state))).content)
         state = message["state"]
         for key in message.get("blocks", {}):
             assert key in state
@@ -238,14 +238,14 @@ def test_of_a_curve_that_has_grown_the_last_values_are_sent_soon(tmp_path: Path)
 
 def _growth(run: Path, state: Mapping[str, str], marks: Mapping[str, list[int]]) -> bytes:
     follower = _read(run)
-    return follower.begin_growing(functools.partial(updates.growth, state=state, marks=marks)).result()
+    return follower.grow(functools.partial(updates.growth, state=state, marks=marks)).content
 
 
 def _state_and_marks(run: Path) -> tuple[dict[str, str], dict[str, list[int]]]:
     def build(of: Collected, found: Overview) -> bytes:
         return json.dumps([json.loads(updates.first_page(of, found))["state"], found.marks()]).encode()
 
-    state, marks = json.loads(_read(run).render(build))
+    state, marks = json.loads(_read(run).render(build).content)
     return state, marks
 
 

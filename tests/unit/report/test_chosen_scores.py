@@ -45,7 +45,6 @@ def histogram(name):
             [4, 6],
         )
     )
-    totals.close()
     return totals
 
 

@@ -33,8 +33,8 @@ def _give(
 ) -> None:
     for second, value in enumerate(values):
         time = (100 + 15 * second) * _SECOND
-        collected.reader.sink(Point(process, scope, name, "gauge", False, 0, time, value, labels))
-    collected.settle_tables()
+        collected.add(Point(process, scope, name, "gauge", False, 0, time, value, labels))
+    collected.settle()
 
 
 def _blocks(collected: Collected) -> list[PageBlock]:

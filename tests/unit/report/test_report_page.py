@@ -485,8 +485,8 @@ def test_the_tile_of_a_value_that_is_known_over_time_says_of_which_seconds(tmp_p
     for second in range(10):
         at = (100 + second) * 10**9
         point = Point(Process("p"), "s", "rl.environment.reward.mean", "gauge", False, 0, at, second, {})
-        collected.reader.sink(point)
-    collected.settle_tables()
+        collected.add(point)
+    collected.settle()
     card = program_kinds.REWARD_CARDS[0]
     tile = cards._of_trend(card, scalars.of_run(collected).trend(card))
     assert tile[:3] == ("Reward", "7", "mean of 5 s to 9 s; 0 s to 4 s: 2")

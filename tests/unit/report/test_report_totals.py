@@ -38,7 +38,6 @@ def _sum(*points: Point) -> float:
     totals = MetricTotals((CALLS,))
     for point in points:
         totals.add(point)
-    totals.close()
     return totals.sum(CALLS)
 
 
@@ -78,7 +77,6 @@ def test_histograms_of_processes_and_restarts_combine() -> None:
     totals = MetricTotals((SCORE,))
     for point in (_histogram(ONE, 1, [3, 1], 2.0), _histogram(ONE, 9, [0, 2], 1.5), _histogram(TWO, 1, [4, 0], 0.4)):
         totals.add(point)
-    totals.close()
     spread = combined(list(totals.of(SCORE)))
     assert (spread.cell.count, spread.cell.total) == (10, pytest.approx(3.9))
     assert spread.quantile(0.5) == pytest.approx(0.5 * 5 / 7)
@@ -89,7 +87,6 @@ def test_series_are_grouped_also_by_an_attribute_that_is_a_list() -> None:
     totals = MetricTotals((CALLS,))
     for time in (1, 2):
         totals.add(Point(ONE, "s", CALLS.name, "sum", True, 1, time, 3, {"a": [{"b": time}]}))  # fmt: skip
-    totals.close()
     assert {key: len(series) for key, series in totals.by(CALLS, "a").items()} == {
         ("[{'b': 1}]",): 1,
         ("[{'b': 2}]",): 1,
@@ -99,7 +96,6 @@ def test_series_are_grouped_also_by_an_attribute_that_is_a_list() -> None:
 def test_metrics_that_no_section_shows_are_not_kept() -> None:
     totals = MetricTotals((SCORE,))
     totals.add(_counter(ONE, 1, 2, 3))
-    totals.close()
     assert list(totals.of(CALLS)) == []
 
 
@@ -204,7 +200,6 @@ def _tool_histogram(count: int) -> MetricTotals:
     name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
     labels = {"gen_ai.tool.name": "add"}
     totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 0.1, 3.0, **bounds))
-    totals.close()
     return totals
 
 
@@ -245,7 +240,6 @@ def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
         labels = {"gen_ai.tool.name": "add", "rl.tool.outcome": outcome} | ({"error.type": error} if error else {})
         name, bounds = metrics.GEN_AI_EXECUTE_TOOL_DURATION.name, {"bounds": [10.0], "counts": [count, 0]}
         totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 1.0, 1.0, **bounds))
-    totals.close()
     shown = _shown([_tool_span(1, "ValueError", "tool_error")], totals)
     assert shown["Calls"] == "10"
     assert shown["Outcome of errors"] == "tool_error 3, cancelled 2"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 from typing import TYPE_CHECKING, Any
@@ -60,7 +59,7 @@ def test_sums_of_tables_that_grow_are_those_of_tables_that_were_made_at_once(tmp
         of_step(step, start := dice.uniform(0, 9), start + dice.uniform(0, 3)) for step in (1, 2, 3) for _ in range(9)
     ]
     dice.shuffle(calls)
-    growing = RunTables(tmp_path, followed=True)
+    growing = RunTables(tmp_path)
     for first in range(0, len(calls), 4):
         filled(*calls[first : first + 4], tables=growing)
     whole = sums(filled(*calls))
@@ -114,37 +113,10 @@ def test_events_come_back_as_they_were_recorded_but_for_what_comes_with_every_st
     assert tables.value("SELECT count(*) FROM event") == 1
 
 
-def test_a_child_asks_what_there_was_when_it_began_while_its_parent_adds(tmp_path):
-    tables = filled(of_step(1, 0, 1), tables=RunTables(tmp_path, followed=True))
-    reading, writing = os.pipe()
-    may_ask, asks = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.read(may_ask, 1)
-            tables.ask_apart()
-            os.write(writing, str(tables.value("SELECT count(*) FROM calls")).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    try:
-        filled(of_step(2, 2, 3), tables=tables)
-    finally:
-        os.write(asks, b"x")
-    assert os.read(reading, 9) == b"2"
-    os.waitpid(child, 0)
-    for descriptor in (reading, may_ask, asks):
-        os.close(descriptor)
-
-
-def test_the_tables_of_a_report_leave_no_file_and_those_that_are_followed_none_after_them(tmp_path):
-    tables = RunTables(tmp_path)
+def test_tables_leave_no_file(tmp_path):
+    tables = filled(of_step(1, 0, 1), tables=RunTables(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    followed = RunTables(tmp_path, followed=True)
-    [folder] = tmp_path.iterdir()
-    assert folder.stat().st_mode & 0o077 == 0
-    del tables, followed
-    assert list(tmp_path.iterdir()) == []
+    assert tables.value("SELECT count(*) FROM call") == 1
 
 
 def test_a_python_whose_sqlite_is_too_old_says_so(monkeypatch):

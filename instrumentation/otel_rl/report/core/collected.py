@@ -1,4 +1,4 @@
-"""A subject of the report, and one pass over a run for all: every record goes to the aggregates that read it."""
+"""A subject of the report, and one pass over a run for all: what subjects ask for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
 from otel_rl.semconv import metrics
-from otel_rl.store.reader import Log, Reader, Span
+from otel_rl.store.reader import Point, Reader, Span
 from otel_rl.store.tables import RunTables, place
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def asked_once(
 
 #: What the subjects before this one have found, by their names.
 Known: TypeAlias = Mapping[str, list[Finding]]
-_Aggregate = TypeVar("_Aggregate")
 
 
 def _no_findings(_collected: Collected, _known: Known) -> list[Finding]:
@@ -75,8 +74,6 @@ class Subject:
 
     Attributes:
         name: of its folder in :mod:`otel_rl.report.subjects`.
-        aggregates: classes whose instances take in the records one at a time, with those of the methods ``add_span``
-            and ``add_log`` that they need. ``collected[Class]`` is the instance.
         metrics: metrics of which it reads ``collected.totals``.
         findings: returns what is wrong, given what the subjects before it have found.
         checks: returns what was looked for, and why it could not be observed.
@@ -86,7 +83,6 @@ class Subject:
     """
 
     name: str
-    aggregates: tuple[type[object], ...] = ()
     metrics: tuple[MetricDefinition, ...] = ()
     findings: Callable[[Collected, Known], list[Finding]] = _no_findings
     checks: Callable[[Collected], list[Check]] = _no_checks
@@ -96,21 +92,14 @@ class Subject:
 
 
 class Collected:
-    """What ``subjects`` aggregate from all records of ``reader``, and PyTorch's dumps at ``torch_dumps``.
+    """What ``subjects`` ask for of all records of ``reader``, and of PyTorch's dumps at ``torch_dumps``."""
 
-    ``collected[Class]`` is the aggregate of that class.
-    """
-
-    def __init__(
-        self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None, *, followed: bool = False
-    ) -> None:
+    def __init__(self, reader: Reader, subjects: Iterable[Subject], torch_dumps: Path | None = None) -> None:
         self.reader = reader
         self.subjects = tuple(subjects)
         self._torch_dumps = torch_dumps
-        self.tables = RunTables(place.folder(), followed=followed)
-        reader.sink = self.tables.add
+        self.tables = RunTables(place.folder())
         self.loops = Loops(self.tables)
-        self._asks_apart = False
         #: What was asked by now, by the function and its arguments.
         self.answers: dict[Any, Any] = {}
         #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
@@ -124,21 +113,6 @@ class Collected:
         self.rings = FlightRings()
         #: Spans of the traces that subjects show, by id.
         self.traces: dict[str, list[Span]] = {}
-        self._aggregates: dict[type[Any], Any] = {
-            kind: kind() for subject in self.subjects for kind in subject.aggregates
-        }
-        aggregates = list(self._aggregates.values())
-        self._add_span = [aggregate.add_span for aggregate in aggregates if hasattr(aggregate, "add_span")]
-        self._add_log = [aggregate.add_log for aggregate in aggregates if hasattr(aggregate, "add_log")]
-
-    def __getitem__(self, kind: type[_Aggregate]) -> _Aggregate:
-        """Return the aggregate of this class.
-
-        Raises:
-            KeyError: no subject of this report has it.
-        """
-        aggregate: _Aggregate = self._aggregates[kind]
-        return aggregate
 
     @property
     def steps(self) -> Steps:
@@ -159,48 +133,29 @@ class Collected:
         """
         for record in self.reader.records(advance):
             self.add(record)
-        return self.close()
-
-    def close(self) -> Collected:
-        """Read what a page needs beside the records that were added, and return itself; no record can be added then."""
-        self.close_aggregates()
-        self._read_traces()
-        self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
-        return self
+        return self.complete()
 
     def add(self, record: Record) -> None:
         """Take in one record."""
-        if isinstance(record, Span):
-            for add_span in self._add_span:
-                add_span(record)
-        elif isinstance(record, Log):
-            self._add_to_logs(record)
-        else:
+        self.tables.add(record)
+        if isinstance(record, Point):
             self.totals.add(record)
 
-    def _add_to_logs(self, log: Log) -> None:
-        for add_log in self._add_log:
-            add_log(log)
-
-    def close_aggregates(self) -> None:
-        """Take in what waits for a later record; no record can be added then."""
-        self.totals.close()
-        self.settle_tables()
-
-    def settle_tables(self) -> None:
-        """Let queries see all that was read."""
-        if not self._asks_apart:
-            self.tables.settle()
-            self.tables.put_scalars(step_rewards.log_calls(self.tables))
+    def settle(self) -> None:
+        """Let subjects ask for all that was added."""
+        self.answers.clear()
+        self.tables.settle()
+        self.tables.put_scalars(step_rewards.log_calls(self.tables))
         self.loops = Loops(self.tables)
         self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
-        if not self._asks_apart:
-            self.tables.supersede(self.superseded)
+        self.tables.supersede(self.superseded)
 
-    def ask_apart(self) -> None:
-        """Be a copy in a child of the process that reads: the tables stay as they were when it began."""
-        self.tables.ask_apart()
-        self._asks_apart = True
+    def complete(self) -> Collected:
+        """Settle, read what a page needs beside the tables, and return itself."""
+        self.settle()
+        self._read_traces()
+        self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
+        return self
 
     def _read_traces(self) -> None:
         wanted = {trace for subject in self.subjects for trace in subject.traces(self)} - {""}

@@ -24,20 +24,35 @@ _SeriesKey = tuple[Any, ...]
 
 @dataclass(slots=True)
 class MetricSeries:
-    """One series of one process: ``value`` is a counter's total, a histogram's sum, a gauge's last value."""
+    """One series of one process."""
 
     process: Process
     attributes: Attributes
-    value: float = 0.0
-    spread: Spread = field(default_factory=Spread)
+    #: What it had reached before it began again, or without the last point.
+    _value: float = 0.0
+    _spread: Spread = field(default_factory=Spread)
     _last: Point | None = None
+
+    @property
+    def value(self) -> float:
+        """A counter's total, a histogram's sum, a gauge's last value."""
+        return self._value + (self._last.value if self._last is not None else 0.0)
+
+    @property
+    def spread(self) -> Spread:
+        """The values of a histogram."""
+        spread = Spread()
+        spread.merge(self._spread)
+        if self._last is not None and self._last.kind == "histogram":
+            spread.merge(_spread(self._last))
+        return spread
 
     def add(self, point: Point) -> None:
         """Take in the next point of the series."""
         last = self._last
         if point.kind == "gauge":
             if last is None or point.time >= last.time:
-                self.value, self._last = point.value, point
+                self._last = point
             return
         if not point.cumulative:
             self._keep(point)
@@ -49,15 +64,9 @@ class MetricSeries:
         self._last = point
 
     def _keep(self, point: Point) -> None:
-        self.value += point.value
+        self._value += point.value
         if point.kind == "histogram":
-            self.spread.merge(_spread(point))
-
-    def close(self) -> None:
-        """Count what the cumulative series had reached at its last point."""
-        if self._last is not None and self._last.kind != "gauge":
-            self._keep(self._last)
-            self._last = None
+            self._spread.merge(_spread(point))
 
 
 def _began_again(last: Point, point: Point) -> bool:
@@ -96,14 +105,8 @@ class MetricTotals:
             series[key] = MetricSeries(point.process, point.attributes)
         series[key].add(point)
 
-    def close(self) -> None:
-        """Call once, after the last point."""
-        for series in self._series.values():
-            for of_process in series.values():
-                of_process.close()
-
     def of(self, metric: MetricDefinition) -> Iterator[MetricSeries]:
-        """Return all series of ``metric``; complete after :meth:`close`."""
+        """Return all series of ``metric``."""
         yield from self._series.get(metric.name, {}).values()
 
     def sum(self, metric: MetricDefinition) -> float:

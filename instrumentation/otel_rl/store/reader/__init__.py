@@ -76,8 +76,6 @@ class Reader:
         #: Records of other runs in the same files, left out.
         self.left_out = 0
         self._registry = ProcessRegistry()
-        #: Gets each record as it is read, before those of other files that are earlier.
-        self.sink: Callable[[Record], object] = _nothing
 
     @property
     def processes(self) -> list[Process]:
@@ -86,25 +84,18 @@ class Reader:
         return sorted(processes, key=lambda process: (process.rank is None, process.rank or 0, process.first))
 
     def records(self, advance: Callable[[int], object] = lambda _: None) -> Iterator[Record]:
-        """Yield all records of the run; ``advance`` gets the number of bytes read so far, piece by piece.
+        """Yield all records of the run, file by file; ``advance`` gets the bytes read so far, piece by piece.
 
         Raises:
             UnusableInput: not one of the files can be read.
         """
-        for streams in written_together(self.source.files):
-            # A failed span is in another file than the span around it, which must not come first.
-            yield from merge(*(self._stream(files, advance) for files in streams), key=moment)
-        if self.source.files and len(self.problems.errors) == len(self.source.files):
-            raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
-
-    def _stream(self, files: list[SignalFile], advance: Callable[[int], object]) -> Iterator[Record]:
-        for file in files:
+        for file in self.source.files:
             problems = Unreadable()
             for request in requests(file.path, problems, advance):
-                for record in self._of_this_run(request, file):
-                    self.sink(record)
-                    yield record
+                yield from self._of_this_run(request, file)
             self._count(problems, file)
+        if self.source.files and len(self.problems.errors) == len(self.source.files):
+            raise UnusableInput(f"none of the files can be read: {self.problems.errors[0]}")
 
     def traces(self, trace_ids: set[str], problems: Unreadable | None = None) -> Iterator[Span]:
         """All spans of a few traces; lines that do not name one of them are not even parsed.
@@ -124,7 +115,7 @@ class Reader:
         logs = [file for file in self.source.files if file.signal not in ("traces", "metrics")]
         for streams in written_together(logs):
             found = (self._events_of(files, *names) for files in streams)
-            yield from (log for log in merge(*found, key=moment) if log.event in names)
+            yield from (log for log in merge(*found, key=_moment) if log.event in names)
 
     def _events_of(self, files: list[SignalFile], *names: str) -> Iterator[Log]:
         for file in files:
@@ -172,11 +163,7 @@ class Reader:
             file.process.unreadable.add(problems)
 
 
-def _nothing(_: Record) -> None:
-    pass
-
-
-def moment(record: Record) -> tuple[int, int]:
+def _moment(record: Record) -> tuple[int, int]:
     """Return what orders the records of files that are written together."""
     # Of two spans that end together, the one that began later is inside the other.
     return (record.end, -record.start) if isinstance(record, Span) else (record.time, 0)

@@ -5,10 +5,6 @@
         for record in reader.appended():
             ...
 
-Within each process and signal records come in the order in which :class:`~otel_rl.store.reader.Reader` yields them. A
-failed span is in another file than the span around it, and the two are not written at the same moment: what is younger
-than :data:`DISORDER` waits for the other file. :meth:`FollowingReader.take_waiting` gives it to whoever needs all.
-
 Files are polled: shared file systems send no events. Those of a collector are known by their inode, since it moves a
 file that is full to another name; those of the file store by their name, since one that is full is compressed.
 """
@@ -24,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from otel_rl.semconv.attributes import RL_LOOP_ITERATION
-from otel_rl.store.reader import Reader, moment
+from otel_rl.store.reader import Reader
 from otel_rl.store.reader.compressed import former, is_compressed, opened, present
 from otel_rl.store.reader.lines import MAX_LINE_BYTES, parse, size
 from otel_rl.store.reader.locate import look_again, stream_of
@@ -39,8 +35,8 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.locate import RunSource, SignalFile
     from otel_rl.store.reader.records import Record
 
-#: Seconds for which a record waits for those of the other files of its process and signal.
-DISORDER = 15.0
+#: Seconds without growth from which on half a line at the end of a file counts as cut off.
+_STILL = 15.0
 #: Seconds after a look at the files in which it is not repeated while there is more to read.
 _LOOK = 1.0
 #: Bytes that are read of a file at once, and of the beginning of a log file where only the end of files is read: what
@@ -69,6 +65,8 @@ class _GrowingFile:
     #: When it was last seen to grow: of the monotonic clock, in s.
     grew: float = 0.0
     index: list[_Line] = field(default_factory=list)
+    #: Half a line at its end was counted as cut off.
+    is_cut_off: bool = False
     #: It is compressed, so that nothing is appended.
     is_compressed: bool = False
     #: Of a compressed file where reading goes on; None before it begins, and at the end.
@@ -158,19 +156,6 @@ class _GrowingFile:
         return _BEGINNING if self.file.signal == "logs" else 0
 
 
-class _GrowingStream:
-    """The files of one process and signal, or of one collector, one after the other; what failed is another stream."""
-
-    def __init__(self) -> None:
-        self.files: list[_GrowingFile] = []
-        self.records: deque[Record] = deque()
-
-    @property
-    def left(self) -> int:
-        """Bytes that are still to be read."""
-        return sum(file.left for file in self.files)
-
-
 class FollowingReader(Reader):
     """Reads what has been appended since, again and again; see :class:`~otel_rl.store.reader.Reader` for the rest.
 
@@ -185,8 +170,8 @@ class FollowingReader(Reader):
         self._newest = newest
         #: By inode, or the name before it was compressed.
         self._files: dict[object, _GrowingFile] = {}
-        #: Process, or "" for collectors, and signal -> the streams that are written together.
-        self._groups: dict[tuple[str, str], dict[object, _GrowingStream]] = {}
+        #: Records of lines that were read, of which not all were taken.
+        self._pending: deque[Record] = deque()
         #: True where the run's folder is not there any more.
         self.is_gone = False
         #: Bytes that were read.
@@ -198,7 +183,7 @@ class FollowingReader(Reader):
     @property
     def left(self) -> int:
         """Bytes that are still to be read, as far as the files were looked at."""
-        return sum(stream.left for streams in self._groups.values() for stream in streams.values())
+        return sum(file.left for file in self._files.values())
 
     @property
     def begins_late(self) -> bool:
@@ -210,31 +195,18 @@ class FollowingReader(Reader):
         # On a shared file system a look at the files of many processes takes longer than to read what a caller wants.
         if self._is_current or time.monotonic() - self._looked >= _LOOK:
             self._look()
-        # Of the reader's clock: of a writer whose clock is behind, nothing waits.
-        settled = time.time_ns() - int(DISORDER * 1e9)
-        for (_, signal), streams in list(self._groups.items()):
-            # Points have no file of failures.
-            yield from self._merged(streams, None if signal == "metrics" else settled)
+        for file in list(self._files.values()):
+            while self._pending or self._read_on(file):
+                while self._pending:
+                    yield self._pending.popleft()
         self._is_current = True
 
-    def read_ahead(self) -> None:
-        """Read all lines that are there: :attr:`sink` gets their records, which wait for their turn here."""
-        for streams in list(self._groups.values()):
-            for stream in streams.values():
-                for file in stream.files:
-                    while self._read_on(stream, file):
-                        pass
-
-    def take_waiting(self) -> Iterator[Record]:
-        """Yield the records that wait for others: for a last look, after which the reader is of no use.
-
-        Half a line at the end of a file that does not grow counts as cut off.
-        """
-        for streams in list(self._groups.values()):
-            yield from self._merged(streams, None)
+    def count_cut_off(self) -> None:
+        """Count half a line at the end of a file that does not grow as cut off, for as long as it does not."""
         for file in self._files.values():
-            if file.left and time.monotonic() - file.grew > DISORDER:
-                self._count(Unreadable(cut_off=1), file.file)
+            is_cut_off = file.left > 0 and time.monotonic() - file.grew > _STILL
+            self._count(Unreadable(cut_off=is_cut_off - file.is_cut_off), file.file)
+            file.is_cut_off = is_cut_off
 
     def traces(self, trace_ids: set[str], problems: Unreadable | None = None) -> Iterator[Span]:
         """All spans of a few traces; only lines that have some of them are read again, and :meth:`records` has told."""
@@ -271,46 +243,22 @@ class FollowingReader(Reader):
         known = self._files.get(key)
         if known is None:
             known = self._files[key] = _GrowingFile(file)
-            self._group(file).files.append(known)
         known.file = file
         return known
 
-    def _group(self, file: SignalFile) -> _GrowingStream:
-        owner = "" if file.process is None else file.process.key
-        streams = self._groups.setdefault((owner, file.signal), {})
-        return streams.setdefault(stream_of(file), _GrowingStream())
-
     def _skip(self, newest: int) -> None:
-        """Begin so many bytes before the end of each stream."""
-        for streams in self._groups.values():
-            for stream in streams.values():
-                left = newest
-                for file in reversed(stream.files):
-                    file.skip_to = max(file.size - left, 0)
-                    left = max(left - file.size, 0)
+        """Begin so many bytes before the end of each stream of files."""
+        left: dict[object, int] = {}
+        for file in reversed(self._files.values()):
+            owner = "" if file.file.process is None else file.file.process.key
+            stream = owner, file.file.signal, stream_of(file.file)
+            rest = left.setdefault(stream, newest)
+            file.skip_to = max(file.size - rest, 0)
+            left[stream] = max(rest - file.size, 0)
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _merged(self, streams: dict[object, _GrowingStream], settled: int | None) -> Iterator[Record]:
-        """Yield records of streams that belong together, the earliest first, while none can come before it."""
-        while True:
-            heads = [stream for stream in streams.values() if self._fill(stream)]
-            if not heads:
-                return
-            first = min(heads, key=lambda stream: moment(stream.records[0]))
-            is_known_first = len(heads) == len(streams) > 1
-            if not is_known_first and settled is not None and moment(first.records[0])[0] > settled:
-                return
-            yield first.records.popleft()
-
-    def _fill(self, stream: _GrowingStream) -> bool:
-        """Read on where no record waits; return whether one does."""
-        for file in stream.files:
-            while not stream.records and self._read_on(stream, file):
-                pass
-        return bool(stream.records)
-
-    def _read_on(self, stream: _GrowingStream, file: _GrowingFile) -> bool:
+    def _read_on(self, file: _GrowingFile) -> bool:
         """Read some lines of a file; return whether there were any."""
         problems = Unreadable()
         try:
@@ -329,9 +277,7 @@ class FollowingReader(Reader):
             if file.begins_apart and offset < file.skip_to:
                 # Beside the last steps the first ones would look like those just before.
                 found = [record for record in found if not _is_of_a_step(record)]
-            for record in found:
-                self.sink(record)
-            stream.records.extend(found)
+            self._pending.extend(found)
             if traces := {_hashed(record.trace_id) for record in found if isinstance(record, Span)}:
                 file.index.append(_Line(offset, array("I", traces)))
         self._count(problems, file.file)

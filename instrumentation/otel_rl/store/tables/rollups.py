@@ -1,6 +1,72 @@
-"""Sums by step, from the rows of calls: made of all rows at once, or anew for the steps that have new ones."""
+"""Sums of the rows of calls, of what is fair: by step made anew for the steps that have new ones, else added to."""
 
 from __future__ import annotations
+
+#: Sums of the fair calls by step; NULL in ``step`` and a ``second`` where they have none.
+_BY_STEP_COLUMNS = """
+    callee INTEGER,
+    attempt TEXT,
+    rank INTEGER,
+    step INTEGER,
+    second INTEGER,
+    calls INTEGER,
+    seconds REAL,
+    shortest REAL,
+    longest REAL,
+    occupied REAL, -- seconds in which a call was open: those at once count once
+    occupied_in_rollouts REAL, -- the same by rollout, summed up
+    failed INTEGER,
+    with_retries INTEGER, -- calls that say how often they were sent
+    retried INTEGER, -- calls that were sent more than once
+    with_first_chunk INTEGER,
+    first_chunk REAL,
+    soonest REAL,
+    latest REAL,
+    waited REAL, -- seconds in which a call waited for its first chunk
+    waited_in_rollouts REAL,
+    in_rollouts INTEGER -- calls inside of a rollout
+"""
+#: How values of fair calls are spread.
+_CALL_SPREAD = """
+    callee INTEGER,
+    value TEXT, -- column of call: seconds or first_chunk
+    bucket INTEGER, -- eight buckets for each doubling; NULL for 0
+    number INTEGER,
+    total REAL,
+    low REAL,
+    high REAL
+"""
+#: Fair calls that failed.
+_CALL_ERROR = """
+    callee INTEGER,
+    error TEXT,
+    outcome TEXT, -- '' where it is no tool
+    calls INTEGER,
+    PRIMARY KEY (callee, error, outcome)
+"""
+#: Sums of fair calls.
+_CALL_TOTAL = """
+    callee INTEGER PRIMARY KEY,
+    calls INTEGER,
+    inputs INTEGER, -- calls that say their input tokens
+    input REAL,
+    outputs INTEGER, -- calls that say their output tokens
+    output REAL,
+    estimates INTEGER, -- calls whose output tokens are estimated
+    estimated REAL,
+    spoken INTEGER, -- calls whose output tokens are said or estimated
+    spoke REAL -- seconds of these
+"""
+_TABLES = {
+    "call_by_step": _BY_STEP_COLUMNS,
+    "call_spread": _CALL_SPREAD,
+    "call_error": _CALL_ERROR,
+    "call_total": _CALL_TOTAL,
+}
+CREATE = (
+    *(f"CREATE TABLE {name} ({text})" for name, text in _TABLES.items()),
+    "CREATE UNIQUE INDEX spreads_by_callee ON call_spread (callee, value, coalesce(bucket, -1))",
+)
 
 _ALL = "call JOIN process p USING (process)"
 # Of a run that is followed a few steps have new rows: their old ones are found by index.
@@ -38,9 +104,33 @@ def _statement(rows: str) -> str:
     )
 
 
-#: What makes the sums of an empty ``call_by_step``, of all rows.
-OF_ALL = (_statement(_ALL),)
-#: What makes those of the steps anew that have rows after ``:summed``.
+_ADDED = """
+INSERT INTO call_spread SELECT callee, '{value}', bucket({value}), count(*), sum({value}), min({value}), max({value})
+FROM call WHERE is_fair AND rowid > :summed AND {value} IS NOT NULL GROUP BY callee, bucket({value})
+ON CONFLICT (callee, value, coalesce(bucket, -1)) DO UPDATE SET number = number + excluded.number,
+  total = total + excluded.total, low = min(low, excluded.low), high = max(high, excluded.high)"""
+_TOTALS = (
+    *(_ADDED.format(value=value) for value in ("seconds", "first_chunk")),
+    """
+    INSERT INTO call_error SELECT callee, error, coalesce(outcome, ''), count(*) FROM call
+    WHERE is_fair AND rowid > :summed AND error <> '' GROUP BY callee, error, outcome
+    ON CONFLICT (callee, error, outcome) DO UPDATE SET calls = calls + excluded.calls""",
+    """
+    INSERT INTO call_total
+    SELECT callee, count(*), count(input_tokens), total(input_tokens), count(output_tokens), total(output_tokens),
+           sum(estimated_tokens IS NOT NULL AND output_tokens IS NULL),
+           total(CASE WHEN output_tokens IS NULL THEN estimated_tokens END),
+           count(coalesce(output_tokens, estimated_tokens)),
+           total(CASE WHEN coalesce(output_tokens, estimated_tokens) IS NOT NULL THEN seconds END)
+    FROM call WHERE is_fair AND rowid > :summed GROUP BY callee
+    ON CONFLICT (callee) DO UPDATE SET calls = calls + excluded.calls, inputs = inputs + excluded.inputs,
+      input = input + excluded.input, outputs = outputs + excluded.outputs, output = output + excluded.output,
+      estimates = estimates + excluded.estimates, estimated = estimated + excluded.estimated,
+      spoken = spoken + excluded.spoken, spoke = spoke + excluded.spoke""",
+)
+#: What makes the sums of all rows, where there are none.
+OF_ALL = (_statement(_ALL), *_TOTALS)
+#: What adds rows after ``:summed``.
 OF_NEW = (
     "CREATE INDEX IF NOT EXISTS calls_by_step ON call (step, second)",
     "CREATE TEMP TABLE IF NOT EXISTS touched (step INTEGER, second INTEGER)",
@@ -49,4 +139,5 @@ OF_NEW = (
     """DELETE FROM call_by_step WHERE EXISTS
        (SELECT 1 FROM touched t WHERE t.step IS call_by_step.step AND t.second IS call_by_step.second)""",
     _statement(_TOUCHED),
+    *_TOTALS,
 )

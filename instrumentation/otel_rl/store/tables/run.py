@@ -62,21 +62,19 @@ WHERE name IN ({names}) ORDER BY time, rowid"""
 class RunTables:
     """The tables of one run, in a file below ``folder`` that is gone with this process; None: in memory.
 
-    Of a run that is ``followed`` children of this process can ask, each by a connection of its own.
+    One thread at a time adds or asks.
 
     Raises:
         UnusableInput: the SQLite of this Python is too old.
     """
 
-    def __init__(self, folder: Path | None = None, *, followed: bool = False) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         if sqlite3.sqlite_version_info < OLDEST:
             needed = ".".join(map(str, OLDEST))
             raise UnusableInput(f"this Python has SQLite {sqlite3.sqlite_version}; reading a run needs {needed}")
-        self._private = tempfile.TemporaryDirectory(prefix=".otel-rl-tables.", dir=folder) if followed else None
-        self._database = self._connected() if self._private else _opened(folder)
+        self._database = _opened(folder)
         weakref.finalize(self, self._database.close)
-        settings = (*_SETTINGS, "PRAGMA journal_mode = WAL") if followed else _SETTINGS
-        for statement in (*settings, *schema.statements(), "BEGIN"):
+        for statement in (*_SETTINGS, *schema.statements(), *rollups.CREATE, "BEGIN"):
             self._database.execute(statement)
         self._load = Loader(tuple(schema.TABLES))
         self._made = LoggedKeys(is_made=True)
@@ -86,16 +84,6 @@ class RunTables:
         self._added = 0
         #: The last row of ``call`` that the sums by step have.
         self._summed = 0
-
-    def _connected(self) -> sqlite3.Connection:
-        assert self._private is not None  # noqa: S101 - of a run that is followed
-        return _prepared(sqlite3.connect(f"{self._private.name}/tables", isolation_level=None))
-
-    def ask_apart(self) -> None:
-        """Ask by a connection of its own from here on, in a child of the process that adds."""
-        self._database = self._connected()
-        for statement in (*_SETTINGS[2:], "BEGIN"):
-            self._database.execute(statement)
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
@@ -117,7 +105,6 @@ class RunTables:
         for statement in rollups.OF_NEW if self._summed else rollups.OF_ALL:
             self._database.execute(statement, {"summed": self._summed})
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
-        self._commit()
 
     def put_scalars(self, calls: Iterable[tuple[int, str, int, int, dict[str, float]]]) -> None:
         """Put values that are made of others in the place of those of the last time.
@@ -135,12 +122,6 @@ class RunTables:
         """Leave the processes of these attempts, which a later one follows, out of the views."""
         self._superseded = attempts
         self._describe()
-        self._commit()
-
-    def _commit(self) -> None:
-        if self._private:
-            self._database.execute("COMMIT")
-            self._database.execute("BEGIN")
 
     def _insert_all(self) -> None:
         for table, rows in self._load.rows.items():
@@ -240,18 +221,20 @@ def bucket(value: float | None) -> int | None:
     return number if value > 0 else NEGATIVE + number
 
 
-def _prepared(database: sqlite3.Connection) -> sqlite3.Connection:
-    database.row_factory = sqlite3.Row
-    database.create_function("bucket", 1, bucket, deterministic=True)
-    return database
-
-
 def _opened(folder: Path | None) -> sqlite3.Connection:
     if folder is None:
-        return _prepared(sqlite3.connect(":memory:", isolation_level=None))
+        return _connected(":memory:")
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".otel-rl-tables.")
     try:
         os.close(descriptor)
-        return _prepared(sqlite3.connect(name, isolation_level=None))
+        return _connected(name)
     finally:
         os.unlink(name)  # noqa: PTH108 - the open database keeps the file
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    # Threads take turns.
+    database = sqlite3.connect(name, isolation_level=None, check_same_thread=False)
+    database.row_factory = sqlite3.Row
+    database.create_function("bucket", 1, bucket, deterministic=True)
+    return database

@@ -327,32 +327,6 @@ TABLES = {
     "point": _POINT,
 }
 
-#: Sums of the fair calls by step; NULL in ``step`` and a ``second`` where they have none.
-CALL_BY_STEP = """
-    callee INTEGER,
-    attempt TEXT,
-    rank INTEGER,
-    step INTEGER,
-    second INTEGER,
-    calls INTEGER,
-    seconds REAL,
-    shortest REAL,
-    longest REAL,
-    occupied REAL, -- seconds in which a call was open: those at once count once
-    occupied_in_rollouts REAL, -- the same by rollout, summed up
-    failed INTEGER,
-    with_retries INTEGER, -- calls that say how often they were sent
-    retried INTEGER, -- calls that were sent more than once
-    with_first_chunk INTEGER,
-    first_chunk REAL,
-    soonest REAL,
-    latest REAL,
-    waited REAL, -- seconds in which a call waited for its first chunk
-    waited_in_rollouts REAL,
-    in_rollouts INTEGER -- calls inside of a rollout
-"""
-
-
 _INDEXES = (
     "CREATE INDEX events_by_name ON event (name)",
     "CREATE INDEX values_by_step ON step_value (id, name)",
@@ -384,7 +358,7 @@ def statements() -> list[str]:
         for name, text in TABLES.items()
         if name not in ("process", "new_phase") and "process" in columns(text)
     ]
-    return [*tables, *views, _SCALARS, f"CREATE TABLE call_by_step ({CALL_BY_STEP})", *_INDEXES]
+    return [*tables, *views, _SCALARS, *_INDEXES]
 
 
 def _rank(name: str) -> str:

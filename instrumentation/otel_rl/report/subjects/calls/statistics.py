@@ -32,24 +32,17 @@ METRICS = (
 _NAMES, _SLOWEST = 500, 15
 _OTHERS = "(others)"
 
-_OF_KIND = "FROM call JOIN callee USING (callee) WHERE kind = ?1 AND is_fair"
 _NAMED = f"""
-WITH often AS (SELECT name {_OF_KIND} GROUP BY name ORDER BY count(*) DESC, min(call.rowid) LIMIT {_NAMES}),
-     c AS (SELECT CASE WHEN name IN often THEN name ELSE '{_OTHERS}' END AS name, seconds, error, outcome, first_chunk,
-                  input_tokens, output_tokens, coalesce(output_tokens, estimated_tokens) AS said,
-                  CASE WHEN output_tokens IS NULL THEN estimated_tokens END AS estimated {_OF_KIND})
-"""
-_DURATIONS, _FIRST_CHUNKS = (
-    f"{_NAMED} SELECT name, bucket({value}), count(*), sum({value}), min({value}), max({value}) FROM c"
-    f" WHERE {value} IS NOT NULL GROUP BY 1, 2"
-    for value in ("seconds", "first_chunk")
-)
-_ERRORS = f"{_NAMED} SELECT name, error, outcome, count(*) AS calls FROM c WHERE error <> '' GROUP BY 1, 2, 3"
-_TOKENS = f"""{_NAMED}
-SELECT name, count(input_tokens) AS inputs, sum(input_tokens) AS input, count(output_tokens) AS outputs,
-       sum(output_tokens) AS output, count(estimated) AS estimates, sum(estimated) AS estimated,
-       count(said) AS spoken, sum(CASE WHEN said IS NOT NULL THEN seconds END) AS spoke
-FROM c GROUP BY name"""
+WITH often AS (SELECT name FROM call_total JOIN callee USING (callee) WHERE kind = ?1
+               GROUP BY name ORDER BY sum(calls) DESC, min(callee) LIMIT {_NAMES})
+SELECT CASE WHEN name IN often THEN name ELSE '{_OTHERS}' END AS called,"""
+_SPREADS = f"""{_NAMED} bucket, sum(number), sum(total), min(low), max(high)
+FROM call_spread JOIN callee USING (callee) WHERE kind = ?1 AND value = ?2 GROUP BY 1, 2"""
+_ERRORS = f"""{_NAMED} error, outcome, sum(calls) AS calls
+FROM call_error JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1, 2, 3"""
+_TOKENS = f"""{_NAMED} sum(inputs) AS inputs, sum(input) AS input, sum(outputs) AS outputs, sum(output) AS output,
+       sum(estimates) AS estimates, sum(estimated) AS estimated, sum(spoken) AS spoken, sum(spoke) AS spoke
+FROM call_total JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1"""
 _SLOW = """
 SELECT name, seconds, step, rank, error, trace, input_tokens, output_tokens, estimated_tokens
 FROM call JOIN callee USING (callee) JOIN process USING (process)
@@ -166,15 +159,15 @@ def _usage(row: sqlite3.Row) -> str:
 def _of_spans(tables: RunTables, kind: str) -> dict[str, CallStatistics]:
     found = {
         name: CallStatistics(name, durations, number=durations.cell.count)
-        for (name,), durations in spreads(tables.stream(_DURATIONS, kind)).items()
+        for (name,), durations in spreads(tables.stream(_SPREADS, kind, "seconds")).items()
     }
     for row in tables.stream(_ERRORS, kind):
-        found[row["name"]].add_errors(row["error"], row["outcome"], row["calls"])
+        found[row["called"]].add_errors(row["error"], row["outcome"], row["calls"])
     if kind == MODEL:
-        for (name,), first_chunk in spreads(tables.stream(_FIRST_CHUNKS, kind)).items():
+        for (name,), first_chunk in spreads(tables.stream(_SPREADS, kind, "first_chunk")).items():
             found[name].first_chunk = first_chunk
         for row in tables.stream(_TOKENS, kind):
-            _add_tokens(found[row["name"]], row)
+            _add_tokens(found[row["called"]], row)
     return found
 
 

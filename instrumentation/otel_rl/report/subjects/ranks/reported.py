@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,8 @@ def late_ranks(collected: Collected) -> list[LateRank]:
     """Return all of them, by attempt, loop and first step."""
     #: By the process that reported it, rank, loop and first step: the event of the end has all that the first had.
     found: dict[tuple[str, int, str, int], LateRank] = {}
-    for log in collected.tables.events(events.RL_STRAGGLER.name, events.RL_STRAGGLER_END.name):
+    told, ended = (collected.tables.events(event.name) for event in (events.RL_STRAGGLER, events.RL_STRAGGLER_END))
+    for log in chain(told, ended):
         if (stretch := _stretch(log)) is not None:
             found[log.process.key, stretch.rank, stretch.loop, stretch.since] = stretch
     lines: dict[tuple[tuple[int, ...], str, int], list[LateRank]] = {}
