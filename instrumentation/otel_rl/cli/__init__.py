@@ -12,6 +12,7 @@ Modules:
     top: arguments of ``otel-rl top``; the screen is made by :mod:`otel_rl.live.terminal`.
     missing_extra: says which extra a command needs.
     trajectories: ``otel-rl trajectories``.
+    sql: ``otel-rl sql``.
     export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
@@ -52,6 +53,7 @@ COMMANDS = {
     "runs": "list runs: state, last sign, step, reward, what they died of",
     "logs": "the last log records and exceptions, over all processes",
     "trajectories": "every sample of a run as a line of JSON",
+    "sql": "ask a run with SQL",
     "export": "one run as a trace for Perfetto, or as tables",
     "postmortem": "where each rank of a dead or hanging run is, and who waits",
     "replay": "send the files of a run to a collector, now or after an outage",

@@ -1,4 +1,4 @@
-"""``otel-rl export [DIR] [--run ID] (--perfetto [FILE] | --csv [FOLDER or FILE]) [--step A-B] [--rank ...]``."""
+"""``otel-rl export [DIR] [--run ID] (--perfetto [FILE] | --csv [PATH] | --sqlite [FILE]) [--step A-B] ...``."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
     from otel_rl.export import Export
 
 _DESCRIPTION = """\
-Write one run for another program: as a trace that Perfetto opens, or as tables for pandas and spreadsheets."""
+Write one run for another program: as a trace that Perfetto opens, as tables for pandas and spreadsheets, or as a
+database."""
 
 _EPILOG = """\
 DIR comes first, as for `otel-rl report`: the data directory (the newest run is taken), or one run in it. Without FILE
 or FOLDER the result lies in the run's folder: perfetto.json.gz, or csv/spans.csv, values.csv, steps.csv and
-trajectories.csv. For example:
+trajectories.csv, or run.sqlite with the tables of `otel-rl sql`. For example:
 
   otel-rl export --perfetto
   otel-rl export otel-rl/RUN --perfetto /tmp/steps.json --step 100-120 --rank 0,3
   otel-rl export otel-rl/RUN --csv tables/
   otel-rl export otel-rl/RUN --csv values.csv
+  otel-rl export otel-rl/RUN --sqlite /tmp/run.sqlite
 
 The path is printed on stdout, everything else on stderr. Exit status: 0 it is written, 2 it could not be."""
 
@@ -45,6 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     form.add_argument(
         "--csv", metavar="FOLDER_OR_FILE", nargs="?", const="", help="write tables; FILE is the name of one of them"
+    )
+    form.add_argument(
+        "--sqlite", metavar="FILE", nargs="?", const="", help="write one SQLite database, see docs/sql.md"
     )
     parser.add_argument("--step", metavar="A-B", help="only these steps, and what happened meanwhile")
     parser.add_argument(
@@ -82,14 +87,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> Export:
-    from otel_rl.export import export_tables, export_trace  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.export import export_database, export_tables, export_trace  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.export.excerpt import RunExcerpt, ranks_of, steps_of  # noqa: PLC0415 - as above
 
     excerpt = RunExcerpt(
         steps_of(arguments.step) if arguments.step is not None else None,
         ranks_of(arguments.rank) if arguments.rank else None,
     )
-    given = arguments.perfetto if arguments.perfetto is not None else arguments.csv
+    given = next(form for form in (arguments.perfetto, arguments.csv, arguments.sqlite) if form is not None)
     output = Path(given).expanduser() if given else None
     if output is not None and not arguments.directory and _is_run(output):
         # `otel-rl export --perfetto otel-rl` means what to read.
@@ -98,7 +103,11 @@ def _export(arguments: argparse.Namespace) -> Export:
     if arguments.perfetto is None:
         if arguments.torch_trace:
             raise UnusableInput("--torch-trace belongs to --perfetto; tables have no traces of the profiler")
-        return export_tables(directory, output, excerpt, arguments.run)
+        if arguments.sqlite is None:
+            return export_tables(directory, output, excerpt, arguments.run)
+        if arguments.step or arguments.rank:
+            raise UnusableInput("--sqlite writes the whole run; choose steps and ranks in your queries")
+        return export_database(directory, output, arguments.run)
     traces = [path.expanduser() for path in arguments.torch_trace]
     return export_trace(directory, output, excerpt, arguments.run, traces, with_findings=not arguments.no_findings)
 

@@ -29,7 +29,9 @@ Modules, each importing only those below it:
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_rl.export import arrows, findings, progress, table_rows, tables, torch_traces, trace_file
@@ -38,18 +40,18 @@ from otel_rl.export.spill import Spill
 from otel_rl.export.table_rows import TableRows
 from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
 from otel_rl.report.core import human, sentences
+from otel_rl.report.core.collected import Collected
 from otel_rl.store.reader import Reader, UnusableInput, find_run
 from otel_rl.store.reader.locate import SIGNAL_FILE
 from otel_rl.store.tables import RunTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.store.reader import Record, RunSource
 
-TRACE_NAME = "perfetto.json.gz"
+TRACE_NAME, DATABASE_NAME = "perfetto.json.gz", "run.sqlite"
 _FOLDER_NAME = "csv"
 
 
@@ -137,6 +139,27 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
                     stream.write(line)
                     advance(1)
     return Export(target, [*notes_of(source, reader), *rows.notes()])
+
+
+def export_database(path: Path, output: Path | None, run: str | None = None) -> Export:
+    """Write the tables of the run below ``path`` as an SQLite database (default: ``run.sqlite`` in its folder).
+
+    Raises:
+        UnusableInput: nothing to read there, or it cannot be written; the message is for the user.
+    """
+    source = find_run(path, run)
+    target = target_of(output, DATABASE_NAME, source)
+    reader = Reader(source)
+    with room_beside(target), tempfile.TemporaryDirectory(prefix=".otel-rl-", dir=target.parent) as folder:
+        collected = Collected(reader, ())
+        with progress.bar("reading", source.size, "B") as advance:
+            for record in reader.records(advance):
+                collected.add(record)
+        collected.settle()
+        whole = Path(folder, target.name)
+        collected.tables.write(whole)
+        whole.replace(target)
+    return Export(target, notes_of(source, reader))
 
 
 def _files(output: Path) -> tuple[Path, dict[str, Path]]:

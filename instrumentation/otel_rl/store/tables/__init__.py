@@ -18,6 +18,7 @@ Modules, each importing only those below it:
     schema: the tables and their columns.
     samples: the rows of trajectories.
     joined_versions: versions of the weights of one sample, by several processes.
+    free_queries: queries of users, which only read.
     quoting: values that SQLite has no form for.
     place: the folder in which the tables lie.
     operations: which operations are model calls, and how one failed.

@@ -15,7 +15,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import Log
-from otel_rl.store.tables import changes, quoting, rollups, schema
+from otel_rl.store.tables import changes, free_queries, quoting, rollups, schema
 from otel_rl.store.tables.load import Loader
 from otel_rl.store.tables.samples import of_cells, with_scores
 from otel_rl.store.tables.scalars import LoggedKeys
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.processes import Process
     from otel_rl.store.reader.records import Record
+    from otel_rl.store.tables.free_queries import Column
     from otel_rl.store.tables.samples import Row
 
 #: Window functions came with 3.25, and their frames are right since 3.26.
@@ -162,7 +163,7 @@ class RunTables:
         """Return the rows of a query, whose columns are found by name and by place."""
         return self._database.execute(query, values).fetchall()
 
-    def stream(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
+    def stream(self, query: str, *values: Any) -> sqlite3.Cursor:
         """Return the rows of a query, one at a time."""
         return self._database.execute(query, values)
 
@@ -203,6 +204,34 @@ class RunTables:
     def process(self, number: int) -> Process:
         """Return the process with a number of the tables."""
         return next(process for process, known in self._load.processes.items() if known == number)
+
+    # -- for users -------------------------------------------------------------------------------------------------
+
+    def described(self) -> dict[str, list[Column]]:
+        """Return the columns of each table that has rows."""
+        return free_queries.tables(self._database)
+
+    def views(self) -> set[str]:
+        """Return the names of the views."""
+        return free_queries.views(self._database)
+
+    def restrict(self, seconds: float) -> None:
+        """Let the tables only be read from now on, by queries that together take at most so many seconds."""
+        free_queries.restrict(self._database, seconds)
+
+    def write(self, path: Path) -> None:
+        """Write all tables and views into a new database.
+
+        Raises:
+            sqlite3.Error: it cannot be written.
+        """
+        target = sqlite3.connect(path)
+        try:
+            self._database.execute("COMMIT")
+            self._database.backup(target)
+            self._database.execute("BEGIN")
+        finally:
+            target.close()
 
     @property
     def cut_off(self) -> dict[Process, int]:

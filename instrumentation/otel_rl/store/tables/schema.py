@@ -354,7 +354,7 @@ def statements() -> list[str]:
     tables = [f"CREATE TABLE {name} ({text})" for name, text in TABLES.items()]
     views = [
         f"CREATE VIEW {name}s AS SELECT {name}.*, {_rank(name)}, p.label, p.attempt, p.start{_callee(name)}"
-        " WHERE NOT p.is_superseded"
+        f" WHERE NOT p.is_superseded{' AND NOT is_root' if name == 'step' else ''}"
         for name, text in TABLES.items()
         if name not in ("process", "new_phase") and "process" in columns(text)
     ]

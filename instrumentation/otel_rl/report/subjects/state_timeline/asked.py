@@ -131,7 +131,7 @@ def lanes(tables: RunTables, of_time: str) -> list[LaneRows]:
 
 def stretches(tables: RunTables, of_time: str) -> Iterator[tuple[int, ...]]:
     """Yield lane, begin, end, state, layer and step of all stretches, lane by lane, by their begin."""
-    yield from tables.stream(_STRETCHES.format(in_time=of_time))  # type: ignore[misc]  # rows are like tuples
+    yield from tables.stream(_STRETCHES.format(in_time=of_time))
 
 
 def windows(tables: RunTables, of_time: str) -> tuple[list[Window], Window | None]:

@@ -1,0 +1,156 @@
+"""``otel-rl sql [DIR] [QUERY] [--run ID] [--csv | --json] [--seconds N]``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sqlite3
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.store.reader.errors import UnusableInput
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from otel_rl.store.tables import RunTables
+    from otel_rl.store.tables.free_queries import Column
+
+_DESCRIPTION = """\
+Ask a run with SQL, as SQLite has it. Without QUERY the tables that the run has rows in are printed, with what their
+columns hold. Nothing can be written."""
+
+_EPILOG = """\
+Each table has a view with the plural of its name: with rank, label and attempt of the process, and without the
+attempts that a later one follows. Times are in ns since the epoch, durations in s. docs/sql.md has more examples.
+
+  otel-rl sql
+  otel-rl sql "SELECT name, count(*), avg(seconds) FROM calls GROUP BY name"
+  otel-rl sql otel-rl/RUN "SELECT step, value FROM scalars WHERE key = 'reward' ORDER BY step" --csv > reward.csv
+
+Exit status: 0 the rows are printed, also where there are none; 2 there is nothing to read, or the query is wrong."""
+
+#: Rows of a table for people; others get all of them.
+_MOST_ROWS = 1000
+_MOST_WIDTH = 80
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.add_argument("words", metavar="DIR QUERY", nargs="*", help="what to read, and what to ask")
+    parser.add_argument(
+        "--run", metavar="ID", help="which run, if DIR holds several; the beginning of its id is enough"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print all rows as CSV, with a line of names")
+    form.add_argument("--json", action="store_true", help="print all rows as JSON, an object a line")
+    parser.add_argument(
+        "--seconds", metavar="N", type=float, default=60.0, help="give up a query that takes longer (default: 60)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the rows."""
+    from otel_rl.store.tables import free_queries  # noqa: PLC0415 - only this command needs it
+
+    query = arguments.words.pop() if arguments.words and not Path(arguments.words[-1]).is_dir() else ""
+    arguments.directory = [Path(word) for word in arguments.words]
+    try:
+        tables, notes = _read(arguments)
+        if not query:
+            _print_tables(tables)
+        else:
+            tables.restrict(arguments.seconds)
+            cursor = tables.stream(free_queries.checked(query))
+            notes += _print([column[0] for column in cursor.description], cursor, arguments)
+    except UnusableInput as error:
+        return complain("sql", str(error))
+    except (sqlite3.Error, sqlite3.Warning, free_queries.QueryError) as error:
+        return complain("sql", terminal.one_line(free_queries.why(error)))
+    for note in notes:
+        print(f"otel-rl sql: {note}", file=sys.stderr)
+    return 0
+
+
+def _read(arguments: argparse.Namespace) -> tuple[RunTables, list[str]]:
+    """Return the tables of the run, and what the user should know of what was read."""
+    from otel_rl.export import notes_of, progress  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
+    from otel_rl.store.reader import Reader, find_run  # noqa: PLC0415 - as above
+
+    source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
+    collected = Collected(Reader(source), ())
+    with progress.bar("reading", source.size, "B") as advance:
+        for record in collected.reader.records(advance):
+            collected.add(record)
+    collected.settle()
+    return collected.tables, notes_of(source, collected.reader)
+
+
+def _print_tables(tables: RunTables) -> None:
+    views = tables.views()
+    for name, columns in tables.described().items():
+        plural = f"{name}s"
+        print(f"{name}{f', and the view {plural}' if plural in views else ''}")
+        _print_columns(columns)
+        print()
+
+
+def _print_columns(columns: Sequence[Column]) -> None:
+    widest = max(len(column.name) for column in columns)
+    for name, kind, meaning in columns:
+        print(f"  {name:<{widest}}  {kind:<7}  {meaning}".rstrip())
+
+
+def _print(names: list[str], rows: Iterable[Sequence[Any]], arguments: argparse.Namespace) -> list[str]:
+    """Print the rows; what is to be said of them."""
+    if arguments.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(map(_plain, rows))
+    elif arguments.json:
+        for row in rows:
+            print(json.dumps(dict(zip(names, _plain(row), strict=True))))
+    else:
+        return _print_table(names, iter(rows))
+    return []
+
+
+def _plain(row: Sequence[Any]) -> list[Any]:
+    """Return values that CSV and JSON have: what is not finite as a word, bytes as hexadecimal digits."""
+    return [
+        value.hex() if isinstance(value, bytes)
+        else str(value) if isinstance(value, float) and not math.isfinite(value)
+        else value
+        for value in row
+    ]  # fmt: skip
+
+
+def _print_table(names: list[str], rows: Iterator[Sequence[Any]]) -> list[str]:
+    shown = [[_cell(value) for value in row] for row in islice(rows, _MOST_ROWS)]
+    table = [[terminal.one_line(name) for name in names], *shown]
+    widths = [max(terminal.width(row[place]) for row in table) for place in range(len(names))]
+    is_number = [bool(shown) and all(_is_number(row[place]) for row in shown) for place in range(len(names))]
+    for row in table:
+        cells = zip(row, widths, is_number, strict=True)
+        print("  ".join(terminal.pad(cell, width, right=right) for cell, width, right in cells).rstrip())
+    more = next(rows, None) is not None
+    return [f"the first {_MOST_ROWS} rows are shown; --csv and --json print all"] if more else []
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return terminal.cut(terminal.one_line(value.hex() if isinstance(value, bytes) else str(value)), _MOST_WIDTH)
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell.lstrip("-")[:1].isdigit() or cell.lstrip("-") in ("inf", "nan")
