@@ -5,7 +5,8 @@
         ...
     page = follower.render(lambda collected, overview: ...)
 
-Reading on and making pages take turns: :meth:`Follower.poll` returns at once while another thread makes a page. The
+Reading on and making pages take turns: :meth:`Follower.poll` returns at once while another thread makes a page, and
+:meth:`Follower.stop` comes before the end of the process: a thread that Python ends inside of SQLite is a crash. The
 engine is that of ``otel-rl report``, and so is what it finds.
 """
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 #: is read in about a second. A step of a process takes some 7 kB.
 FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
+#: Seconds between two requests to end what is made.
+_STOPPING = 0.02
 
 #: Makes a page, or what has changed on it, of a run and what was found.
 Build: TypeAlias = "Callable[[Collected, Overview], bytes]"
@@ -99,6 +102,7 @@ class Follower:
         self._recent: _Reading | None = None
         self._progress = Progress(0, 1)
         self._turn = threading.Lock()
+        self._is_stopped = False
         if source.size > FIRST_VIEW:
             streams = max(len({(id(file.process), file.signal) for file in source.files}), 1)
             newest = min(FIRST_VIEW // streams, _BYTES_OF_STEPS)
@@ -175,8 +179,17 @@ class Follower:
 
         return self._made(_make)
 
+    def stop(self) -> None:
+        """End what another thread makes, which fails, and make nothing any more."""
+        self._is_stopped = True
+        while not self._turn.acquire(timeout=_STOPPING):
+            self._shown.collected.tables.stop()
+        self._turn.release()
+
     def _made(self, make: Callable[[_Reading], bytes]) -> Rendered:
         with self._turn:
+            if self._is_stopped:
+                raise RenderingError("the run is not followed any more")
             begin = time.thread_time()
             try:
                 content = make(self._shown)

@@ -117,6 +117,7 @@ class RunWatch:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+        self.follower.stop()
         for queue in list(self._listeners):
             self._drop(queue)
 

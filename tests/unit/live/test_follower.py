@@ -29,6 +29,7 @@ from otel_rl.store.reader import Reader, UnusableInput, find_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from otel_rl.live.follower import Build
     from otel_rl.report.core.finding import Overview
 
 _STARTED = 1_700_000_000 * 10**9
@@ -158,6 +159,31 @@ def test_while_a_page_is_made_nothing_is_read_on_and_nobody_waits(run):
     making.join()
     _read_all(follower)
     assert json.loads(follower.render(_steps).content) == [14, 14]
+
+
+def test_stopping_ends_a_query_that_a_page_waits_for_and_lets_no_page_be_made_any_more(run):
+    begun = threading.Event()
+
+    def endless(collected: Collected, _found: Overview) -> bytes:
+        begun.set()
+        collected.tables.value("WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+        return b""
+
+    def made(build: Build) -> None:
+        with pytest.raises(RenderingError):
+            follower.render(build)
+        failed.append(build)
+
+    failed: list[Build] = []
+    follower = Follower(run)
+    _read_all(follower)
+    making = threading.Thread(target=made, args=(endless,))
+    making.start()
+    begun.wait(30)
+    follower.stop()
+    making.join()
+    made(_steps)
+    assert failed == [endless, _steps]
 
 
 def test_a_folder_that_is_deleted_is_gone_and_what_was_read_is_shown(run):

@@ -74,7 +74,9 @@ class RunTables:
             needed = ".".join(map(str, OLDEST))
             raise UnusableInput(f"this Python has SQLite {sqlite3.sqlite_version}; reading a run needs {needed}")
         self._database = _opened(folder)
-        weakref.finalize(self, self._database.close)
+        # Not at exit: a thread may still ask, and closing what another thread asks is a crash.
+        weakref.finalize(self, self._database.close).atexit = False
+        self._is_stopped = False
         for statement in (*_SETTINGS, *schema.statements(), *rollups.CREATE, "BEGIN"):
             self._database.execute(statement)
         self._load = Loader(tuple(schema.TABLES))
@@ -161,15 +163,17 @@ class RunTables:
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Return the rows of a query, whose columns are found by name and by place."""
-        return self._database.execute(query, values).fetchall()
+        return self.stream(query, *values).fetchall()
 
     def stream(self, query: str, *values: Any) -> sqlite3.Cursor:
         """Return the rows of a query, one at a time."""
+        if self._is_stopped:
+            raise sqlite3.OperationalError("interrupted")
         return self._database.execute(query, values)
 
     def value(self, query: str, *values: Any) -> Any:
         """Return the first column of the first row; None without a row."""
-        row = self._database.execute(query, values).fetchone()
+        row = self.stream(query, *values).fetchone()
         return None if row is None else row[0]
 
     def events(self, *events: str) -> Iterator[Log]:
@@ -191,7 +195,7 @@ class RunTables:
 
     def samples(self, query: str, *values: Any) -> Iterator[Row]:
         """Yield samples with their scores; the query selects ``sample.*`` and ``rank``."""
-        cursor = self._database.execute(query, values)
+        cursor = self.stream(query, *values)
         while records := cursor.fetchmany(_SAMPLES_TOGETHER):
             wanted = ", ".join(str(record["sample"]) for record in records)
             scores = self.stream(f"SELECT * FROM score WHERE sample IN ({wanted}) ORDER BY rowid")
@@ -204,6 +208,11 @@ class RunTables:
     def process(self, number: int) -> Process:
         """Return the process with a number of the tables."""
         return next(process for process, known in self._load.processes.items() if known == number)
+
+    def stop(self) -> None:
+        """Let the query of another thread fail, and each later one."""
+        self._is_stopped = True
+        self._database.interrupt()
 
     # -- for users -------------------------------------------------------------------------------------------------
 
