@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import os
 import sqlite3
 import sys
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,16 +59,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the rows."""
     from otel_rl.store.tables import free_queries  # noqa: PLC0415 - only this command needs it
 
-    query = arguments.words.pop() if arguments.words and not Path(arguments.words[-1]).is_dir() else ""
+    query = _taken_query(arguments.words)
     arguments.directory = [Path(word) for word in arguments.words]
     try:
         tables, notes = _read(arguments)
         if not query:
             _print_tables(tables)
         else:
-            tables.restrict(arguments.seconds)
+            restricted = tables.restrict(arguments.seconds)
             cursor = tables.stream(free_queries.checked(query))
-            notes += _print([column[0] for column in cursor.description], cursor, arguments)
+            notes += _print([column[0] for column in cursor.description], restricted.unhurried(cursor), arguments)
     except UnusableInput as error:
         return complain("sql", str(error))
     except (sqlite3.Error, sqlite3.Warning, free_queries.QueryError) as error:
@@ -76,6 +76,13 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         print(f"otel-rl sql: {note}", file=sys.stderr)
     return 0
+
+
+def _taken_query(words: list[str]) -> str:
+    """Take the query out of the words: the last one that names no folder."""
+    # Path.is_dir raises an error for a text that is too long for a name.
+    places = [place for place, word in enumerate(words) if not os.path.isdir(word)]  # noqa: PTH112 - as above
+    return words.pop(places[-1]) if places else ""
 
 
 def _read(arguments: argparse.Namespace) -> tuple[RunTables, list[str]]:
@@ -110,16 +117,30 @@ def _print_columns(columns: Sequence[Column]) -> None:
 
 def _print(names: list[str], rows: Iterable[Sequence[Any]], arguments: argparse.Namespace) -> list[str]:
     """Print the rows; what is to be said of them."""
+    from otel_rl.export import csv_cells  # noqa: PLC0415 - as above
+
     if arguments.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(map(_plain, rows))
+        for cells in chain([names], map(_plain, rows)):
+            print(csv_cells.line(cells).decode().removesuffix("\r\n"))
     elif arguments.json:
+        keys = _distinct(names)
         for row in rows:
-            print(json.dumps(dict(zip(names, _plain(row), strict=True))))
+            print(json.dumps(dict(zip(keys, _plain(row), strict=True))))
     else:
         return _print_table(names, iter(rows))
     return []
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Return names of columns as keys: from the second one on those that are the same have a number."""
+    keys: list[str] = []
+    for name in names:
+        same, key = 1, name
+        while key in keys:
+            same += 1
+            key = f"{name}_{same}"
+        keys.append(key)
+    return keys
 
 
 def _plain(row: Sequence[Any]) -> list[Any]:

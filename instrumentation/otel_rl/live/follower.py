@@ -21,6 +21,7 @@ from otel_rl.report import subjects
 from otel_rl.report.core.change_points import EarlierLooks
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import overview
+from otel_rl.store.reader.errors import NoRoom
 from otel_rl.store.reader.following import FollowingReader
 from otel_rl.store.reader.locate import find_run
 
@@ -38,6 +39,8 @@ FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
 #: Seconds between two requests to end what is made.
 _STOPPING = 0.02
+#: Seconds after which it is tried again to read a run that the disk had no room for.
+_WITHOUT_ROOM = 60.0
 
 #: Makes a page, or what has changed on it, of a run and what was found.
 Build: TypeAlias = "Callable[[Collected, Overview], bytes]"
@@ -98,7 +101,11 @@ class Follower:
 
     def __init__(self, folder: Path, run: str | None = None) -> None:
         source = find_run(folder, run)
+        self._folder, self._run = folder, run
         self._whole = _Reading(source, None)
+        #: Why the tables had no room, and when that is tried again.
+        self._no_room: NoRoom | None = None
+        self._tried_again = 0.0
         self._recent: _Reading | None = None
         self._progress = Progress(0, 1)
         self._turn = threading.Lock()
@@ -129,15 +136,31 @@ class Follower:
         return self._recent or self._whole
 
     def poll(self, seconds: float) -> Progress:
-        """Read on for about so many seconds, and not at all while a page is made; the last steps come first."""
+        """Read on for about so many seconds, and not at all while a page is made; the last steps come first.
+
+        Raises:
+            UnusableInput: it cannot be read just now.
+            NoRoom: the disk is full; after a while it is read from the begin.
+        """
         if self._turn.acquire(blocking=False):
             try:
                 self._progress = self._read_on(time.monotonic() + seconds)
+            except NoRoom as error:
+                self._start_over(error)
+                raise
             finally:
                 self._turn.release()
         return self._progress
 
+    def _start_over(self, error: NoRoom) -> None:
+        """Let go of tables that are half written."""
+        if error is not self._no_room:
+            self._whole, self._recent = _Reading(find_run(self._folder, self._run), None), None
+            self._no_room, self._tried_again = error, time.monotonic() + _WITHOUT_ROOM
+
     def _read_on(self, until: float) -> Progress:
+        if self._no_room is not None and time.monotonic() < self._tried_again:
+            raise self._no_room
         if self._recent is not None:
             self._recent.read_on(until)
         if self._recent is None or self._recent.is_current:
@@ -194,6 +217,8 @@ class Follower:
             try:
                 content = make(self._shown)
             except Exception as error:
+                if isinstance(error, NoRoom):
+                    self._start_over(error)
                 said = *traceback.format_exception_only(error), *traceback.format_exception(error)
                 raise RenderingError("".join(said), time.thread_time() - begin) from error
             return Rendered(content, time.thread_time() - begin)

@@ -12,6 +12,7 @@ import pytest
 from unit.report.synthetic_run import GrpoRun, process, write_agent_run
 
 from otel_rl.cli import main
+from otel_rl.store.tables import free_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,40 @@ def test_the_queries_of_the_page_have_an_answer(ask, run, of_agents, question, q
 def test_steps_are_those_of_the_ranks_and_numbers_stand_right(ask):
     status, out, _ = ask("SELECT rank, count(*) AS steps FROM steps GROUP BY rank ORDER BY rank")
     assert (status, out) == (0, "rank  steps\n   0     12\n   1     12\n")
+
+
+def test_a_query_may_be_longer_than_a_name_and_stand_before_the_folder(run, capsys):
+    query = "SELECT count(*) AS number FROM steps".ljust(300)
+    assert main(["sql", query, str(run)]) == 0
+    assert capsys.readouterr().out == "number\n    24\n"
+
+
+def test_columns_of_one_name_are_all_in_the_json(ask):
+    status, out, _ = ask("SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a", "--json")
+    assert (status, json.loads(out)) == (0, {"a": 1, "a_2": 2, "a_2_2": 3, "a_3": 4})
+
+
+def test_text_that_a_spreadsheet_takes_for_a_formula_has_an_apostrophe_in_the_csv(ask):
+    assert ask("SELECT '=1+1' AS text, -1 AS number", "--csv")[1] == "text,number\n'=1+1,-1\n"
+
+
+def test_columns_without_a_type_are_listed_and_conditions_are_none():
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE t (\n    turns, -- turns\n    name TEXT, -- name\n    PRIMARY KEY (name)\n)")
+    database.execute("INSERT INTO t VALUES (1, 'a')")
+    assert free_queries.tables(database) == {"t": [("turns", "", "turns"), ("name", "TEXT", "name")]}
+
+
+def test_whoever_takes_rows_slowly_takes_no_time_of_the_query(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(free_queries.time, "monotonic", lambda: now[0])
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    rows = free_queries.Restricted(database, 5).unhurried(
+        database.execute("WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000) SELECT i FROM n")
+    )
+    for _ in rows:
+        now[0] += 1
+    assert now[0] == 100_000
 
 
 def test_rows_come_as_csv_and_as_json(ask):

@@ -25,6 +25,7 @@ from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
 from otel_rl.report.subjects.trajectories import totals
 from otel_rl.store.reader import Reader, UnusableInput, find_run
+from otel_rl.store.reader.errors import NoRoom
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,6 +185,22 @@ def test_stopping_ends_a_query_that_a_page_waits_for_and_lets_no_page_be_made_an
     making.join()
     made(_steps)
     assert failed == [endless, _steps]
+
+
+def test_a_run_that_the_disk_has_no_room_for_is_read_from_the_begin_once_there_is_some(run, monkeypatch):
+    def leave_no_room(collected: Collected) -> bytes:
+        return str(collected.tables.value("PRAGMA max_page_count = 1")).encode()
+
+    follower = Follower(run)
+    follower.grow(leave_no_room)
+    _read_all(follower)
+    with pytest.raises(RenderingError, match="cannot be kept"):
+        follower.render(_steps)
+    with pytest.raises(NoRoom, match="cannot be kept"):
+        follower.poll(10)
+    monkeypatch.setattr(follower, "_tried_again", 0.0)
+    _read_all(follower)
+    assert json.loads(follower.render(_steps).content) == [14, 14]
 
 
 def test_a_folder_that_is_deleted_is_gone_and_what_was_read_is_shown(run):

@@ -68,7 +68,7 @@ def one_step(of: Process, at: float = 0.0, step: int = 1) -> list[Span]:
 
 
 def timeline_of(spans: Iterable[Span]) -> StateTimeline:
-    return timeline.of_tables(tables_of(*spans))
+    return timeline.of_tables(tables_of(*spans), timeline.Painted())[0]
 
 
 def seconds(drawn: StateTimeline, name: str) -> dict[str, float]:

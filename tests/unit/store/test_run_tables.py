@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from otel_rl.semconv import events
 from otel_rl.store.reader import Log, Process, Span, UnusableInput
+from otel_rl.store.reader.errors import NoRoom
 from otel_rl.store.tables import RunTables, place, run
 
 if TYPE_CHECKING:
@@ -65,6 +67,45 @@ def test_sums_of_tables_that_grow_are_those_of_tables_that_were_made_at_once(tmp
     whole = sums(filled(*calls))
     assert [row[:3] for row in sums(growing)] == [row[:3] for row in whole]
     assert [row[3:] for row in sums(growing)] == [pytest.approx(row[3:]) for row in whole]
+
+
+def test_sums_of_calls_have_the_rank_of_their_process_although_it_was_known_late():
+    process = Process("late")
+    tables = filled(of_step(1, 0, 1, process=process))
+    process.manifest = {"rank": 3, "attempt": "0.1"}
+    filled(of_step(2, 2, 3, process=process), tables=tables)
+    query = "SELECT step, rank, attempt FROM call_by_step ORDER BY step"
+    assert [tuple(row) for row in tables.rows(query)] == [(1, 3, "0.1"), (2, 3, "0.1")]
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_what_was_said_of_a_copy_of_an_open_step_is_of_the_row_of_its_record(grows):
+    row = {"rl.rollout.id": ["r"], "rl.rollout.trace_id": ["t"], "rl.rollout.model_calls": [1]}
+    of = {"rl.loop.iteration": 1, "rl.trajectories.source": "rollout", "rl.trajectories.step": 1}
+    said = {
+        "rl.rollout.id": ["r"],
+        "rl.rollout.trace_id": ["t"],
+        "rl.rollout.model_calls": [5],
+        "rl.rollout.reward": [1],
+    }
+    tables = RunTables()
+    for record in (
+        log(events.RL_TRAJECTORIES_PENDING.name, of, row),
+        log(events.RL_TRAJECTORIES_CHANGES.name, {}, said),
+        log(events.RL_TRAJECTORIES.name, of, row),
+    ):
+        tables.add(record)
+        if grows:
+            tables.settle()
+    tables.settle()
+    assert [tuple(row) for row in tables.rows("SELECT id, model_calls, reward FROM sample")] == [("r", 6, 1.0)]
+
+
+def test_a_disk_without_room_is_named_with_what_to_do(tmp_path):
+    tables = RunTables(tmp_path)
+    tables.value("PRAGMA max_page_count = 40")
+    with pytest.raises(NoRoom, match=f"cannot be kept in {tmp_path} .*another folder with TMPDIR"):
+        filled(*(of_step(step, step, step + 1) for step in range(10_000)), tables=tables)
 
 
 def test_calls_of_the_ranks_of_attempts_that_were_followed_are_in_no_view():

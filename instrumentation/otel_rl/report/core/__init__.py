@@ -14,8 +14,8 @@ Modules:
     timeline: the spans of a few chosen traces, as bars.
     flight_rings: who was late in the last steps, and where each rank stopped.
     lines: series over the steps.
+    kept_answers: answers about earlier steps of a run that grows.
     stretches: what can be seen of stretches of time that lie above each other.
-    occupied: how long the phases of a step kept it busy; those at once count once.
     curves: a line of values.
     change_points: since when a value has another level.
     statistics: spreads, binned series and the largest items, in bounded memory.

@@ -102,6 +102,8 @@ class Collected:
         self.loops = Loops(self.tables)
         #: What was asked by now, by the function and its arguments.
         self.answers: dict[Any, Any] = {}
+        #: What subjects keep from one time that they are asked to the next.
+        self.kept: dict[Any, Any] = {}
         #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
         self.earlier_looks: EarlierLooks | None = None
         #: Of a view: the steps that it is on.
@@ -145,8 +147,11 @@ class Collected:
         """Let subjects ask for all that was added."""
         self.answers.clear()
         self.tables.settle()
-        self.tables.put_scalars(step_rewards.log_calls(self.tables))
-        self.loops = Loops(self.tables)
+        if self.tables.has_new_samples:
+            self.tables.put_scalars(step_rewards.log_calls(self.tables))
+        self.loops.settle()
+        if self.tables.changed_steps is None:
+            self.kept.clear()
         self.superseded = self.loops.superseded(process.attempt for process in self.reader.processes)
         self.tables.supersede(self.superseded)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,12 @@ class Line:
         self.totals.append(total)
         self.lows.append(low)
         self.highs.append(high)
+
+    def cut(self, since: int) -> None:
+        """Remove the points from ``since`` on."""
+        kept = bisect_left(self.x, since)
+        for values in (self.x, self.numbers, self.totals, self.lows, self.highs):
+            del values[kept:]
 
     @property
     def means(self) -> list[float]:

@@ -49,7 +49,18 @@ class Loops:
 
     def __init__(self, tables: RunTables) -> None:
         self._tables = tables
-        self._steps: dict[RisingSteps, Steps] = {}
+        self._steps: dict[tuple[str, str, int], Steps] = {}
+
+    def settle(self) -> None:
+        """Ask again about what the tables have got; what was asked of steps that are the same is kept."""
+        for name in ("_known", "shown", "_others"):
+            vars(self).pop(name, None)
+        changed = self._tables.changed_steps
+        if changed is None:
+            self._steps.clear()
+            return
+        for stretch in self._steps.keys() & changed.keys():
+            self._steps[stretch].grow(*changed[stretch])
 
     @cached_property
     def _known(self) -> dict[RisingSteps, tuple[float, bool]]:
@@ -63,9 +74,10 @@ class Loops:
         }
 
     def _of(self, stretch: RisingSteps) -> Steps:
-        if stretch not in self._steps:
-            self._steps[stretch] = Steps(self._tables, stretch.attempt, stretch.loop, stretch.restarts)
-        return self._steps[stretch]
+        key = stretch.attempt, stretch.loop, stretch.restarts
+        if key not in self._steps:
+            self._steps[key] = Steps(self._tables, *key)
+        return self._steps[key]
 
     @cached_property
     def shown(self) -> RisingSteps:

@@ -32,14 +32,19 @@ if TYPE_CHECKING:
 _NO_RANK = 1 << 31
 #: Finished samples with the process that their calls came from and the step that they count to.
 _OWNED = f"""
-WITH placed AS (
-  SELECT s.*, o.process AS owner, max(coalesce(s.step, s.ended_in), s.ended_in) AS at,
-         coalesce(o.rank, {_NO_RANK}) = min(coalesce(o.rank, {_NO_RANK})) OVER (PARTITION BY o.attempt, s.loop) AS leads
-  FROM sample s JOIN process p USING (process)
-       JOIN process o ON o.process = coalesce((SELECT q.process FROM process q WHERE q.pid = s.caller
-                                               AND q.host IS p.host AND q.attempt = p.attempt), s.process)
-  WHERE s.ended_in IS NOT NULL AND s.status = 'finished'),
-owned AS (SELECT *, coalesce(evaluation, 0) AS is_evaluation FROM placed WHERE leads)"""
+WITH made AS (SELECT DISTINCT process, caller, loop FROM sample WHERE ended_in IS NOT NULL AND status = 'finished'),
+called AS (
+  SELECT made.*, coalesce((SELECT q.process FROM process q WHERE q.pid = made.caller AND q.host IS p.host
+                           AND q.attempt = p.attempt), made.process) AS owner
+  FROM made JOIN process p USING (process)),
+leading AS (
+  SELECT c.*, coalesce(o.rank, {_NO_RANK}) = min(coalesce(o.rank, {_NO_RANK})) OVER of_loop AS leads
+  FROM called c JOIN process o ON o.process = c.owner WINDOW of_loop AS (PARTITION BY o.attempt, c.loop)),
+owned AS (
+  SELECT s.*, l.owner, max(coalesce(s.step, s.ended_in), s.ended_in) AS at,
+         coalesce(s.evaluation, 0) AS is_evaluation
+  FROM sample s JOIN leading l ON l.leads AND l.process = s.process AND l.loop = s.loop AND l.caller IS s.caller
+  WHERE s.ended_in IS NOT NULL AND s.status = 'finished')"""
 _PLACE = "owner, loop, restarts, at"
 _MEANS = f"""{_OWNED},
 told AS (

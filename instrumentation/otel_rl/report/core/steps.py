@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import operator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.report.core import kept_answers
 from otel_rl.report.core.engines import Engines
-from otel_rl.report.core.lines import Line, of_rows
+from otel_rl.report.core.kept_answers import KeptAnswers
 from otel_rl.report.core.statistics import Cell, Spread, spreads
 from otel_rl.report.core.totals import combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables.steps import OF_STEP
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.lines import Line
     from otel_rl.report.core.totals import MetricTotals
     from otel_rl.store.tables import RunTables
 
@@ -37,47 +41,38 @@ BETWEEN = "between"
 
 #: The stretch that is asked for: attempt, loop, and how often its numbers had gone back.
 _STRETCH = "p.attempt = ?1 AND loop = ?2 AND restarts = ?3"
-_STEPS = f"""
-FROM step s JOIN process p USING (process) WHERE NOT is_root AND step IS NOT NULL AND {_STRETCH}"""
-_PHASES = f"FROM phase h JOIN process p USING (process) WHERE {_STRETCH}"
+# Steps are found by their number where only some are asked for: processes come second.
+_ALL_STEPS = f"FROM step s CROSS JOIN process p USING (process) WHERE {_STRETCH} AND step BETWEEN ?4 AND ?5"
+_STEPS = f"{_ALL_STEPS} AND NOT is_root"
+#: What is in no step belongs to the last one.
+_PHASES = f"""
+FROM phase h CROSS JOIN process p USING (process) WHERE {_STRETCH} AND {OF_STEP.format(of="h.")} BETWEEN ?4 AND ?5"""
 _RANK = "coalesce(told_rank, p.rank)"
 _BY_RANK = f"""
-SELECT {_RANK} AS rank, step, NULL, count({{value}}), sum({{value}}), min({{value}}), max({{value}}) {_STEPS}
+SELECT {_RANK} AS rank, step, count({{value}}), sum({{value}}), min({{value}}), max({{value}}) {_STEPS}
 AND {{value}} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
 _AT_ONCE = f"""
-SELECT p.rank, counts_to, NULL, count(*), sum(beside), min(beside), max(beside) {_PHASES}
+SELECT p.rank, counts_to, count(*), sum(beside), min(beside), max(beside) {_PHASES}
 AND counts_to IS NOT NULL AND beside > 0 GROUP BY 1, 2 ORDER BY 1, 2"""
 _PARTS = f"""
 WITH parts AS (SELECT name, p.rank AS rank, counts_to AS step, own {_PHASES} AND counts_to IS NOT NULL
                UNION ALL SELECT '{UNCOVERED}', {_RANK}, step, uncovered {_STEPS})
-SELECT {{key}}, step, NULL, count(*), sum(own), min(own), max(own) FROM parts
+SELECT {{key}}, step, count(*), sum(own), min(own), max(own) FROM parts
 GROUP BY {{key}}, step ORDER BY {{key}}, step"""
-_COUNTED = "reward IS NULL AND NOT is_suspended"
 _INCLUSIVE = f"""
-WITH counted AS (SELECT name, coalesce(active, seconds) AS spent {_PHASES} AND {_COUNTED})
-SELECT name, bucket(spent), count(*), sum(spent), min(spent), max(spent) FROM counted GROUP BY 1, 2"""
+WITH counted AS (SELECT name, is_inner, coalesce(active, seconds) AS spent {_PHASES}
+                 AND reward IS NULL AND NOT is_suspended)
+SELECT name, is_inner, bucket(spent), count(*), sum(spent), min(spent), max(spent) FROM counted GROUP BY 1, 2, 3"""
 _SPREAD = f"""
 SELECT bucket({{value}}), count(*), sum({{value}}), min({{value}}), max({{value}}) {_STEPS} GROUP BY 1"""
-#: Of a phase inside of one of its own name the outer one counts.
-_WHOLE = f"""
-WITH RECURSIVE counted AS (SELECT h.rowid AS id, name, trace, span, parent, coalesce(active, seconds) AS spent {_PHASES}
-                           AND {_COUNTED}),
-around AS (SELECT id, name, trace, parent FROM counted
-           UNION ALL SELECT around.id, around.name, o.trace, o.parent FROM around
-           JOIN counted o ON o.trace = around.trace AND o.span = around.parent WHERE o.name <> around.name),
-inner_ones AS (SELECT DISTINCT around.id FROM around
-               JOIN counted o ON o.trace = around.trace AND o.span = around.parent AND o.name = around.name)
-SELECT name, sum(spent) AS seconds FROM counted WHERE id NOT IN inner_ones GROUP BY name"""
-_NESTED = f"SELECT 1 {_PHASES} AND (h.trace, h.parent) IN (SELECT trace, span FROM phase) LIMIT 1"
 _RANKS = f"""
-SELECT {_RANK} AS rank, count(*), sum(seconds), sum(waited), sum(unseen IS NULL OR unseen = 0) AS seen,
-       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END) AS own {_STEPS} GROUP BY 1 ORDER BY min(s.id)"""
-_FACTS = f"""
-SELECT max(source = '{LoopSource.GUESSED}') AS guessed, max(source = '{LoopSource.LOGGED}') AS logged,
-       max(step) AS last, sum(unseen > 0) AS unseen, sum(unseen) AS not_seen, sum(coalesce(unseen, 0) = 0) AS seen,
-       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds END) AS seen_seconds {_STEPS}"""
-_ROOTS = f"SELECT count(*) FROM step s JOIN process p USING (process) WHERE is_root AND {_STRETCH}"
-_SLOW = f"SELECT step, trace, seconds {_STEPS} ORDER BY seconds DESC, started, s.id LIMIT {_SLOWEST}"
+SELECT {_RANK} AS rank, min(s.id), count(*), sum(seconds), sum(waited), sum(coalesce(unseen, 0) = 0),
+       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END),
+       sum(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds END), sum(unseen > 0), sum(unseen),
+       max(source = '{LoopSource.GUESSED}'), max(source = '{LoopSource.LOGGED}'), max(step)
+{_STEPS} GROUP BY 1"""
+_ROOTS = f"SELECT count(*) {_ALL_STEPS} AND is_root"
+_SLOW = f"SELECT seconds, started, s.id, step, trace {_STEPS} ORDER BY seconds DESC, started, s.id LIMIT {_SLOWEST}"
 _SLOW_COLLECTIVES = f"""
 SELECT operation, group_name, ranks, c.seconds, size, step, {_RANK} AS rank
 FROM collective c JOIN step s USING (id) JOIN process p USING (process)
@@ -101,6 +96,34 @@ class SlowCollective(NamedTuple):
     size: int | None
     iteration: int
     rank: int | None
+
+
+class _Facts(NamedTuple):
+    """What is known of the steps of a rank."""
+
+    rank: int | None
+    first_id: int
+    steps: int
+    seconds: float
+    waited: float
+    #: Steps whose collectives were all seen, what is left of these without them, and their length.
+    seen: int
+    own: float | None
+    seen_seconds: float | None
+    #: Steps with collectives that were not seen, and how many of these there were at least.
+    unseen: int | None
+    not_seen: int | None
+    guessed: int | None
+    logged: int | None
+    last: int
+
+
+_merged_facts = kept_answers.sums(1, min, *[operator.add] * 8, *[max] * 3)
+_merged_spreads = {keys: kept_answers.sums(keys + 1, operator.add, operator.add, min, max) for keys in (0, 2)}
+
+
+def _slowest(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=lambda row: (-row[0], *row[1:3]))[:_SLOWEST]
 
 
 @dataclass(slots=True)
@@ -127,79 +150,86 @@ class Steps:
     attempt: str = ""
     loop: str = ""
     restarts: int = 0
-    _asked: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._kept = KeptAnswers(self.tables, self._stretch)
 
     @property
     def _stretch(self) -> tuple[str, str, int]:
         return self.attempt, self.loop, self.restarts
 
-    def _lines(self, query: str) -> dict[Any, Line]:
-        if query not in self._asked:
-            found = of_rows(self.tables.stream(query, *self._stretch))
-            self._asked[query] = {key[0] if len(key) == 1 else key: line for key, line in found.items()}
-        lines: dict[Any, Line] = self._asked[query]
-        return lines
+    def grow(self, first: int, last: int | None) -> None:
+        """Ask again about what may have changed: the steps from ``first`` to ``last`` have."""
+        self._kept.grow(first, last)
+        for name in [name for name in vars(self) if isinstance(getattr(Steps, name, None), cached_property)]:
+            del vars(self)[name]
 
-    @property
+    @cached_property
     def phases(self) -> dict[str, Line]:
         """Seconds of a phase without the phases inside it.
 
         Its calls at once count once; what another phase does at once takes nothing from it.
         """
-        return self._lines(_PARTS.format(key="name"))
+        return self._kept.lines(_PARTS.format(key="name"))
 
-    @property
+    @cached_property
     def parts(self) -> dict[tuple[str, int | None], Line]:
         """The same by (phase, rank); with :data:`UNCOVERED` once per step of a rank."""
-        return self._lines(_PARTS.format(key="name, rank"))
+        return self._kept.lines(_PARTS.format(key="name, rank"))
 
-    @property
+    @cached_property
     def at_once(self) -> dict[int | None, Line]:
         """Seconds by which the parts are longer than a step, as phases ran beside each other."""
-        return self._lines(_AT_ONCE)
+        return self._kept.lines(_AT_ONCE)
 
-    @property
+    @cached_property
     def waiting(self) -> dict[int | None, Line]:
         """Seconds of a step in collectives."""
-        return self._lines(_BY_RANK.format(value="waited"))
+        return self._kept.lines(_BY_RANK.format(value="waited"))
 
-    @property
+    @cached_property
     def gaps(self) -> dict[int | None, Line]:
         """Seconds between the step before and this one."""
-        return self._lines(_BY_RANK.format(value="gap"))
+        return self._kept.lines(_BY_RANK.format(value="gap"))
 
-    @property
+    @cached_property
     def between(self) -> dict[int | None, Line]:
         """Those without a wait for data."""
-        return self._lines(_BY_RANK.format(value="idle"))
+        return self._kept.lines(_BY_RANK.format(value="idle"))
 
-    @property
+    @cached_property
     def by_rank(self) -> dict[int | None, Line]:
         """Length of the step."""
-        return self._lines(_BY_RANK.format(value="seconds"))
+        return self._kept.lines(_BY_RANK.format(value="seconds"))
 
-    @property
+    @cached_property
     def own(self) -> dict[int | None, Line]:
         """The part of it outside of collectives, where all of these were seen."""
-        return self._lines(_BY_RANK.format(value="(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END)"))
+        return self._kept.lines(_BY_RANK.format(value="(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END)"))
 
-    @property
+    @cached_property
     def collecting(self) -> dict[int | None, Line]:
         """Seconds of garbage collection of a step."""
-        return self._lines(_BY_RANK.format(value="collecting"))
+        return self._kept.lines(_BY_RANK.format(value="collecting"))
+
+    @cached_property
+    def _inclusive(self) -> list[tuple[Any, ...]]:
+        return self._kept.rows(_INCLUSIVE, _merged_spreads[2])
 
     @cached_property
     def inclusive(self) -> dict[str, Spread]:
         """Seconds that one phase took with everything inside it."""
-        rows = self.tables.stream(_INCLUSIVE, *self._stretch)
-        return {name: spread for (name,), spread in spreads(rows).items()}
+        found = spreads((name, *values) for name, _, *values in self._inclusive)
+        return {name: spread for (name,), spread in found.items()}
 
     @cached_property
     def whole(self) -> dict[str, float]:
         """The same as a sum, with a phase inside of one of its own name counted once."""
-        if self.tables.value(_NESTED, *self._stretch) is None:
-            return {name: spread.cell.total for name, spread in self.inclusive.items()}
-        return {row["name"]: row["seconds"] for row in self.tables.stream(_WHOLE, *self._stretch)}
+        found: dict[str, float] = {}
+        for name, is_inner, _, _, seconds, *_ in self._inclusive:
+            if not is_inner:
+                found[name] = found.get(name, 0.0) + seconds
+        return found
 
     @property
     def waits(self) -> Spread:
@@ -217,51 +247,52 @@ class Steps:
         return self._spread("uncovered")
 
     def _spread(self, value: str) -> Spread:
-        return spreads(self.tables.stream(_SPREAD.format(value=value), *self._stretch)).get((), Spread())
+        return spreads(self._kept.rows(_SPREAD.format(value=value), _merged_spreads[0])).get((), Spread())
+
+    @cached_property
+    def _facts(self) -> list[_Facts]:
+        rows = self._kept.rows(_RANKS, _merged_facts)
+        return sorted((_Facts(*row) for row in rows), key=lambda facts: facts.first_id)
 
     @cached_property
     def ranks(self) -> dict[int | None, RankTotals]:
         """All steps of each rank."""
         return {
-            rank: RankTotals(Cell(number, seconds), Cell(seen, own or 0.0), Cell(number, waited))
-            for rank, number, seconds, waited, seen, own in self.tables.rows(_RANKS, *self._stretch)
+            each.rank: RankTotals(
+                Cell(each.steps, each.seconds), Cell(each.seen, each.own or 0.0), Cell(each.steps, each.waited)
+            )
+            for each in self._facts
         }
-
-    @cached_property
-    def _facts(self) -> Any:
-        [facts] = self.tables.rows(_FACTS, *self._stretch)
-        return facts
 
     @property
     def guessed(self) -> bool:
         """True where neither the program nor a trainer says where they begin and end."""
-        return bool(self._facts["guessed"])
+        return any(each.guessed for each in self._facts)
 
     @property
     def logged(self) -> bool:
         """True where only what the program logs says so."""
-        return bool(self._facts["logged"])
+        return any(each.logged for each in self._facts)
 
     @property
     def last_iteration(self) -> int | None:
         """Number of the last step."""
-        last: int | None = self._facts["last"]
-        return last
+        return max((each.last for each in self._facts), default=None)
 
     @property
     def unseen(self) -> Cell:
         """Steps of a rank with collectives that were not seen, and how many of these there were at least."""
-        return Cell(self._facts["unseen"] or 0, self._facts["not_seen"] or 0)
+        return Cell(sum(each.unseen or 0 for each in self._facts), sum(each.not_seen or 0 for each in self._facts))
 
     @property
     def seen(self) -> Cell:
         """Length of the steps on each rank whose collectives were all seen."""
-        return Cell(self._facts["seen"] or 0, self._facts["seen_seconds"] or 0.0)
+        return Cell(sum(each.seen for each in self._facts), sum(each.seen_seconds or 0.0 for each in self._facts))
 
     @cached_property
     def loops(self) -> int:
         """Steps of all ranks together."""
-        return int(self.tables.value(_ROOTS, *self._stretch))
+        return sum(number for (number,) in self._kept.rows(_ROOTS, kept_answers.sums(0, operator.add)))
 
     @cached_property
     def engines(self) -> Engines:
@@ -271,7 +302,7 @@ class Steps:
     @cached_property
     def slowest(self) -> list[SlowStep]:
         """The steps of a rank that took longest."""
-        return [SlowStep(row["step"], row["trace"]) for row in self.tables.rows(_SLOW, *self._stretch)]
+        return [SlowStep(step, trace) for *_, step, trace in self._kept.rows(_SLOW, _slowest)]
 
     @cached_property
     def slowest_collectives(self) -> list[SlowCollective]:

@@ -1,7 +1,11 @@
-"""The one exception of the reader: bad input that its user can put right."""
+"""The exceptions of the reader: what its user can put right."""
 
 from __future__ import annotations
 
 
 class UnusableInput(Exception):  # noqa: N818 - read as "the input is unusable", not as a crash
     """The input cannot be read; the message is one line that gives the fix."""
+
+
+class NoRoom(UnusableInput):
+    """What was read cannot be kept; the message says where, and what to do."""

@@ -82,22 +82,28 @@ _UPDATE = f"UPDATE sample SET {', '.join(f'{name} = ?' for name in samples.CELLS
 _WRITE_SCORE = "INSERT INTO score VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #: A row of which something was said may be suspect since then, or may be none any more. Of what is the lowest reward
 #: see ``training.lowest_rewards``.
-_SUSPECT = """
-WITH few AS (SELECT scored_by, count(*) AS number, min(reward) AS low, max(reward) AS high FROM sample
-             WHERE reward IS NOT NULL GROUP BY scored_by),
-     known AS (SELECT scored_by, CASE WHEN number >= 8 AND low < high AND
-                 (SELECT count(*) FROM (SELECT 1 FROM sample s WHERE s.scored_by = few.scored_by AND s.reward = low
-                                        LIMIT 2)) = 2 THEN low ELSE 0.0 END AS lowest FROM few)
-UPDATE sample SET suspect = CASE WHEN reward IS NOT NULL
-    AND (status IN ('failed', 'cancelled') OR model_errors > 0 OR tool_errors > 0 OR span_errors > 0
-         OR judge_errors > 0 OR tool_model_errors > 0)
-    AND reward = (SELECT lowest FROM known WHERE known.scored_by = sample.scored_by) THEN 1 END
-WHERE sample IN (SELECT sample FROM told_sample)"""
+_SUSPECT = (
+    "CREATE TEMP TABLE IF NOT EXISTS lowest_reward (scored_by TEXT PRIMARY KEY, lowest REAL)",
+    "DELETE FROM lowest_reward",
+    """
+    INSERT INTO lowest_reward
+    SELECT scored_by, CASE WHEN number >= 8 AND low < high AND
+             (SELECT count(*) FROM (SELECT 1 FROM sample s WHERE s.scored_by = few.scored_by AND s.reward = low
+                                    LIMIT 2)) = 2 THEN low ELSE 0.0 END
+    FROM (SELECT scored_by, count(*) AS number, min(reward) AS low, max(reward) AS high FROM sample
+          WHERE reward IS NOT NULL GROUP BY scored_by) few""",
+    """
+    UPDATE sample SET suspect = CASE WHEN reward IS NOT NULL
+        AND (status IN ('failed', 'cancelled') OR model_errors > 0 OR tool_errors > 0 OR span_errors > 0
+             OR judge_errors > 0 OR tool_model_errors > 0)
+        AND reward = (SELECT lowest FROM lowest_reward l WHERE l.scored_by = sample.scored_by) THEN 1 END
+    WHERE sample IN (SELECT sample FROM told_sample)""",
+)
 
 
 def join(database: sqlite3.Connection) -> None:
     """Join the changes that have found their sample since the last time."""
-    if database.execute("SELECT 1 FROM change WHERE NOT is_joined AND sample IS NULL LIMIT 1").fetchone() is None:
+    if database.execute("SELECT 1 FROM change WHERE sample IS NULL LIMIT 1").fetchone() is None:
         return
     for statement in (*_INDEXES, *_TOLD):
         database.execute(statement)
@@ -109,8 +115,8 @@ def join(database: sqlite3.Connection) -> None:
             database.execute(statement, (sample,))
         _make_anew(database, sample)
     database.execute("UPDATE change SET is_joined = 1 WHERE sample > 0")
-    if found:
-        database.execute(_SUSPECT)
+    for statement in _SUSPECT if found else ():
+        database.execute(statement)
 
 
 def _make_anew(database: sqlite3.Connection, sample: int) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_Row = TypeVar("_Row")
 #: SQLite asks for each of these before it compiles a statement; ``SQLITE_RECURSIVE`` has no name before Python 3.11.
 _RECURSIVE = 33
 _READS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, _RECURSIVE})
@@ -17,7 +21,8 @@ _OPERATIONS, _LARGEST_VALUE = 20_000, 100_000_000
 _LIMIT_LENGTH = 0
 #: Words that statements begin with that give rows and change nothing.
 _BEGINNINGS = ("select", "with", "values", "explain")
-_COLUMN = re.compile(r"^ +(\w+) (\w+)[^\n]*?(?:-- (.*))?$", re.MULTILINE)
+_MADE = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+_MEANING = re.compile(r"^ +(\w+)\b[^\n]*?-- (.*)$", re.MULTILINE)
 
 
 class QueryError(Exception):
@@ -32,11 +37,24 @@ class Column(NamedTuple):
     meaning: str
 
 
-def restrict(database: sqlite3.Connection, seconds: float) -> None:
-    """Let the database only be read from now on, by queries that together take at most so many seconds."""
-    end = time.monotonic() + seconds
-    database.set_authorizer(_authorize)
-    database.set_progress_handler(lambda: int(time.monotonic() > end), _OPERATIONS)
+class Restricted:
+    """Lets a database only be read from now on, by queries that together take at most so many seconds."""
+
+    def __init__(self, database: sqlite3.Connection, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+        database.set_authorizer(_authorize)
+        database.set_progress_handler(lambda: int(time.monotonic() > self._end), _OPERATIONS)
+        _bound_values(database)
+
+    def unhurried(self, rows: Iterable[_Row]) -> Iterator[_Row]:
+        """Yield rows; the time that whoever takes them needs is not that of the query."""
+        for row in rows:
+            given = time.monotonic()
+            yield row
+            self._end += time.monotonic() - given
+
+
+def _bound_values(database: sqlite3.Connection) -> None:
     if hasattr(database, "setlimit"):
         database.setlimit(_LIMIT_LENGTH, _LARGEST_VALUE)
 
@@ -73,12 +91,17 @@ def why(error: Exception) -> str:
 
 def tables(database: sqlite3.Connection) -> dict[str, list[Column]]:
     """Return the columns of each table that has rows, in the order of their making."""
-    made = database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid").fetchall()
+    made = database.execute(_MADE).fetchall()
     return {
-        name: [Column(*found) for found in _COLUMN.findall(sql)]
+        name: list(_columns(database, name, dict(_MEANING.findall(sql))))
         for name, sql in made
         if database.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone() is not None
     }
+
+
+def _columns(database: sqlite3.Connection, table: str, meanings: Mapping[str, str]) -> Iterator[Column]:
+    for _, name, kind, *_ in database.execute(f"PRAGMA table_info({table})"):
+        yield Column(name, kind, meanings.get(name, ""))
 
 
 def views(database: sqlite3.Connection) -> set[str]:

@@ -86,7 +86,7 @@ class Loader:
         #: Attributes, events and links that were cut off from spans, by process.
         self.cut_off: dict[Process, int] = {}
         self.logged = LoggedKeys()
-        self.steps = self.samples = 0
+        self.steps = self.samples = self.changes = 0
 
     def add(self, record: Record) -> None:
         """Make the rows of a record."""
@@ -280,6 +280,7 @@ class Loader:
         if trace is None and rollout is None and sample is None:
             return
         name = (None, None, sample) if trace is None and rollout is None else (trace, rollout, None)
+        self.changes += 1
         body = json.dumps([row.columns, row.named, row.weights])
         estimator = log.attributes.get(names.RL_ADVANTAGE_ESTIMATOR)
         self.rows["change"].append((process, log.time, *name, None, 0, estimator, body))

@@ -16,9 +16,10 @@ def folder(beside: Path | None = None) -> Path:
 
     Without such a folder it is the one that Python takes for temporary files.
     """
-    candidates = [beside, *map(Path, (os.environ.get("TMPDIR", ""), "/var/tmp", "/tmp", "."))]  # noqa: S108 - asked
+    named = os.environ.get("TMPDIR")
+    candidates = [beside, named and Path(named), *map(Path, ("/var/tmp", "/tmp", "."))]  # noqa: S108 - asked
     for candidate in candidates:
-        if candidate is not None and candidate.is_dir() and os.access(candidate, os.W_OK) and not _is_memory(candidate):
+        if candidate and candidate.is_dir() and os.access(candidate, os.W_OK) and not _is_memory(candidate):
             return candidate
     return Path(tempfile.gettempdir())
 

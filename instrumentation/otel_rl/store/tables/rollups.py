@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import sqlite3
+
 #: Sums of the fair calls by step; NULL in ``step`` and a ``second`` where they have none.
 _BY_STEP_COLUMNS = """
     callee INTEGER,
@@ -128,6 +133,14 @@ _TOTALS = (
       estimates = estimates + excluded.estimates, estimated = estimated + excluded.estimated,
       spoken = spoken + excluded.spoken, spoke = spoke + excluded.spoke""",
 )
+
+
+def clear(database: sqlite3.Connection) -> None:
+    """Remove all sums."""
+    for name in _TABLES:
+        database.execute(f"DELETE FROM {name}")
+
+
 #: What makes the sums of all rows, where there are none.
 OF_ALL = (_statement(_ALL), *_TOTALS)
 #: What adds rows after ``:summed``.

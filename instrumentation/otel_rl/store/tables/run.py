@@ -8,11 +8,13 @@ import os
 import sqlite3
 import tempfile
 import weakref
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from otel_rl.semconv import attributes as names
-from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.errors import NoRoom, UnusableInput
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import Log
 from otel_rl.store.tables import changes, free_queries, quoting, rollups, schema
@@ -36,6 +38,8 @@ OLDEST = (3, 26, 0)
 _TOGETHER = 2000
 #: Samples whose scores are asked for together.
 _SAMPLES_TOGETHER = 500
+#: Texts of the errors of SQLite for a disk that is full or has a limit.
+_SIGNS_OF_NO_ROOM = ("disk is full", "disk I/O error")
 #: KiB of the database that are kept in memory.
 _CACHE_KIB = 16 * 1024
 _SETTINGS = (
@@ -50,11 +54,18 @@ _INSERTED = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(schema.columns(text)))})"
     for table, text in schema.TABLES.items()
 }
-#: A copy of rows of an open step counts where the process was killed before the step's own record.
+#: A copy of rows of an open step counts where the process was killed before the step's own record. What was said of
+#: it is of the row of that record.
 _COPIES = """SELECT sample FROM sample c WHERE is_pending AND EXISTS
     (SELECT 1 FROM sample s WHERE NOT s.is_pending AND s.process = c.process AND s.source = c.source
      AND s.loop = c.loop AND s.ended_in IS c.ended_in AND s.step IS c.step)"""
-_WITHOUT_COPIES = tuple(f"DELETE FROM {table} WHERE sample IN ({_COPIES})" for table in ("score", "sample"))
+_WITHOUT_COPIES = (
+    """CREATE INDEX IF NOT EXISTS samples_of_steps ON sample (process, source, loop, step, ended_in)
+       WHERE NOT is_pending""",
+    "CREATE INDEX IF NOT EXISTS changes_by_sample ON change (sample)",
+    f"UPDATE change SET sample = NULL, is_joined = 0 WHERE sample IN ({_COPIES})",
+    *(f"DELETE FROM {table} WHERE sample IN ({_COPIES})" for table in ("score", "sample")),
+)
 _EVENTS = """
 SELECT process, scope, name, time, severity, severity_text, body, attributes, trace, span FROM event
 WHERE name IN ({names}) ORDER BY time, rowid"""
@@ -67,12 +78,14 @@ class RunTables:
 
     Raises:
         UnusableInput: the SQLite of this Python is too old.
+        NoRoom: also while rows are added or asked for: the disk is full.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         if sqlite3.sqlite_version_info < OLDEST:
             needed = ".".join(map(str, OLDEST))
             raise UnusableInput(f"this Python has SQLite {sqlite3.sqlite_version}; reading a run needs {needed}")
+        self._folder = folder
         self._database = _opened(folder)
         # Not at exit: a thread may still ask, and closing what another thread asks is a crash.
         weakref.finalize(self, self._database.close).atexit = False
@@ -83,6 +96,13 @@ class RunTables:
         self._made = LoggedKeys(is_made=True)
         self._steps = PlacedSteps()
         self._superseded: Collection[tuple[int, ...]] = ()
+        #: Who each process was, as the tables have it, and whether one of them is another one by now.
+        self._identities: dict[int, tuple[Any, ...]] = {}
+        self._has_moved = False
+        #: What the last :meth:`settle` knew of samples, and whether that is new.
+        self._sampled: tuple[Any, ...] = ()
+        #: False where all that values are made of is as it was before the last :meth:`settle`.
+        self.has_new_samples = False
         #: Records whose rows wait.
         self._added = 0
         #: The last row of ``call`` that the sums by step have.
@@ -95,19 +115,45 @@ class RunTables:
         self._load.add(record)
         self._added += 1
         if self._added >= _TOGETHER:
-            self._insert_all()
+            with self._room():
+                self._insert_all()
 
     def settle(self) -> None:
         """Let queries see all that was added."""
-        self._insert_all()
+        with self._room():
+            self._insert_all()
+            self._settle()
+
+    def _settle(self) -> None:
         self._describe()
-        for statement in _WITHOUT_COPIES:
-            self._database.execute(statement)
+        self._compare()
+        if self.value("SELECT 1 FROM sample WHERE is_pending LIMIT 1") is not None:
+            for statement in _WITHOUT_COPIES:
+                self._database.execute(statement)
         changes.join(self._database)
         self._steps.place(self._database)
+        if self._has_moved:
+            rollups.clear(self._database)
+            self._summed = 0
         for statement in rollups.OF_NEW if self._summed else rollups.OF_ALL:
             self._database.execute(statement, {"summed": self._summed})
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
+
+    def _compare(self) -> None:
+        """Find out which answers of earlier do not hold any more."""
+        identities = {
+            number: (one.rank, one.attempt, one.identity(names.PROCESS_PID), one.identity(names.HOST_NAME))
+            for one, number in self._load.processes.items()
+        }
+        self._has_moved = any(identities[number] != before for number, before in self._identities.items())
+        self._identities = identities
+        sampled = self._load.samples, self._load.changes, len(self._load.logged), identities
+        self.has_new_samples, self._sampled = sampled != self._sampled, sampled
+
+    @property
+    def changed_steps(self) -> dict[tuple[str, str, int], tuple[int, int | None]] | None:
+        """First and last step by attempt, loop and restarts that the last :meth:`settle` has changed; None: all."""
+        return None if self._has_moved else self._steps.changed
 
     def put_scalars(self, calls: Iterable[tuple[int, str, int, int, dict[str, float]]]) -> None:
         """Put values that are made of others in the place of those of the last time.
@@ -119,12 +165,26 @@ class RunTables:
         self._database.execute("DELETE FROM scalar WHERE logged_key < 0")
         for process, loop, step, time, values in calls:
             self._load.rows["scalar"] += self._made.add(process, loop, step, None, time, values)
-        self._insert_all()
+        with self._room():
+            self._insert_all()
 
     def supersede(self, attempts: Collection[tuple[int, ...]]) -> None:
         """Leave the processes of these attempts, which a later one follows, out of the views."""
         self._superseded = attempts
         self._describe()
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """Say what to do where the disk has no room; what was half written then is of no use."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if not any(sign in str(error) for sign in _SIGNS_OF_NO_ROOM):
+                raise
+            raise NoRoom(
+                f"the tables of the run cannot be kept in {self._folder} ({error}); make room there, or name another"
+                " folder with TMPDIR"
+            ) from error
 
     def _insert_all(self) -> None:
         for table, rows in self._load.rows.items():
@@ -163,7 +223,8 @@ class RunTables:
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """Return the rows of a query, whose columns are found by name and by place."""
-        return self.stream(query, *values).fetchall()
+        with self._room():
+            return self.stream(query, *values).fetchall()
 
     def stream(self, query: str, *values: Any) -> sqlite3.Cursor:
         """Return the rows of a query, one at a time."""
@@ -173,7 +234,8 @@ class RunTables:
 
     def value(self, query: str, *values: Any) -> Any:
         """Return the first column of the first row; None without a row."""
-        row = self.stream(query, *values).fetchone()
+        with self._room():
+            row = self.stream(query, *values).fetchone()
         return None if row is None else row[0]
 
     def events(self, *events: str) -> Iterator[Log]:
@@ -224,9 +286,9 @@ class RunTables:
         """Return the names of the views."""
         return free_queries.views(self._database)
 
-    def restrict(self, seconds: float) -> None:
+    def restrict(self, seconds: float) -> free_queries.Restricted:
         """Let the tables only be read from now on, by queries that together take at most so many seconds."""
-        free_queries.restrict(self._database, seconds)
+        return free_queries.Restricted(self._database, seconds)
 
     def write(self, path: Path) -> None:
         """Write all tables and views into a new database.
@@ -265,14 +327,15 @@ def _opened(folder: Path | None) -> sqlite3.Connection:
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".otel-rl-tables.")
     try:
         os.close(descriptor)
-        return _connected(name)
+        # Nobody else has the file, and some file systems of clusters have no locks.
+        return _connected(f"file:{quote(name)}?nolock=1")
     finally:
         os.unlink(name)  # noqa: PTH108 - the open database keeps the file
 
 
 def _connected(name: str) -> sqlite3.Connection:
     # Threads take turns.
-    database = sqlite3.connect(name, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(name, isolation_level=None, check_same_thread=False, uri=True)
     database.row_factory = sqlite3.Row
     database.create_function("bucket", 1, bucket, deterministic=True)
     return database

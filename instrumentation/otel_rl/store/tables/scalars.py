@@ -82,6 +82,9 @@ class LoggedKeys:
             known = self._keys[key] = LoggedKey(number, *key, self._is_made, time)
         return known
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of the keys."""
         return map(astuple, self._keys.values())

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+
 _PROCESS = """
     process INTEGER PRIMARY KEY, -- number of the process in these tables
     key TEXT, -- its folder, or what tells it from the others in the files of a collector
@@ -64,12 +66,15 @@ _PHASE_COLUMNS = """
     trace TEXT,
     span TEXT,
     parent TEXT"""
-_PHASE = f"""{_PHASE_COLUMNS},
+# A number is never taken again: what is new has higher ones than all that was there.
+_PHASE = f"""
+    id INTEGER PRIMARY KEY AUTOINCREMENT, -- number of the phase in these tables{_PHASE_COLUMNS},
     loop TEXT, -- loop of its step
     restarts INTEGER, -- as of that step
     counts_to INTEGER, -- step whose time it is; that of a wait for data is the step after it
     own REAL, -- seconds without the phases inside it, where calls at once count once
-    beside REAL -- seconds in which another phase of the same span ran at once
+    beside REAL, -- seconds in which another phase of the same span ran at once
+    is_inner INTEGER -- 1 inside of a phase of its own name
 """
 
 _STEP_VALUE = """
@@ -333,7 +338,10 @@ _INDEXES = (
     "CREATE INDEX errors_by_span ON error (span, is_span, kind)",
     "CREATE INDEX errors_by_parent ON error (parent)",
     "CREATE INDEX exceptions_by_process ON exception (process, kind, time)",
-    "CREATE INDEX scalars_by_key ON scalar (logged_key, restarts, step)",
+    "CREATE INDEX scalars_by_key ON scalar (logged_key, restarts, step, value)",
+    "CREATE INDEX steps_by_begin ON step (process, started) WHERE NOT is_root",
+    f"""CREATE INDEX waits ON phase (process, ended)
+        WHERE name = '{Phase.DATA_WAIT}' AND step IS NULL AND counts_to IS NULL""",
     "CREATE INDEX copies ON sample (process, source, loop) WHERE is_pending",
 )
 

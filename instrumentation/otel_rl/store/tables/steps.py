@@ -6,7 +6,7 @@ with what is new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
@@ -14,10 +14,30 @@ if TYPE_CHECKING:
     import sqlite3
 
 _NANOSECONDS = 1e9
-#: Of a run that is followed: what was read of a trace before is looked at again with what is new of it.
-_AGAIN = (
+#: The step that a phase is asked for by: what is in none comes last.
+IN_NO_STEP = (1 << 63) - 1
+OF_STEP = f"coalesce(counts_to, {{of}}step, {IN_NO_STEP})"
+_TOUCHED_PHASES = f"""
+INSERT INTO touched_step SELECT process, loop, restarts, {OF_STEP.format(of="")} FROM phase
+WHERE trace IN touched_trace"""
+_TOUCHED_STEPS = """
+INSERT INTO touched_step SELECT process, loop, restarts, step FROM step
+WHERE trace IN touched_trace AND step IS NOT NULL"""
+_CHANGED = f"""
+SELECT attempt, loop, restarts, min(step), max(CASE WHEN step < {IN_NO_STEP} THEN step END)
+FROM touched_step JOIN process USING (process) GROUP BY 1, 2, 3"""
+#: Of a run that is followed.
+_INDEXES = (
     "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)",
     "CREATE INDEX IF NOT EXISTS steps_by_trace ON step (trace)",
+    f"CREATE INDEX IF NOT EXISTS phases_by_step ON phase (loop, restarts, {OF_STEP.format(of='')})",
+    "CREATE INDEX IF NOT EXISTS steps_by_number ON step (loop, restarts, step)",
+)
+#: What was read of a trace before is looked at again with what is new of it.
+_AGAIN = (
+    "CREATE TEMP TABLE IF NOT EXISTS touched_step (process INTEGER, loop TEXT, restarts INTEGER, step INTEGER)",
+    "DELETE FROM touched_step",
+    _TOUCHED_PHASES,
     "INSERT INTO new_phase SELECT {raw} FROM phase WHERE trace IN touched_trace",
     "DELETE FROM phase WHERE trace IN touched_trace",
 )
@@ -27,6 +47,9 @@ _TOUCHED = (
     "INSERT OR IGNORE INTO touched_trace SELECT trace FROM new_phase",
     "INSERT OR IGNORE INTO touched_trace SELECT trace FROM step WHERE id > ?1",
 )
+_ANY_TOUCHED = "SELECT 1 FROM touched_trace LIMIT 1"
+#: Phases that are no part of another one.
+_WHOLE = "reward IS NULL AND NOT is_suspended"
 #: Seconds of the phases that lie in a span: those at once count once.
 _INSIDE = (
     "CREATE TEMP TABLE IF NOT EXISTS inside (trace TEXT, span TEXT, seconds REAL, PRIMARY KEY (trace, span))",
@@ -38,9 +61,30 @@ _INSIDE = (
                                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     GROUP BY trace, parent""",
 )
+#: Phases inside of one of their own name: all those around a phase are looked at.
+_INNER = (
+    """
+    CREATE TEMP TABLE IF NOT EXISTS outer_phase
+    (trace TEXT, span TEXT, parent TEXT, name TEXT, PRIMARY KEY (trace, span))""",
+    "DELETE FROM outer_phase",
+    f"""
+    INSERT OR IGNORE INTO outer_phase SELECT n.trace, n.span, n.parent, n.name
+    FROM new_phase n JOIN inside i ON i.trace = n.trace AND i.span = n.span WHERE {_WHOLE}""",
+    "CREATE TEMP TABLE IF NOT EXISTS inner_phase (id INTEGER PRIMARY KEY)",
+    "DELETE FROM inner_phase",
+    f"""
+    INSERT INTO inner_phase
+    WITH RECURSIVE around AS (
+      SELECT n.rowid AS id, n.name, o.trace, o.parent, o.name = n.name AS is_found
+      FROM new_phase n JOIN outer_phase o ON o.trace = n.trace AND o.span = n.parent WHERE {_WHOLE}
+      UNION SELECT id, a.name, o.trace, o.parent, o.name = a.name
+      FROM around a JOIN outer_phase o ON o.trace = a.trace AND o.span = a.parent WHERE NOT is_found)
+    SELECT id FROM around WHERE is_found""",
+)
 _MOVE = """
 WITH covered AS (
-  SELECT new_phase.*, max(ended - max(started, coalesce(max(ended) OVER before, started)), 0) / 1e9 AS more,
+  SELECT new_phase.rowid AS id, new_phase.*,
+         max(ended - max(started, coalesce(max(ended) OVER before, started)), 0) / 1e9 AS more,
          max(ended - max(started, coalesce(max(ended) OVER alike, started)), 0) / 1e9 AS of_phase
   FROM new_phase
   WINDOW before AS (PARTITION BY trace, parent ORDER BY started, ended
@@ -50,10 +94,10 @@ WITH covered AS (
 of_step AS (SELECT process, trace, min(loop) AS loop, max(restarts) AS restarts FROM step
             WHERE NOT is_root {of_touched} GROUP BY process, trace)
 INSERT INTO phase
-SELECT {raw}, coalesce(of_step.loop, (SELECT loop FROM step s WHERE {latest}), ''),
+SELECT NULL, {raw}, coalesce(of_step.loop, (SELECT loop FROM step s WHERE {latest}), ''),
        coalesce(of_step.restarts, (SELECT restarts FROM step s WHERE {latest}), 0),
        CASE WHEN NOT is_of_rollout THEN step END, max(of_phase - coalesce(inside.seconds, 0), 0.0),
-       max(of_phase - more, 0.0)
+       max(of_phase - more, 0.0), c.id IN (SELECT id FROM inner_phase)
 FROM covered c LEFT JOIN inside ON inside.trace = c.trace AND inside.span = c.span
      LEFT JOIN of_step ON of_step.process = c.process AND of_step.trace = c.trace"""
 _LATEST = "s.process = c.process AND NOT s.is_root AND s.started <= c.started ORDER BY s.started DESC LIMIT 1"
@@ -63,13 +107,20 @@ ORDER BY process, ended, started"""
 _PLACE = "UPDATE step SET restarts = ?, gap = ? WHERE id = ?"
 #: Waits for data outside of steps, which count to the next step of their process.
 _WAITS = f"""
-SELECT rowid AS id, process, ended, own FROM phase
+SELECT id, process, loop, restarts, ended, own FROM phase
 WHERE name = '{Phase.DATA_WAIT}' AND step IS NULL AND counts_to IS NULL ORDER BY process, ended"""
+#: Those whose trace goes on.
+_PLACED_WAITS = f"""
+SELECT own, process, loop, restarts, counts_to FROM phase
+WHERE trace IN touched_trace AND name = '{Phase.DATA_WAIT}' AND step IS NULL AND counts_to IS NOT NULL"""
+_STEP_OF_WAIT = "SELECT id FROM step WHERE process = ? AND loop = ? AND restarts = ? AND step = ? AND NOT is_root"
 _NEXT_STEP = """
 SELECT id, step, loop, restarts FROM step WHERE process = ? AND NOT is_root AND step IS NOT NULL AND ended >= ?
 ORDER BY ended LIMIT 1"""
-_PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE rowid = ?"
-_WAITED = "UPDATE step SET gap_waited = gap_waited + ? WHERE id = ?"
+_PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE id = ?"
+_WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0.0) WHERE id = ?2"
+_TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
+_TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
 _REST = """
 UPDATE step SET
   uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
@@ -95,8 +146,11 @@ class PlacedSteps:
     """Places what is new; knows the last step of each loop and process from one time to the next."""
 
     def __init__(self) -> None:
-        self._placed = 0
+        self._is_first, self._placed = True, 0
         self._last: dict[tuple[int, str, int], _Last] = {}
+        #: First and last of the steps that have changed with what was placed last, by attempt, loop and restarts, the
+        #: last one None for what is in no step; None where all are new.
+        self.changed: dict[tuple[str, str, int], tuple[int, int | None]] | None = None
 
     def place(self, database: sqlite3.Connection) -> None:
         """Place the steps and phases that were added since the last time."""
@@ -104,14 +158,19 @@ class PlacedSteps:
         database.executemany(_PLACE, new)
         for statement in _TOUCHED:
             database.execute(statement, (self._placed,) if "?1" in statement else ())
-        for statement in (*(_AGAIN if self._placed else ()), *_INSIDE):
+        waited = {} if self._is_first else _taken_back_waits(database)
+        for statement in (*(() if self._is_first else _AGAIN), *_INSIDE, *_INNER):
             database.execute(statement.format(raw=_RAW.format(of="")))
-        of_touched = "AND trace IN touched_trace" if self._placed else ""
+        of_touched = "" if self._is_first else "AND trace IN touched_trace"
         database.execute(_MOVE.format(raw=_RAW.format(of="c."), latest=_LATEST, of_touched=of_touched))
         database.execute("DELETE FROM new_phase")
-        if new:
-            _place_waits(database)
+        moved = _place_waits(database, waited)
+        if not self._is_first:
+            database.executemany(_TOUCHED_BY_MOVE, moved)
+            database.executemany(_TOUCHED_BY_WAIT, [(step,) for step, seconds in waited.items() if seconds])
         database.execute(_REST.format(of_touched=of_touched))
+        self.changed = None if self._is_first else _changed(database)
+        self._is_first = self._is_first and database.execute(_ANY_TOUCHED).fetchone() is None
         self._placed = database.execute("SELECT coalesce(max(id), 0) FROM step").fetchone()[0]
 
     def _follow(self, row: sqlite3.Row) -> tuple[int, float | None]:
@@ -130,7 +189,26 @@ class PlacedSteps:
         return restarts, (row["started"] - last.ended) / _NANOSECONDS if follows else None
 
 
-def _place_waits(database: sqlite3.Connection) -> None:
+def _changed(database: sqlite3.Connection) -> dict[tuple[str, str, int], tuple[int, int | None]]:
+    for statement in (_TOUCHED_PHASES, _TOUCHED_STEPS):
+        database.execute(statement)
+    return {(attempt, loop, restarts): steps for attempt, loop, restarts, *steps in database.execute(_CHANGED)}
+
+
+def _taken_back_waits(database: sqlite3.Connection) -> dict[int, float]:
+    """Return the seconds, below zero, of waits that are placed again as their trace goes on, by id of the step."""
+    for statement in _INDEXES:
+        database.execute(statement)
+    waited: dict[int, float] = {}
+    for seconds, *place in database.execute(_PLACED_WAITS).fetchall():
+        for (step,) in database.execute(_STEP_OF_WAIT, place).fetchall():
+            waited[step] = waited.get(step, 0.0) - seconds
+    return waited
+
+
+def _place_waits(database: sqlite3.Connection, waited: dict[int, float]) -> list[tuple[Any, ...]]:
+    """Let waits count to the step after them, and add their seconds to ``waited``; return the stretches they leave."""
+    moved = []
     waits = database.execute(_WAITS).fetchall()
     if waits:
         database.execute("CREATE INDEX IF NOT EXISTS steps_by_end ON step (process, ended)")
@@ -138,4 +216,7 @@ def _place_waits(database: sqlite3.Connection) -> None:
         step = database.execute(_NEXT_STEP, (wait["process"], wait["ended"])).fetchone()
         if step is not None:
             database.execute(_PLACE_WAIT, (step["step"], step["loop"], step["restarts"], wait["id"]))
-            database.execute(_WAITED, (wait["own"], step["id"]))
+            waited[step["id"]] = waited.get(step["id"], 0.0) + wait["own"]
+            moved.append((wait["process"], wait["loop"], wait["restarts"]))
+    database.executemany(_WAITED, [(seconds, step) for step, seconds in waited.items() if seconds])
+    return moved

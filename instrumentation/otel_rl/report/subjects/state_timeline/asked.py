@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STEPS = 500
 #: Times the length of a step by which its ranks may be apart: beyond that its number came again.
 _APART = 10
+#: After all moments.
+END = (1 << 63) - 1
 #: Begin of the time that is drawn, and how far from the first record a record may be: others have a wrong clock.
 _EARLIEST, _FARTHEST = 946_684_800 * 10**9, 400 * 86_400 * 10**9
 #: Groups of lanes: those of ranks, of engines in the processes, and of model servers.
@@ -71,10 +73,18 @@ drawn AS (
   SELECT lane, started, ended, {states.BUSY}, {_BASE}, {_STEP} FROM call JOIN server_lane USING (callee)
   WHERE NOT in_engine AND NOT is_server)"""
 _LANES = f"""{_LANES_OF}
-SELECT lane, count(*) AS number, min(started) AS start, max(ended) AS "end" FROM drawn WHERE {{in_time}}
-GROUP BY lane ORDER BY lane"""
+SELECT lane, count(*) AS number, min(started) AS start, max(ended) AS "end" FROM drawn
+WHERE {{in_time}} AND started >= ? AND started < ? GROUP BY lane ORDER BY lane"""
 _STRETCHES = f"""{_LANES_OF}
-SELECT lane, started, ended, state, layer, step FROM drawn WHERE {{in_time}} ORDER BY lane, started"""
+SELECT lane, started, ended, state, layer, step FROM drawn WHERE {{in_time}} AND ended > ?
+ORDER BY lane, started"""
+#: What is drawn of new rows begins there; the time between two steps is drawn with the second one.
+_BEGIN_OF_NEW = """
+SELECT min(started) FROM (
+  SELECT started - CAST(coalesce(gap, 0) * 1e9 AS INTEGER) AS started FROM step WHERE id > ?
+  UNION ALL SELECT started FROM phase WHERE id > ? UNION ALL SELECT started FROM call WHERE rowid > ?)"""
+_LAST_ROWS = """
+SELECT (SELECT max(id) FROM step), (SELECT max(id) FROM phase), (SELECT max(rowid) FROM call)"""
 #: Of a step whose number came again the latest ranks count, and around the slowest step those of its time.
 _WINDOWS = f"""
 WITH s AS (SELECT attempt, step, started, ended FROM step JOIN process USING (process)
@@ -124,14 +134,26 @@ def misdated(tables: RunTables, of_time: str) -> int:
     return int(tables.value(_MISDATED.format(in_time=of_time)))
 
 
-def lanes(tables: RunTables, of_time: str) -> list[LaneRows]:
-    """Return all lanes, in the order of :func:`stretches`."""
-    return [LaneRows(*row) for row in tables.rows(_LANES.format(in_time=of_time))]
+def lanes(tables: RunTables, of_time: str, since: int, until: int = END) -> dict[int, LaneRows]:
+    """Return what began on each lane from a moment on, and before another one, in the order of :func:`stretches`."""
+    rows = map(LaneRows._make, tables.rows(_LANES.format(in_time=of_time), since, until))
+    return {row.lane: row for row in rows}
 
 
-def stretches(tables: RunTables, of_time: str) -> Iterator[tuple[int, ...]]:
-    """Yield lane, begin, end, state, layer and step of all stretches, lane by lane, by their begin."""
-    yield from tables.stream(_STRETCHES.format(in_time=of_time))
+def stretches(tables: RunTables, of_time: str, since: int) -> Iterator[tuple[int, ...]]:
+    """Yield lane, begin, end, state, layer and step of stretches that end later, lane by lane, by their begin."""
+    yield from tables.stream(_STRETCHES.format(in_time=of_time), since)
+
+
+def last_rows(tables: RunTables) -> tuple[int, ...]:
+    """Return the last rows of the tables that stretches come from."""
+    return tuple(row or 0 for row in tables.rows(_LAST_ROWS)[0])
+
+
+def begin_of_new(tables: RunTables, rows: tuple[int, ...]) -> int:
+    """Return when the first stretch of the rows behind ``rows`` began."""
+    begin = tables.value(_BEGIN_OF_NEW, *rows)
+    return END if begin is None else int(begin)
 
 
 def windows(tables: RunTables, of_time: str) -> tuple[list[Window], Window | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _NARROWEST = 1 << 20
 _FIRST_LETTER, _TENTHS = 65, 9
 
 
-@dataclass(frozen=True, slots=True)
-class Bins:
+class Bins(NamedTuple):
     """The bins of each lane; times in ns, ``start`` since the epoch."""
 
     start: int
@@ -41,7 +40,7 @@ class Bins:
 
 @dataclass(slots=True)
 class TimeOfLane:
-    """Seconds of one lane by state and bin."""
+    """Seconds of one lane by state and bin; of a run that grows bins are added at the end."""
 
     bins: Bins
     _cells: dict[int, list[float]] = field(default_factory=dict)
@@ -49,9 +48,8 @@ class TimeOfLane:
     def add(self, kind: int, start: int, end: int) -> None:
         """Add the time between two moments, in ns since the epoch."""
         zero, width = self.bins.start, self.bins.width
-        cells = self._cells.get(kind)
-        if cells is None:
-            cells = self._cells[kind] = [0.0] * self.bins.number
+        cells = self._cells.setdefault(kind, [])
+        cells += [0.0] * (self.bins.number - len(cells))
         first, last = (start - zero) // width, (end - 1 - zero) // width
         if first == last:
             cells[first] += (end - start) / 1e9
@@ -65,7 +63,7 @@ class TimeOfLane:
         """Return the seconds, a row for each state."""
         rows = np.zeros((len(STATES), self.bins.number))
         for kind, cells in self._cells.items():
-            rows[kind] = cells
+            rows[kind, : len(cells)] = cells
         return rows
 
 

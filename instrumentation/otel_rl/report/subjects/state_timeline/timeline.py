@@ -16,6 +16,7 @@ import numpy as np
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.stretches import paint
 from otel_rl.report.subjects.state_timeline import asked, exact, rollouts
+from otel_rl.report.subjects.state_timeline.asked import LaneRows
 from otel_rl.report.subjects.state_timeline.bins import Bins, TimeOfLane, written
 from otel_rl.report.subjects.state_timeline.states import STATES
 from otel_rl.semconv import attributes as names
@@ -95,17 +96,64 @@ class StateTimeline:
         return [lane for lane in self.lanes if not lane.is_rank]
 
 
+@dataclass(slots=True)
+class Painted:
+    """What was painted of a run that grows, and does not change any more.
+
+    Attributes:
+        until: it is kept up to this moment, in ns since the epoch.
+        next_until: up to which it is kept the next time: what is drawn exactly begins there.
+        in_time: condition on rows with a clock that may be right.
+        rows: last rows of the tables.
+        lanes: what began on each lane before ``until``.
+        places: numbers of the lanes in the order of the page.
+        bins: into which time is divided.
+        times: time of each lane before ``until``, by its number.
+        slowest: the slowest step.
+        earlier: its stretches, once none is missing.
+    """
+
+    until: int = 0
+    next_until: int = 0
+    in_time: str = ""
+    rows: tuple[int, ...] = ()
+    lanes: dict[int, LaneRows] = field(default_factory=dict)
+    places: list[int] = field(default_factory=list)
+    bins: Bins | None = None
+    times: dict[int, TimeOfLane] = field(default_factory=dict)
+    slowest: Window | None = None
+    earlier: Exact | None = None
+
+    def holds(self, tables: RunTables, in_time: str, slowest: Window | None) -> bool:
+        """Return whether nothing new belongs to the time before ``until``; let go of stretches that it belongs to."""
+        begin = asked.begin_of_new(tables, self.rows) if self.rows else 0
+        if in_time != self.in_time or begin < self.until:
+            return False
+        if slowest is None or slowest != self.slowest or begin < slowest.end:
+            self.earlier = None
+        return slowest is None or slowest.start >= self.until or self.earlier is not None
+
+    def is_of(self, places: list[int], bins: Bins) -> bool:
+        """Return whether the lanes and the bins are the same; there may be more bins at the end."""
+        return self.bins is not None and self.places == places and self.bins[:2] == bins[:2]
+
+
 @asked_once
 def of_run(collected: Collected) -> StateTimeline:
     """Return the timeline of the run."""
-    return of_tables(collected.tables)
+    timeline, collected.kept[Painted] = of_tables(collected.tables, collected.kept.get(Painted, Painted()))
+    return timeline
 
 
-def of_tables(tables: RunTables) -> StateTimeline:
-    """Return the timeline of the run that these tables are of."""
+def of_tables(tables: RunTables, painted: Painted) -> tuple[StateTimeline, Painted]:
+    """Return the timeline of the run that these tables are of, and what was painted by now."""
     in_time = asked.in_time(tables)
     steps, slowest = asked.windows(tables, in_time)
-    known = [row for row in asked.lanes(tables, in_time) if steps or row.lane % asked.GROUPS != asked.RANKS]
+    if not painted.holds(tables, in_time, slowest):
+        painted = Painted()
+    before = _merged(painted.lanes, asked.lanes(tables, in_time, painted.until, painted.next_until))
+    present = _merged(before, asked.lanes(tables, in_time, painted.next_until)).values()
+    known = [row for row in present if steps or row.lane % asked.GROUPS != asked.RANKS]
     shown, of_rollouts = known[:_LANES], rollouts.of_run(tables, in_time, slowest)
     extents = [(row.start, row.end) for row in shown]
     first, last = min(extents, default=(0, 0))[0], max((end for _, end in extents), default=0)
@@ -113,7 +161,9 @@ def of_tables(tables: RunTables) -> StateTimeline:
         extents.append((of_rollouts.start, of_rollouts.end))
     start, end = min(extents, default=(0, 0))[0], max((end for _, end in extents), default=0)
     lanes = sorted(((row.lane, _lane(tables, row.lane)) for row in shown), key=lambda one: _order(one[1]))
-    bins = Bins.covering(first, last, len(lanes))
+    places, bins = [number for number, _ in lanes], Bins.covering(first, last, len(lanes))
+    if painted.until and not painted.is_of(places, bins):
+        return of_tables(tables, Painted())
     timeline = StateTimeline(
         lanes=[lane for _, lane in lanes],
         rollouts=of_rollouts,
@@ -123,14 +173,45 @@ def of_tables(tables: RunTables) -> StateTimeline:
         end=end,
         bins=bins,
         latest=exact.latest(len(lanes), steps, start, end),
-        earlier=exact.of_step(len(lanes), slowest) if slowest else None,
+        earlier=_earlier(painted, slowest, len(lanes)),
         of_ranks=np.zeros((len(STATES), bins.number)),
         syncs=asked.syncs(tables, in_time),
         misdated=asked.misdated(tables, in_time),
         left_out=sum(row.number for row in known[_LANES:]),
     )
-    _paint(timeline, asked.stretches(tables, in_time), {number: place for place, (number, _) in enumerate(lanes)})
-    return timeline
+    _paint(timeline, asked.stretches(tables, in_time, painted.until), places, painted)
+    timeline.latest.close(timeline.end)
+    is_complete = slowest is not None and slowest.end <= timeline.latest.since
+    if slowest and timeline.earlier:
+        timeline.earlier.close(timeline.latest.since)
+        if slowest.start >= timeline.latest.since:
+            timeline.earlier = None
+    return timeline, Painted(
+        until=painted.next_until,
+        next_until=max(timeline.latest.since, painted.next_until),
+        in_time=in_time,
+        rows=asked.last_rows(tables),
+        lanes=before,
+        places=places,
+        bins=bins,
+        times=painted.times,
+        slowest=slowest,
+        earlier=timeline.earlier if is_complete else None,
+    )
+
+
+def _merged(before: dict[int, LaneRows], more: dict[int, LaneRows]) -> dict[int, LaneRows]:
+    lanes = dict(before)
+    for lane, row in more.items():
+        _, number, start, end = lanes.get(lane, LaneRows(lane, 0, row.start, row.end))
+        lanes[lane] = LaneRows(lane, number + row.number, min(start, row.start), max(end, row.end))
+    return dict(sorted(lanes.items()))
+
+
+def _earlier(painted: Painted, slowest: Window | None, lanes: int) -> Exact | None:
+    if slowest is None:
+        return None
+    return painted.earlier or exact.of_step(lanes, slowest)
 
 
 def _lane(tables: RunTables, number: int) -> Lane:
@@ -152,24 +233,40 @@ def _order(lane: Lane) -> tuple[bool, bool, int, str, str]:
     return lane.is_rank, lane.rank is None, lane.rank or 0, lane.role, lane.name
 
 
-def _paint(timeline: StateTimeline, stretches: Iterator[tuple[int, ...]], places: dict[int, int]) -> None:
-    """Fill in what each lane did, at its place."""
+def _paint(timeline: StateTimeline, stretches: Iterator[tuple[int, ...]], places: list[int], painted: Painted) -> None:
+    """Fill in what each lane did, at its place; what is painted is added to."""
+    since, until, place_of = painted.until, painted.next_until, {number: place for place, number in enumerate(places)}
+    earlier = None if timeline.earlier is painted.earlier else timeline.earlier
+    later: dict[int, TimeOfLane] = {}
     for number, rows in groupby(stretches, itemgetter(0)):
-        place = places.get(number)
+        place = place_of.get(number)
         if place is None:
             continue
-        lane, time = timeline.lanes[place], TimeOfLane(timeline.bins)
+        kept = painted.times.setdefault(number, TimeOfLane(timeline.bins))
+        kept.bins, time = timeline.bins, later.setdefault(number, TimeOfLane(timeline.bins))
         for one in paint(tuple(row)[1:] for row in rows):
-            time.add(one.kind, one.start, one.end)
+            if one.end <= since:
+                continue
+            start = max(one.start, since)
+            if start < until:
+                kept.add(one.kind, start, min(one.end, until))
+            if one.end > until:
+                time.add(one.kind, max(start, until), one.end)
             timeline.latest.add(place, one)
-            if timeline.earlier:
-                timeline.earlier.add(place, one)
-        table = time.table()
+            if earlier:
+                earlier.add(place, one)
+    _fill(timeline, places, painted.times, later)
+
+
+def _fill(
+    timeline: StateTimeline, places: list[int], kept: dict[int, TimeOfLane], later: dict[int, TimeOfLane]
+) -> None:
+    for place, number in enumerate(places):
+        lane, table = timeline.lanes[place], np.zeros((len(STATES), timeline.bins.number))
+        for time in (kept.get(number), later.get(number)):
+            if time is not None:
+                time.bins = timeline.bins
+                table += time.table()
         lane.totals, lane.bins = table.sum(axis=1).tolist(), written(table, timeline.bins.width)
         if lane.is_rank:
             timeline.of_ranks += table
-    timeline.latest.close(timeline.end)
-    if timeline.slowest and timeline.earlier:
-        timeline.earlier.close(timeline.latest.since)
-        if timeline.slowest.start >= timeline.latest.since:
-            timeline.earlier = None

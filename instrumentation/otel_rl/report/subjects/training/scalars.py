@@ -8,10 +8,10 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import curves
+from otel_rl.report.core import curves, kept_answers
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.curves import of_line
-from otel_rl.report.core.lines import of_rows, over_time
+from otel_rl.report.core.lines import Line, over_time
 from otel_rl.report.subjects.training import program_kinds
 from otel_rl.report.subjects.training.program_kinds import GAUGES, OWN_LOOP
 from otel_rl.semconv import metrics
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.curves import Curve
     from otel_rl.report.subjects.training.program_kinds import Card, Panel, ProgramKind
+    from otel_rl.store.tables import RunTables
 
 #: Points of all curves, keys that have some, and those of a panel.
 _POINTS, _KEYS, _CURVES = 200_000, 400, 6
@@ -42,11 +43,15 @@ WITH latest AS (SELECT k.* FROM logged_key k JOIN process USING (process)
                 WHERE start = (SELECT max(start) FROM process WHERE process IN (SELECT process FROM logged_key))),
      newest AS (SELECT logged_key, loop, key, restarts FROM latest k
                 WHERE restarts = (SELECT max(restarts) FROM latest o WHERE o.loop = k.loop AND o.key = k.key))"""
+_KEYS_OF_CURVES = f"""{_NEWEST}
+SELECT loop, key, restarts, group_concat(logged_key) AS logged_keys FROM newest GROUP BY loop, key ORDER BY loop, key"""
 _EXTENT = f"{_NEWEST} SELECT max(step) - min(step) FROM scalar JOIN newest USING (logged_key)"
-_LOGGED = f"""{_NEWEST}
-SELECT loop, key, step / ?1 * ?1 AS x, NULL, count(*), sum(value), min(value), max(value)
-FROM newest JOIN scalar USING (logged_key, restarts)
-WHERE value - value = 0 GROUP BY loop, key, x ORDER BY loop, key, x"""
+_POINTS_OF_CURVE = """
+SELECT step / ?1 * ?1 AS x, count(*), sum(value), min(value), max(value) FROM scalar
+WHERE logged_key IN ({keys}) AND restarts = ?2 AND step >= ?3 AND value - value = 0 GROUP BY x ORDER BY x"""
+_LAST_ROW = "SELECT max(rowid) FROM scalar"
+#: Rows of values that are made of others are put anew each time.
+_NEW = "SELECT logged_key, min(step) FROM scalar WHERE rowid > ? OR logged_key < 0 GROUP BY logged_key"
 _METRICS = ", ".join(f"'{metric}'" for metric in sorted({*GAUGES, metrics.RL_TRAINER_METRIC.name}))
 _SAMPLED = f"""
 (SELECT CASE metric WHEN '{metrics.RL_TRAINER_METRIC.name}' THEN series ELSE metric END AS key, time, value
@@ -164,13 +169,50 @@ def _logged(collected: Collected, keys: dict[str, str], number: int) -> dict[str
         extent = tables.value(_EXTENT) or 0
         while extent * len(keys) > _POINTS * width:
             width *= 2
+    kept = collected.kept.setdefault(_LoggedLines, _LoggedLines())
+    kept.look(tables)
     main, found = tables.value(_MAIN_LOOP), {}
-    for (loop, key), line in of_rows(tables.stream(_LOGGED, width)).items():
-        if key in keys:
-            line.width = width
+    for row in tables.rows(_KEYS_OF_CURVES):
+        loop, key = row["loop"], row["key"]
+        line = kept.line(tables, (row["logged_keys"], row["restarts"], width)) if key in keys else None
+        if line is not None and line.x:
             name = key if loop == main else f"{key}{_OF_LOOP}{loop or 'without a name'})"
             found[name] = of_line(name, line, counts=keys[key])
     return found
+
+
+class _LoggedLines:
+    """The lines of logged keys; of a run that grows each is asked again from the first step that is new of it."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, int, int], Line] = {}
+        self._before: dict[tuple[str, int, int], Line] = {}
+        self._last_row = 0
+        #: First step of the new values of a logged key.
+        self._new: dict[int, int] = {}
+
+    def look(self, tables: RunTables) -> None:
+        """Find out what is new since the last look; lines that nobody has asked for since then are let go."""
+        self._before, self._lines = self._lines, {}
+        self._new = dict(map(tuple, tables.rows(_NEW, self._last_row)))
+        self._last_row = tables.value(_LAST_ROW) or 0
+
+    def line(self, tables: RunTables, source: tuple[str, int, int]) -> Line:
+        """Return the line of some logged keys, listed with commas, of their restarts and of the steps of a point."""
+        keys, restarts, width = source
+        line = self._before.get(source)
+        since: int | None = kept_answers.BEGIN
+        if line is None:
+            line = Line(width=width)
+        else:
+            since = min((self._new[key] for key in map(int, keys.split(",")) if key in self._new), default=None)
+        self._lines[source] = line
+        if since is not None:
+            first = since // width * width
+            line.cut(first)
+            for point in tables.rows(_POINTS_OF_CURVE.format(keys=keys), width, restarts, first):
+                line.append(*point)
+        return line
 
 
 def _trend(curve: Curve) -> Trend:
