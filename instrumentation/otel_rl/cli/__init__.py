@@ -87,7 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given:
         parser.print_help()
         return 0
-    parsed = parser.parse_args(given)
+    parsed, more = parser.parse_known_args(given)
+    # argparse takes no words that come after an option for a list of them: https://bugs.python.org/issue15112
+    if more and not (hasattr(parsed, "words") and not any(word.startswith("-") for word in more)):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if more:
+        parsed.words += more
     try:
         code = int(command.run(parsed)) if command is not None else FAILED
         # Here, and not when the interpreter ends, which would print a traceback.

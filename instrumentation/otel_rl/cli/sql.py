@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     query = _taken_query(arguments.words)
     arguments.directory = [Path(word) for word in arguments.words]
+    restricted = None
     try:
         tables, notes = _read(arguments)
         if not query:
@@ -72,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     except UnusableInput as error:
         return complain("sql", str(error))
     except (sqlite3.Error, sqlite3.Warning, free_queries.QueryError) as error:
+        if "interrupted" in str(error) and restricted is not None and not restricted.is_over:
+            # By Ctrl-C, of which SQLite says no more than that.
+            raise KeyboardInterrupt from error
         return complain("sql", terminal.one_line(free_queries.why(error)))
     for note in notes:
         print(f"otel-rl sql: {note}", file=sys.stderr)

@@ -198,7 +198,7 @@ def notes_of(source: RunSource, reader: Reader) -> list[str]:
     notes = []
     if source.others:
         notes.append(
-            f"exporting run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
+            f"this is run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
         )
     notes += source.remarks
     if unreadable := sentences.unreadable(reader.problems):

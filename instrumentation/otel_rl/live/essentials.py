@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.live import recorded
@@ -13,6 +14,8 @@ from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects.training import program_kinds, scalars
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.curves import Curve
     from otel_rl.report.core.finding import Overview
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Steps of which the phases are a mean, values that are shown, and points of their curves.
 _STEPS, _VALUES, _POINTS = 20, 12, 40
+#: Columns beside an aggregate ``max`` are those of its row: https://www.sqlite.org/lang_select.html#bareagg
+_LAST = "SELECT key, last, max(time) FROM logged_key WHERE number > 0 GROUP BY key"
 
 
 def build(collected: Collected, overview: Overview) -> bytes:
@@ -68,8 +73,12 @@ def _values(collected: Collected) -> list[dict[str, Any]]:
     shown = {curve.name for _, curve in curves}
     changing, _ = logged.rest(kind)
     curves += [(curve.name, curve) for curve in changing if curve.name not in shown]
-    return [_value(title, curve) for title, curve in curves[:_VALUES] if curve.y]
+    last = {row["key"]: row["last"] for row in collected.tables.rows(_LAST)}
+    return [_value(title, curve, last) for title, curve in curves[:_VALUES] if curve.y]
 
 
-def _value(title: str, curve: Curve) -> dict[str, Any]:
-    return {"title": title, "key": curve.name, "last": curve.y[-1], "curve": curve.y[-_POINTS:]}
+def _value(title: str, curve: Curve, last: Mapping[str, float | None]) -> dict[str, Any]:
+    # A curve has finite values only; NaN is NULL in the tables.
+    now = last.get(curve.name, curve.y[-1])
+    said = curve.y[-1] if now is not None and math.isfinite(now) else "NaN" if now is None else str(now)
+    return {"title": title, "key": curve.name, "last": said, "curve": curve.y[-_POINTS:]}

@@ -132,6 +132,14 @@ class Follower:
         return self._recent is None
 
     @property
+    def ends(self) -> dict[str, tuple[object, ...]]:
+        """What processes have left of their ends, which may come after all that is read: by their keys."""
+        return {
+            process.key: (process.clean_exit, process.exit_status, (process.manifest or {}).get("exit_reason"))
+            for process in self.source.processes
+        }
+
+    @property
     def _shown(self) -> _Reading:
         return self._recent or self._whole
 

@@ -21,6 +21,7 @@ from otel_rl.process import launch, lifetime
 from otel_rl.ranks.postmortem import examine
 from otel_rl.ranks.postmortem.chains import find_chains
 from otel_rl.ranks.postmortem.rings import exits_of, waiting_calls
+from otel_rl.semconv import attributes as names
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.processes import MANIFEST, Process, from_folder
 
@@ -118,10 +119,16 @@ class Liveness:
         attempts = [process.attempt for process in processes.values()]
         attempts += [launch.parse_attempt(ring.attempt) for ring in rings.values()]
         newest = max((attempt[:2] for attempt in attempts), default=())
+        # Under a given run id a launch is a restart of what has the same place in the job, and does not run any more.
+        launches: dict[tuple[object, ...], tuple[int, ...]] = {}
+        for process in processes.values():
+            launches[_place(process)] = max(launches.get(_place(process), ()), process.attempt)
         signs = []
         for folder, process in processes.items():
             if process.attempt[:2] in (newest, ()):
-                signs.append(_sign(process, rings.get(process.lifetime) if process.lifetime else None, folder))
+                sign = _sign(process, rings.get(process.lifetime) if process.lifetime else None, folder)
+                if sign.is_alive or process.attempt == launches[_place(process)]:
+                    signs.append(sign)
         for key, ring in rings.items():
             if key not in by_lifetime and launch.parse_attempt(ring.attempt)[:2] == newest:
                 signs.append(_sign(None, ring, None))
@@ -193,6 +200,10 @@ class Liveness:
         return (sign.still or 0.0) > long or (sign.silent or 0.0) > _SILENT
 
 
+def _place(process: Process) -> tuple[object, ...]:
+    return process.rank, process.identity(names.RL_ROLE), (process.manifest or {}).get("command")
+
+
 def _sign(process: Process | None, ring: RingSnapshot | None, folder: Path | None) -> ProcessSign:
     """Put together what the manifest and the ring of one process say."""
     own = process.lifetime if process is not None else ring.lifetime if ring is not None else None
@@ -203,6 +214,7 @@ def _sign(process: Process | None, ring: RingSnapshot | None, folder: Path | Non
         pid=own.pid if own is not None else process.number("pid") if process is not None else None,
         state=_state(process, ring, own),
         cause=_cause(process, ring),
+        ended=(process.number("ended_unix_nano") or 0) if process is not None else 0,
         lifetime=own,
     )
     if ring is not None and ring.last_step[1]:

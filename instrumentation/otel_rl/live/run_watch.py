@@ -84,6 +84,7 @@ class RunWatch:
         self.standing = Standing()
         self._recorded = RecordedStatus()
         self.progress = Progress(0, 1)
+        self._ends: dict[str, tuple[object, ...]] = {}
         #: Findings of the last rendering, as JSON.
         self.findings: list[dict[str, Any]] = []
         #: Why the run cannot be followed any more, or just now; and why the page is not made anew.
@@ -180,7 +181,7 @@ class RunWatch:
         """Read on for so many seconds, with room for others between two slices."""
         if self._rendering.locked():
             return
-        until, before = time.monotonic() + seconds, self.progress.read
+        until, before = time.monotonic() + seconds, (self.progress.read, self._ends)
         try:
             self.progress = self.follower.poll(_SLICE)
             while self.progress.left and time.monotonic() < until:
@@ -189,8 +190,8 @@ class RunWatch:
         except (OSError, UnusableInput) as error:
             self.trouble = str(error)
             return
-        self.trouble = ""
-        if self.progress.read != before:
+        self.trouble, self._ends = "", self.follower.ends
+        if (self.progress.read, self._ends) != before:
             self._pace.has_read(time.monotonic())
 
     # -- pages -----------------------------------------------------------------------------------------------------

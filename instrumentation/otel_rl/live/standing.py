@@ -45,6 +45,8 @@ class ProcessSign:
     still: float | None = None
     #: How it ended, where it did not in order.
     cause: str = ""
+    #: When it has recorded its end, in ns since the epoch; 0: it has not.
+    ended: int = 0
     lifetime: Lifetime | None = None
 
     @property

@@ -178,12 +178,15 @@ def has_failed(sign: ProcessSign) -> bool:
 def deaths(signs: list[ProcessSign], exits: Mapping[Lifetime, Exit]) -> list[LiveFinding]:
     """Return the process that was gone or failed first; what followed stands below it."""
     found = []
+    # A helper may be ended by its program in any way; what nothing is left of was the program.
+    is_all = all(sign.state is ProcessState.GONE or has_failed(sign) for sign in signs)
     for sign in signs:
         seen = exits.get(sign.lifetime) if sign.lifetime is not None else None
         if sign.state is ProcessState.GONE:
-            found.append(_death("gone", sign, f"was {seen.words}" if seen is not None else _VANISHED, seen))
+            how = f"was {seen.words}" if seen is not None else _VANISHED
+            found.append(_death("gone", sign, how, seen, is_helper=not is_all))
         elif has_failed(sign):
-            found.append(_death("ended", sign, f"failed: {sign.cause}", seen))
+            found.append(_death("ended", sign, f"failed: {sign.cause}", seen, is_helper=not is_all))
     found.sort(key=lambda finding: (finding.severity.order, finding.since))
     for finding in found[1:]:
         found[0].evidence.append(finding.text)
@@ -201,11 +204,13 @@ def _explain(found: list[LiveFinding], waited_for: list[LiveFinding]) -> None:
             waited_for.remove(wait)
 
 
-def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None) -> LiveFinding:
+def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None, *, is_helper: bool) -> LiveFinding:
     is_asked_for = seen is not None and seen.signal == _SIGTERM
-    # A helper may be ended by its program in any way.
-    severity = Severity.WARNING if is_asked_for or (sign.rank is None and sign.step is None) else Severity.CRITICAL
+    is_helper = is_helper and sign.rank is None and sign.step is None
+    severity = Severity.WARNING if is_asked_for or is_helper else Severity.CRITICAL
     since = time.time_ns() - round(sign.silent * _NANOSECONDS) if sign.silent is not None else 0
+    # Who loses a peer fails after it, and may have given its last sign before.
+    since = sign.ended or since
     label = sign.label[:1].upper() + sign.label[1:]
     before = f"; at most {COPY_INTERVAL:.0f} s earlier it was in {sign.place}"
     where = "" if not sign.place else f", in {sign.place}" if sign.is_current else before

@@ -67,7 +67,7 @@ class RunView:
         self._liveness = Liveness(source.path, source.run_id or source.path.name, ring_directory)
         self._pace = Pace()
         self._recorded = RecordedStatus()
-        self._read = -1
+        self._read: tuple[int, dict[str, tuple[object, ...]]] = -1, {}
         self.view = View(source.run_id or source.path.name)
 
     def refresh(self, *, is_whole: bool = False) -> None:
@@ -87,8 +87,8 @@ class RunView:
             view.trouble = "the folder of the run was deleted or moved"
             return
         view.trouble, view.left = "", progress.left
-        if progress.read != self._read:
-            self._read = progress.read
+        if (progress.read, self._follower.ends) != self._read:
+            self._read = progress.read, self._follower.ends
             self._pace.has_read(time.monotonic())
         if is_whole or self._pace.is_due(time.monotonic(), is_urgent=False, is_watched=True):
             self._render()
@@ -262,7 +262,8 @@ def _value_table(values: list[dict[str, Any]]) -> Table:
     table.add_column(no_wrap=True)
     for value in values:
         curve = sparkline(value["curve"])
-        table.add_row(Text(_clean(value["title"])), human.number(value["last"]), Text(curve, style="blue"))
+        last = value["last"] if isinstance(value["last"], str) else human.number(value["last"])
+        table.add_row(Text(_clean(value["title"])), last, Text(curve, style="blue"))
     return table
 
 

@@ -63,6 +63,14 @@ def test_a_query_may_be_longer_than_a_name_and_stand_before_the_folder(run, caps
     assert capsys.readouterr().out == "number\n    24\n"
 
 
+def test_a_query_may_come_after_an_option_and_what_is_no_option_is_refused(run, capsys):
+    assert main(["sql", str(run.parent), "--run", run.name[:4], "SELECT 1 AS one"]) == 0
+    assert capsys.readouterr().out == "one\n  1\n"
+    with pytest.raises(SystemExit):
+        main(["sql", str(run), "SELECT 1", "--what"])
+    assert "unrecognized arguments: --what" in capsys.readouterr().err
+
+
 def test_columns_of_one_name_are_all_in_the_json(ask):
     status, out, _ = ask("SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a", "--json")
     assert (status, json.loads(out)) == (0, {"a": 1, "a_2": 2, "a_2_2": 3, "a_3": 4})

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from otel_rl.live.standing import LiveFinding, Standing
+from otel_rl.report.core.curves import Curve
 from otel_rl.report.core.finding import Severity
 
 terminal = pytest.importorskip("otel_rl.live.terminal")
+essentials = pytest.importorskip("otel_rl.live.essentials")
 
 
 def _recorded(subject: str) -> dict[str, Any]:
@@ -37,3 +39,8 @@ def test_a_call_that_hung_is_said_of_a_run_that_is_over() -> None:
     view = terminal.View("run", standing=Standing([], []))
     view.content = {"findings": [_recorded("lookup")]}
     assert [str(line) for line in terminal._findings(view)] == ["critical: Tool lookup hung for 60 s."]
+
+
+@pytest.mark.parametrize(("last", "said"), [(None, "NaN"), (float("inf"), "inf"), (0.25, 0.25)])
+def test_a_value_that_is_not_finite_now_is_not_said_to_be_what_it_was(last: float | None, said: float | str) -> None:
+    assert essentials._value("Loss", Curve("loss", [1.0], [0.25], 1), {"loss": last})["last"] == said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.live import standstill
 from otel_rl.live.liveness import Liveness
 from otel_rl.live.standing import ProcessSign, ProcessState, Standing
-from otel_rl.process.lifetime import Lifetime
+from otel_rl.process.lifetime import Lifetime, boot_id, pid_namespace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,3 +74,37 @@ def test_a_late_rank_whose_step_is_over_is_after_it_as_in_the_postmortem(
         ranks.waits(rank, 2)
     (late,) = standstill.StandstillJudge(0).findings([_sign(ProcessState.RUNNING, 5, 0.5)], ranks.examine(), [])
     assert late.text.startswith(f"Rank 1 {where} and has not entered all_reduce number 2")
+
+
+def test_a_restart_under_a_given_run_id_leaves_the_death_of_the_launch_before_it_behind(tmp_path: Path) -> None:
+    boot = boot_id()
+    for launch, manifest in (("0.0.100", {}), ("0.0.200", {"ended_unix_nano": 5, "clean_exit": True})):
+        folder = tmp_path / "run" / launch
+        folder.mkdir(parents=True)
+        known = {"format": "otel-rl/1", "run_id": "run", "attempt": launch, "rank": 1, "command": "train.py"}
+        # No process has run since so many ticks.
+        gone = {"host": "node", "pid": 1, "lifetime": [boot, 1, 10**15, pid_namespace()]}
+        (folder / "manifest.json").write_text(json.dumps(known | gone | manifest))
+    liveness = Liveness(tmp_path / "run", "run", tmp_path, 60.0)
+    liveness.look()
+    standing = liveness.look()
+    assert (standing.state, standing.findings, len(standing.processes)) == ("ended", [], 1)
+
+
+@pytest.mark.parametrize(("others", "severity"), [([], "critical"), ([ProcessState.RUNNING], "warning")])
+def test_a_program_that_fails_before_its_first_step_is_critical_and_a_helper_of_one_that_runs_is_not(
+    others: list[ProcessState], severity: str
+) -> None:
+    failed = ProcessSign("process 7", None, "node", 7, ProcessState.ENDED, cause="uncaught ValueError")
+    runs = [ProcessSign("process 8", None, "node", 8, state) for state in others]
+    (death,) = standstill.deaths([failed, *runs], {})
+    assert death.severity.value == severity
+
+
+def test_of_ranks_that_fail_the_one_that_ended_first_is_named_whatever_sign_it_gave_last() -> None:
+    culprit, victim = (
+        ProcessSign(f"rank {rank}", rank, "n", rank, ProcessState.ENDED, silent=silent, cause=cause, ended=ended)
+        for rank, silent, cause, ended in ((1, 1.0, "uncaught KeyError", 5), (0, 3.0, "uncaught RuntimeError", 6))
+    )
+    (death,) = standstill.deaths([victim, culprit], {})
+    assert death.text == "Rank 1 failed: uncaught KeyError."

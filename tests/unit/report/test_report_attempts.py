@@ -211,11 +211,15 @@ def test_of_many_restarts_the_last_ones_are_looked_at() -> None:
     assert loops.main.lengths.cell.count == 2
 
 
-def test_phases_of_a_step_that_never_ended_count_to_the_last_steps_of_their_process() -> None:
-    phase = step(2, 2)
-    phase.name, phase.attributes["rl.phase"] = "rl.train", "train"
+def test_phases_of_a_step_that_never_ended_are_of_the_loop_of_their_process_and_no_time_of_its_steps() -> None:
+    done, phase = step(1, 1), step(2, 2)
+    for one in (done, phase):
+        one.name, one.attributes["rl.phase"] = "rl.train", "train"
+    tables = tables_of(step(1, 1, **{"rl.loop.name": "main"}), done, phase)
 
-    assert Loops(tables_of(step(1, 1), phase)).main.phases["train"].total == 1.0
+    assert [row["loop"] for row in tables.rows("SELECT loop FROM phase")] == ["main", "main"]
+    steps = Loops(tables).main
+    assert (steps.phases["train"].x, steps.inclusive["train"].cell.count) == ([1], 1)
 
 
 def test_values_of_several_loops_are_curves_of_their_own(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
-from otel_rl.store.tables.steps import OF_STEP
+from otel_rl.store.tables.steps import IN_NO_STEP, OF_STEP
 
 if TYPE_CHECKING:
     from otel_rl.report.core.lines import Line
@@ -44,9 +44,13 @@ _STRETCH = "p.attempt = ?1 AND loop = ?2 AND restarts = ?3"
 # Steps are found by their number where only some are asked for: processes come second.
 _ALL_STEPS = f"FROM step s CROSS JOIN process p USING (process) WHERE {_STRETCH} AND step BETWEEN ?4 AND ?5"
 _STEPS = f"{_ALL_STEPS} AND NOT is_root"
-#: What is in no step belongs to the last one.
+_OF_STEP = OF_STEP.format(of="h.")
+#: Without those of a step that is not over, or was never: its time is not known.
 _PHASES = f"""
-FROM phase h CROSS JOIN process p USING (process) WHERE {_STRETCH} AND {OF_STEP.format(of="h.")} BETWEEN ?4 AND ?5"""
+FROM phase h CROSS JOIN process p USING (process) WHERE {_STRETCH} AND {_OF_STEP} BETWEEN ?4 AND ?5
+AND ({_OF_STEP} = {IN_NO_STEP} OR {_OF_STEP} <= coalesce((
+  SELECT max(o.step) FROM step o CROSS JOIN process q ON q.process = o.process
+  WHERE q.attempt = ?1 AND o.loop = ?2 AND o.restarts = ?3 AND NOT o.is_root), {IN_NO_STEP}))"""
 _RANK = "coalesce(told_rank, p.rank)"
 _BY_RANK = f"""
 SELECT {_RANK} AS rank, step, count({{value}}), sum({{value}}), min({{value}}), max({{value}}) {_STEPS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from otel_rl.process import lifetime
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -98,6 +100,8 @@ def _in_order(process: Process, status: int | None) -> str:
     if status == 0:
         return "ended in order (status 0)"
     if process.was_ending:
+        if process.lifetime is not None and lifetime.is_alive(process.lifetime):
+            return "ended its work, and shuts down"
         return "ended its work, and left no exit status: a signal or os._exit ended it while it shut down"
     return "ended in order; its exit status is not known"
 

@@ -43,8 +43,13 @@ class Restricted:
     def __init__(self, database: sqlite3.Connection, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         database.set_authorizer(_authorize)
-        database.set_progress_handler(lambda: int(time.monotonic() > self._end), _OPERATIONS)
+        database.set_progress_handler(lambda: int(self.is_over), _OPERATIONS)
         _bound_values(database)
+
+    @property
+    def is_over(self) -> bool:
+        """True where the seconds are over."""
+        return time.monotonic() > self._end
 
     def unhurried(self, rows: Iterable[_Row]) -> Iterator[_Row]:
         """Yield rows; the time that whoever takes them needs is not that of the query."""

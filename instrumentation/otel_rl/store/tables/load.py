@@ -226,7 +226,9 @@ class Loader:
                  _json(log.attributes), log.scope, log.trace_id, log.span_id)
             )  # fmt: skip
         if log.event == events.RL_PROCESS_EXCEPTION.name:
-            self.rows["exception"] += [(process, kind, log.time) for kind in exception_of(log).kinds]
+            uncaught = exception_of(log)
+            what = log.time, step, uncaught.message, uncaught.location
+            self.rows["exception"] += [(process, kind, *what) for kind in uncaught.kinds]
         elif log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
             self._add_error(log, process, step)
 

@@ -252,7 +252,10 @@ _ERROR = """
 _EXCEPTION = """
     process INTEGER, -- process in which nothing caught it
     kind TEXT, -- a type by which spans fail through it: its own, that of its root cause
-    time INTEGER
+    time INTEGER,
+    step INTEGER,
+    message TEXT, -- of the exception itself
+    place TEXT -- file and line where its root cause was raised
 """
 
 _EVENT = """
