@@ -31,6 +31,19 @@ for iteration in (1, 2):
         dist.barrier()
 dist.destroy_process_group()
 """
+#: The name is what counts: to import it takes longer than it may take until something is exported.
+ALONE = """
+import sys, time, types
+sys.modules["torch.distributed"] = types.ModuleType("torch.distributed")
+import otel_rl
+from otel_rl.process import process_identity
+print(process_identity.settled())
+with otel_rl.step(1):
+    pass
+while not process_identity.settled():
+    time.sleep(0.01)
+print(process_identity._has_trained)
+"""
 SPAWNED_RANKS = (
     "import multiprocessing, os\ndef work(rank):\n    "
     + RANK.replace('("gloo")', '("gloo", rank=rank, world_size=2)').strip().replace("\n", "\n    ")
@@ -79,6 +92,11 @@ def roots(programs: Programs) -> list[dict[str, Any]]:
 def srun(programs: Programs, *command: object, step: int = 0, tasks: int = 1, rank: int = 0, **environ: str) -> None:
     line = ["bash", "-c", SRUN, "srun", str(step), str(tasks), str(rank), *map(str, command)]
     assert programs.run(*line, **{"SLURM_JOB_ID": "77", **environ}).code == 0
+
+
+def test_a_program_that_has_ended_a_step_without_a_group_of_ranks_is_waited_for_no_longer(programs: Programs) -> None:
+    done = programs.instrumented(ALONE)
+    assert (done.code, done.out.split()) == (0, ["False", "True"])
 
 
 def test_two_runs_in_one_slurm_allocation_are_two_runs(programs: Programs) -> None:
