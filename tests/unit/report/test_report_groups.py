@@ -225,7 +225,7 @@ def test_durations_are_told_by_outcome_and_the_quick_ones_that_are_left_are_name
     assert found["durations"]["discarded"]["median"] == pytest.approx(9.0, rel=0.1)
     assert "Durations by outcome" in page
     assert "what is learned from is what was quick" in page
-    assert "10 have not ended" in page
+    assert "Of 10 no end is recorded" in page
 
 
 def test_outcomes_of_like_durations_are_no_reason_to_worry(tmp_path):

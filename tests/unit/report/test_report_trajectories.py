@@ -84,7 +84,7 @@ def test_zero_rewards_after_a_failure_are_named_with_what_they_do_to_the_mean(tm
     found, page = _report(tmp_path, [({"rl.trajectories.started": 5}, body)])
     assert found["suspect"] == 1
     assert "the mean reward is 0.5 with them and 0.6667 without" in page
-    assert "1 have not ended" in page
+    assert "Of 1 no end is recorded" in page
 
 
 def test_a_failure_value_of_its_own_is_left_out_of_the_mean(tmp_path):

@@ -112,7 +112,8 @@ def sentences(collected: Collected) -> list[str]:
     )
     said = [f"{human.number(trajectories.started)} began and {human.number(trajectories.ended)} ended: {outcomes}."]
     if unfinished:
-        said.append(f"{human.number(unfinished)} have not ended, so long ones may be missing here.")
+        why = "they go on, or a kill lost it, so long ones may be missing here"
+        said.append(f"Of {human.number(unfinished)} no end is recorded: {why}.")
     if trajectories.by_reason:
         reasons = ", ".join(f"{reason} {human.number(number)}" for reason, number in trajectories.by_reason.items())
         said.append(f"Discarded because of: {reasons}.")
