@@ -44,7 +44,7 @@ class KeptAnswers:
         since, lines = self._lines.get(query, (BEGIN, {}))
         for line in lines.values():
             line.cut(since)
-        for *key, step, number, total, low, high in self._ask(query, since, END):
+        for *key, step, number, total, low, high in self._tables.stream(query, *self._stretch, since, END):
             name = key[0] if len(key) == 1 else tuple(key)
             if name not in lines:
                 lines[name] = Line()

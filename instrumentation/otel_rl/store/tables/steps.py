@@ -26,9 +26,11 @@ WHERE trace IN touched_trace AND step IS NOT NULL"""
 _CHANGED = f"""
 SELECT attempt, loop, restarts, min(step), max(CASE WHEN step < {IN_NO_STEP} THEN step END)
 FROM touched_step JOIN process USING (process) GROUP BY 1, 2, 3"""
+#: Quicker to make of many rows at once, and for queries that join phases to steps.
+_BY_TRACE = "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)"
 #: Of a run that is followed.
 _INDEXES = (
-    "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)",
+    _BY_TRACE,
     "CREATE INDEX IF NOT EXISTS steps_by_trace ON step (trace)",
     f"CREATE INDEX IF NOT EXISTS phases_by_step ON phase (loop, restarts, {OF_STEP.format(of='')})",
     "CREATE INDEX IF NOT EXISTS steps_by_number ON step (loop, restarts, step)",
@@ -164,6 +166,7 @@ class PlacedSteps:
         of_touched = "" if self._is_first else "AND trace IN touched_trace"
         database.execute(_MOVE.format(raw=_RAW.format(of="c."), latest=_LATEST, of_touched=of_touched))
         database.execute("DELETE FROM new_phase")
+        database.execute(_BY_TRACE)
         moved = _place_waits(database, waited)
         if not self._is_first:
             database.executemany(_TOUCHED_BY_MOVE, moved)
