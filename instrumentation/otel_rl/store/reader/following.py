@@ -185,11 +185,6 @@ class FollowingReader(Reader):
         """Bytes that are still to be read, as far as the files were looked at."""
         return sum(file.left for file in self._files.values())
 
-    @property
-    def begins_late(self) -> bool:
-        """True where only the end of files was read."""
-        return any(file.skip_to for file in self._files.values())
-
     def appended(self) -> Iterator[Record]:
         """Yield the records that can be read by now; who stops in between goes on there with the next call."""
         # On a shared file system a look at the files of many processes takes longer than to read what a caller wants.
