@@ -11,6 +11,7 @@ from unit.report.synthetic_run import SECOND, process
 
 from otel_rl.core import settings
 from otel_rl.flight_recorder import layout
+from otel_rl.process import lifetime
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
 from otel_rl.report.subjects.endings import process_end
@@ -79,3 +80,20 @@ def test_rings_tell_of_a_rank_that_an_exception_ended(tmp_path: Path, ranks: Ran
 @pytest.mark.usefixtures("rings")
 def test_a_run_without_rings_has_none_that_tell(tmp_path: Path) -> None:
     assert not process_end.rings_tell(_collected(tmp_path, (1, STEP)))
+
+
+def test_the_ring_of_a_rank_says_nothing_of_that_rank_in_an_attempt_before(tmp_path: Path, rings: Path) -> None:
+    written = Ranks(rings)
+    for path in rings.iterdir():
+        path.unlink()
+    written.add(1, "0.1.0")
+    written.tells(lifetime.own(), 0)
+    for attempt, started in (("0.0.0", 20), ("0.1.0", 10)):
+        begin = time.time_ns() - started * SECOND
+        writer = process(tmp_path / "run", 1, started=begin, rl__run__attempt=attempt)
+        writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 1})
+        writer.clean_exit = False
+        writer.write()
+    collected = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
+    words = {end.process.attempt: end.words for end in process_end.every_end(collected).values()}
+    assert ["status 0" in words[attempt] for attempt in ((0, 0, 0), (0, 1, 0))] == [False, True]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from otel_rl.process import lifetime
+from otel_rl.process import launch, lifetime
 from otel_rl.ranks.postmortem import order
 from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.ranks.postmortem.ranks import GONE, RUNNING
@@ -217,7 +217,12 @@ class _Ends:
     def _ring(self, process: Process) -> RankState | None:
         key = process.rank, int_or_none(process.identity(names.PROCESS_PID))
         exact = self._rings.get(key)
-        return exact if exact is not None or process.rank is None else self._by_rank.get(process.rank)
+        if exact is not None or process.rank is None:
+            return exact
+        # The ring of a rank may be that of a later attempt.
+        of_rank = self._by_rank.get(process.rank)
+        is_own = of_rank is not None and launch.parse_attempt(of_rank.ring.attempt) == process.attempt
+        return of_rank if is_own else None
 
     def _exit(self, process: Process) -> Exit | None:
         if process.lifetime is not None:
