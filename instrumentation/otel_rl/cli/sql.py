@@ -98,10 +98,8 @@ def _read(arguments: argparse.Namespace) -> tuple[RunTables, list[str]]:
     source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     collected = Collected(Reader(source), ())
     with progress.bar("reading", source.size, "B") as advance:
-        for record in collected.reader.records(advance):
-            collected.add(record)
-    collected.settle()
-    return collected.tables, notes_of(source, collected.reader)
+        tables = collected.load_tables(advance)
+    return tables, notes_of(source, collected.reader)
 
 
 def _print_tables(tables: RunTables) -> None:

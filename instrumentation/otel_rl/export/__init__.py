@@ -151,13 +151,10 @@ def export_database(path: Path, output: Path | None, run: str | None = None) -> 
     target = target_of(output, DATABASE_NAME, source)
     reader = Reader(source)
     with room_beside(target), tempfile.TemporaryDirectory(prefix=".otel-rl-", dir=target.parent) as folder:
-        collected = Collected(reader, ())
         with progress.bar("reading", source.size, "B") as advance:
-            for record in reader.records(advance):
-                collected.add(record)
-        collected.settle()
+            tables = Collected(reader, ()).load_tables(advance)
         whole = Path(folder, target.name)
-        collected.tables.write(whole)
+        tables.write(whole)
         whole.replace(target)
     return Export(target, notes_of(source, reader))
 

@@ -39,7 +39,7 @@ FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
 #: Seconds between two requests to end what is made.
 _STOPPING = 0.02
-#: Seconds after which it is tried again to read a run that the disk had no room for.
+#: Seconds until a run is read again after the disk was full.
 _WITHOUT_ROOM = 60.0
 
 #: Makes a page, or what has changed on it, of a run and what was found.
@@ -103,7 +103,7 @@ class Follower:
         source = find_run(folder, run)
         self._folder, self._run = folder, run
         self._whole = _Reading(source, None)
-        #: Why the tables had no room, and when that is tried again.
+        #: The last error about a full disk, and when to try again.
         self._no_room: NoRoom | None = None
         self._tried_again = 0.0
         self._recent: _Reading | None = None
@@ -133,7 +133,7 @@ class Follower:
 
     @property
     def ends(self) -> dict[str, tuple[object, ...]]:
-        """What processes have left of their ends, which may come after all that is read: by their keys."""
+        """Exit state of each process by its key; a process may write it after its last record."""
         return {
             process.key: (process.clean_exit, process.exit_status, (process.manifest or {}).get("exit_reason"))
             for process in self.source.processes
@@ -148,7 +148,7 @@ class Follower:
 
         Raises:
             UnusableInput: it cannot be read just now.
-            NoRoom: the disk is full; after a while it is read from the begin.
+            NoRoom: the disk is full; the run is read from its start after a pause.
         """
         if self._turn.acquire(blocking=False):
             try:
@@ -161,7 +161,7 @@ class Follower:
         return self._progress
 
     def _start_over(self, error: NoRoom) -> None:
-        """Let go of tables that are half written."""
+        """Discard half-written tables; the run is read from its start after a pause."""
         if error is not self._no_room:
             self._whole, self._recent = _Reading(find_run(self._folder, self._run), None), None
             self._no_room, self._tried_again = error, time.monotonic() + _WITHOUT_ROOM
@@ -192,6 +192,7 @@ class Follower:
             if anew:
                 reading.collected.earlier_looks = EarlierLooks()
             reading.reader.count_cut_off()
+            reading.collected.settle()
             collected = reading.collected.complete()
             return build(collected, overview.examine(collected))
 
@@ -211,7 +212,7 @@ class Follower:
         return self._made(_make)
 
     def stop(self) -> None:
-        """End what another thread makes, which fails, and make nothing any more."""
+        """Cancel the page that another thread is making, and refuse later ones."""
         self._is_stopped = True
         while not self._turn.acquire(timeout=_STOPPING):
             self._shown.collected.tables.stop()

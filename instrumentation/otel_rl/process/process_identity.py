@@ -185,7 +185,7 @@ def settled() -> bool:
 
 
 def note_trained() -> None:
-    """Keep that a step has ended here."""
+    """Record that this process has completed a step."""
     global _has_trained
     _has_trained = True
 

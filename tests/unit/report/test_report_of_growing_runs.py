@@ -21,7 +21,7 @@ from otel_rl.store.reader import Log, Process, Span
 from otel_rl.store.tables import RunTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from otel_rl.report.core.steps import Steps
 
@@ -94,27 +94,22 @@ def everything(steps: Steps) -> dict[str, Any]:
     return said
 
 
-def approximately(value: Any) -> Any:
-    """The same with numbers that sums in another order may give."""
+def plain(value: Any, number: Callable[[float], Any] = float) -> Any:
+    """Nested dicts and lists of a value, each float passed through ``number``."""
     if isinstance(value, dict):
-        return {key: approximately(one) for key, one in value.items()}
+        return {key: plain(item, number) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [approximately(one) for one in value]
+        return [plain(item, number) for item in value]
     if isinstance(value, float):
-        return pytest.approx(value, nan_ok=True)
+        return number(value)
     if hasattr(value, "__slots__") and not isinstance(value, (str, int)):
-        return {name: approximately(getattr(value, name)) for name in value.__slots__}
+        return {name: plain(getattr(value, name), number) for name in value.__slots__}
     return value
 
 
-def plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if hasattr(value, "__slots__") and not isinstance(value, (str, int, float)):
-        return {name: plain(getattr(value, name)) for name in value.__slots__}
-    return value
+def approximately(value: Any) -> Any:
+    """The same, with floats that compare equal to sums in another order."""
+    return plain(value, functools.partial(pytest.approx, nan_ok=True))
 
 
 @pytest.fixture

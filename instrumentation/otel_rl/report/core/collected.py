@@ -102,7 +102,7 @@ class Collected:
         self.loops = Loops(self.tables)
         #: What was asked by now, by the function and its arguments.
         self.answers: dict[Any, Any] = {}
-        #: What subjects keep from one time that they are asked to the next.
+        #: Caches of subjects that survive :meth:`settle`.
         self.kept: dict[Any, Any] = {}
         #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
         self.earlier_looks: EarlierLooks | None = None
@@ -128,14 +128,24 @@ class Collected:
         return view
 
     def read(self, advance: Callable[[int], object]) -> Collected:
-        """Read it all, and return itself; ``advance`` is called with the bytes read.
+        """Load the run with all that a page needs, and return itself; ``advance`` is called with the bytes read.
+
+        Raises:
+            UnusableInput: not one of the files can be read.
+        """
+        self.load_tables(advance)
+        return self.complete()
+
+    def load_tables(self, advance: Callable[[int], object]) -> RunTables:
+        """Load the whole run into the tables, and return them; ``advance`` is called with the bytes read.
 
         Raises:
             UnusableInput: not one of the files can be read.
         """
         for record in self.reader.records(advance):
             self.add(record)
-        return self.complete()
+        self.settle()
+        return self.tables
 
     def add(self, record: Record) -> None:
         """Take in one record."""
@@ -156,8 +166,7 @@ class Collected:
         self.tables.supersede(self.superseded)
 
     def complete(self) -> Collected:
-        """Settle, read what a page needs beside the tables, and return itself."""
-        self.settle()
+        """Read what a page needs beside the settled tables, and return itself."""
         self._read_traces()
         self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
         return self

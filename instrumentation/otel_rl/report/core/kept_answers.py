@@ -1,6 +1,6 @@
-"""Answers about the steps of a run that grows: what was asked of earlier steps is kept, the last ones are asked again.
+"""Incremental query results for a growing run: results for old steps are cached, recent steps are queried again.
 
-A query gets the first and the last step that it is about as ``?4`` and ``?5``, behind what its stretch is.
+Queries take attempt, loop and restarts as ``?1`` to ``?3``, and the first and last step as ``?4`` and ``?5``.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
     from otel_rl.store.tables import RunTables
 
-#: The first number that SQLite knows, and the last one: that of what is in no step.
+#: SQLite's smallest and largest integers; the largest stands for records outside of all steps.
 BEGIN, END = -(1 << 63), IN_NO_STEP
-#: Steps before the last one of which records may still come: those of other ranks, and of what goes on.
+#: Steps this close to the newest one may still get records: from slower ranks, and from open spans.
 _LATE = 200
 
 
 class KeptAnswers:
-    """Answers about the steps of one stretch: attempt, loop and restarts."""
+    """Cached query results for one stretch: attempt, loop and restarts."""
 
     def __init__(self, tables: RunTables, stretch: tuple[str, str, int]) -> None:
         self._tables, self._stretch = tables, stretch
-        #: First of the steps that are asked again.
+        #: First step that is queried again each time.
         self._open = BEGIN
-        #: Lines by query, and rows by query: each with the first of the steps that it has not.
+        #: Lines by query, and rows by query, each with the first step that is not cached.
         self._lines: dict[str, tuple[int, dict[Any, Line]]] = {}
         self._rows: dict[str, tuple[int, list[tuple[Any, ...]]]] = {}
 
     def grow(self, first: int, last: int | None) -> None:
-        """Take note that steps are new, or are not what they were; the last one is None for what is in no step."""
+        """Drop results that include changed steps; ``last`` is None if only records outside of steps changed."""
         self._lines = {query: kept for query, kept in self._lines.items() if kept[0] <= first}
         self._rows = {query: kept for query, kept in self._rows.items() if kept[0] <= first}
         if last is not None:
@@ -53,7 +53,7 @@ class KeptAnswers:
         return lines
 
     def rows(self, query: str, merged: Callable[[list[tuple[Any, ...]]], list[tuple[Any, ...]]]) -> list[Any]:
-        """Return rows about all steps; ``merged`` makes of those about some steps and about others those about both."""
+        """Return rows for all steps; ``merged`` combines rows for disjoint ranges of steps."""
         since, kept = self._rows.get(query, (BEGIN, []))
         if self._open > since:
             kept = merged([*kept, *map(tuple, self._ask(query, since, self._open - 1))])
@@ -66,7 +66,7 @@ class KeptAnswers:
 
 
 def sums(keys: int, *merges: Callable[[Any, Any], Any]) -> Callable[[list[tuple[Any, ...]]], list[tuple[Any, ...]]]:
-    """Return what merges rows that begin with the same ``keys`` values, the others each with a function of two."""
+    """Return a function that merges rows with equal first ``keys`` columns, each other column by its function."""
 
     def _merged(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         found: dict[tuple[Any, ...], tuple[Any, ...]] = {}

@@ -52,7 +52,7 @@ class Loops:
         self._steps: dict[tuple[str, str, int], Steps] = {}
 
     def settle(self) -> None:
-        """Ask again about what the tables have got; what was asked of steps that are the same is kept."""
+        """Pick up what the tables have gained; cached results for unchanged steps stay."""
         for name in ("_known", "shown", "_others"):
             vars(self).pop(name, None)
         changed = self._tables.changed_steps

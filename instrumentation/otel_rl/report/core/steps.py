@@ -41,11 +41,11 @@ BETWEEN = "between"
 
 #: The stretch that is asked for: attempt, loop, and how often its numbers had gone back.
 _STRETCH = "p.attempt = ?1 AND loop = ?2 AND restarts = ?3"
-# Steps are found by their number where only some are asked for: processes come second.
+# CROSS JOIN makes SQLite look up steps by number first, and only then their process.
 _ALL_STEPS = f"FROM step s CROSS JOIN process p USING (process) WHERE {_STRETCH} AND step BETWEEN ?4 AND ?5"
 _STEPS = f"{_ALL_STEPS} AND NOT is_root"
 _OF_STEP = OF_STEP.format(of="h.")
-#: Without those of a step that is not over, or was never: its time is not known.
+#: Excludes phases of steps that have not finished, as the length of these steps is unknown.
 _PHASES = f"""
 FROM phase h CROSS JOIN process p USING (process) WHERE {_STRETCH} AND {_OF_STEP} BETWEEN ?4 AND ?5
 AND ({_OF_STEP} = {IN_NO_STEP} OR {_OF_STEP} <= coalesce((
@@ -163,7 +163,7 @@ class Steps:
         return self.attempt, self.loop, self.restarts
 
     def grow(self, first: int, last: int | None) -> None:
-        """Ask again about what may have changed: the steps from ``first`` to ``last`` have."""
+        """Drop cached results that include the changed steps from ``first`` to ``last``."""
         self._kept.grow(first, last)
         for name in [name for name in vars(self) if isinstance(getattr(Steps, name, None), cached_property)]:
             del vars(self)[name]

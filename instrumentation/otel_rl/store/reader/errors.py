@@ -8,4 +8,4 @@ class UnusableInput(Exception):  # noqa: N818 - read as "the input is unusable",
 
 
 class NoRoom(UnusableInput):
-    """What was read cannot be kept; the message says where, and what to do."""
+    """The tables do not fit on the disk; the message names the folder and the fix."""

@@ -38,30 +38,26 @@ class Column(NamedTuple):
 
 
 class Restricted:
-    """Lets a database only be read from now on, by queries that together take at most so many seconds."""
+    """Restricts a database to reads, with one time budget in seconds for all queries."""
 
     def __init__(self, database: sqlite3.Connection, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         database.set_authorizer(_authorize)
         database.set_progress_handler(lambda: int(self.is_over), _OPERATIONS)
-        _bound_values(database)
+        if hasattr(database, "setlimit"):
+            database.setlimit(_LIMIT_LENGTH, _LARGEST_VALUE)
 
     @property
     def is_over(self) -> bool:
-        """True where the seconds are over."""
+        """True if the time budget is used up."""
         return time.monotonic() > self._end
 
     def unhurried(self, rows: Iterable[_Row]) -> Iterator[_Row]:
-        """Yield rows; the time that whoever takes them needs is not that of the query."""
+        """Yield rows without charging the consumer's time to the budget."""
         for row in rows:
             given = time.monotonic()
             yield row
             self._end += time.monotonic() - given
-
-
-def _bound_values(database: sqlite3.Connection) -> None:
-    if hasattr(database, "setlimit"):
-        database.setlimit(_LIMIT_LENGTH, _LARGEST_VALUE)
 
 
 def checked(query: str) -> str:

@@ -96,12 +96,12 @@ class RunTables:
         self._made = LoggedKeys(is_made=True)
         self._steps = PlacedSteps()
         self._superseded: Collection[tuple[int, ...]] = ()
-        #: Who each process was, as the tables have it, and whether one of them is another one by now.
+        #: Identity of each process in the tables, and whether one changed in the last :meth:`settle`.
         self._identities: dict[int, tuple[Any, ...]] = {}
         self._has_moved = False
-        #: What the last :meth:`settle` knew of samples, and whether that is new.
+        #: What the values made of samples depend on, as of the last :meth:`settle`.
         self._sampled: tuple[Any, ...] = ()
-        #: False where all that values are made of is as it was before the last :meth:`settle`.
+        #: False if none of that changed in the last :meth:`settle`.
         self.has_new_samples = False
         #: Records whose rows wait.
         self._added = 0
@@ -140,7 +140,7 @@ class RunTables:
         self._summed = self.value("SELECT max(rowid) FROM call") or 0
 
     def _compare(self) -> None:
-        """Find out which answers of earlier do not hold any more."""
+        """Detect processes whose identity has changed, and new samples, since the last :meth:`settle`."""
         identities = {
             number: (one.rank, one.attempt, one.identity(names.PROCESS_PID), one.identity(names.HOST_NAME))
             for one, number in self._load.processes.items()
@@ -152,7 +152,7 @@ class RunTables:
 
     @property
     def changed_steps(self) -> dict[tuple[str, str, int], tuple[int, int | None]] | None:
-        """First and last step by attempt, loop and restarts that the last :meth:`settle` has changed; None: all."""
+        """Range of steps that the last :meth:`settle` changed, by attempt, loop and restarts; None means all steps."""
         return None if self._has_moved else self._steps.changed
 
     def put_scalars(self, calls: Iterable[tuple[int, str, int, int, dict[str, float]]]) -> None:
@@ -167,15 +167,17 @@ class RunTables:
             self._load.rows["scalar"] += self._made.add(process, loop, step, None, time, values)
         with self._room():
             self._insert_all()
+            self._describe()
 
     def supersede(self, attempts: Collection[tuple[int, ...]]) -> None:
         """Leave the processes of these attempts, which a later one follows, out of the views."""
-        self._superseded = attempts
-        self._describe()
+        if set(attempts) != set(self._superseded):
+            self._superseded = attempts
+            self._describe()
 
     @contextmanager
     def _room(self) -> Iterator[None]:
-        """Say what to do where the disk has no room; what was half written then is of no use."""
+        """Turn SQLite's errors about a full disk into :class:`NoRoom`; the tables may be half-written then."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -272,7 +274,7 @@ class RunTables:
         return next(process for process, known in self._load.processes.items() if known == number)
 
     def stop(self) -> None:
-        """Let the query of another thread fail, and each later one."""
+        """Interrupt the running query and make later ones fail; another thread may call it."""
         self._is_stopped = True
         self._database.interrupt()
 
@@ -287,7 +289,7 @@ class RunTables:
         return free_queries.views(self._database)
 
     def restrict(self, seconds: float) -> free_queries.Restricted:
-        """Let the tables only be read from now on, by queries that together take at most so many seconds."""
+        """Allow only reads from now on, with one time budget in seconds for all queries."""
         return free_queries.Restricted(self._database, seconds)
 
     def write(self, path: Path) -> None:

@@ -199,7 +199,7 @@ def _changed(database: sqlite3.Connection) -> dict[tuple[str, str, int], tuple[i
 
 
 def _taken_back_waits(database: sqlite3.Connection) -> dict[int, float]:
-    """Return the seconds, below zero, of waits that are placed again as their trace goes on, by id of the step."""
+    """Return minus the seconds of waits that must be placed again because their trace grew, by step id."""
     for statement in _INDEXES:
         database.execute(statement)
     waited: dict[int, float] = {}
@@ -210,7 +210,7 @@ def _taken_back_waits(database: sqlite3.Connection) -> dict[int, float]:
 
 
 def _place_waits(database: sqlite3.Connection, waited: dict[int, float]) -> list[tuple[Any, ...]]:
-    """Let waits count to the step after them, and add their seconds to ``waited``; return the stretches they leave."""
+    """Assign waits to the step after them and add their seconds to ``waited``; return the stretches they came from."""
     moved = []
     waits = database.execute(_WAITS).fetchall()
     if waits:

@@ -98,13 +98,13 @@ class StateTimeline:
 
 @dataclass(slots=True)
 class Painted:
-    """What was painted of a run that grows, and does not change any more.
+    """The final part of the timeline of a growing run, kept from one rendering to the next.
 
     Attributes:
-        until: it is kept up to this moment, in ns since the epoch.
-        next_until: up to which it is kept the next time: what is drawn exactly begins there.
-        in_time: condition on rows with a clock that may be right.
-        rows: last rows of the tables.
+        until: everything before this moment is final; in ns since the epoch.
+        next_until: ``until`` of the next rendering: start of the stretches that are drawn exactly.
+        in_time: SQL condition that excludes rows with a wrong clock.
+        rows: last row ids of the tables, to detect new rows.
         lanes: what began on each lane before ``until``.
         places: numbers of the lanes in the order of the page.
         bins: into which time is divided.
@@ -125,7 +125,7 @@ class Painted:
     earlier: Exact | None = None
 
     def holds(self, tables: RunTables, in_time: str, slowest: Window | None) -> bool:
-        """Return whether nothing new belongs to the time before ``until``; let go of stretches that it belongs to."""
+        """Return whether all new rows start after ``until``; drop ``earlier`` if one falls into the slowest step."""
         begin = asked.begin_of_new(tables, self.rows) if self.rows else 0
         if in_time != self.in_time or begin < self.until:
             return False
@@ -146,7 +146,7 @@ def of_run(collected: Collected) -> StateTimeline:
 
 
 def of_tables(tables: RunTables, painted: Painted) -> tuple[StateTimeline, Painted]:
-    """Return the timeline of the run that these tables are of, and what was painted by now."""
+    """Return the timeline of a run, and the final part of it for the next call."""
     in_time = asked.in_time(tables)
     steps, slowest = asked.windows(tables, in_time)
     if not painted.holds(tables, in_time, slowest):
@@ -234,7 +234,7 @@ def _order(lane: Lane) -> tuple[bool, bool, int, str, str]:
 
 
 def _paint(timeline: StateTimeline, stretches: Iterator[tuple[int, ...]], places: list[int], painted: Painted) -> None:
-    """Fill in what each lane did, at its place; what is painted is added to."""
+    """Paint the stretches after ``painted.until`` into the timeline, and extend the final part."""
     since, until, place_of = painted.until, painted.next_until, {number: place for place, number in enumerate(places)}
     earlier = None if timeline.earlier is painted.earlier else timeline.earlier
     later: dict[int, TimeOfLane] = {}

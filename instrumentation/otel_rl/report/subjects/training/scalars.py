@@ -182,7 +182,7 @@ def _logged(collected: Collected, keys: dict[str, str], number: int) -> dict[str
 
 
 class _LoggedLines:
-    """The lines of logged keys; of a run that grows each is asked again from the first step that is new of it."""
+    """Caches the lines of logged keys; in a growing run only the new steps of each key are queried."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, int, int], Line] = {}
@@ -192,13 +192,13 @@ class _LoggedLines:
         self._new: dict[int, int] = {}
 
     def look(self, tables: RunTables) -> None:
-        """Find out what is new since the last look; lines that nobody has asked for since then are let go."""
+        """Find the keys with new values since the last look, and drop lines that nobody used since then."""
         self._before, self._lines = self._lines, {}
         self._new = dict(map(tuple, tables.rows(_NEW, self._last_row)))
         self._last_row = tables.value(_LAST_ROW) or 0
 
     def line(self, tables: RunTables, source: tuple[str, int, int]) -> Line:
-        """Return the line of some logged keys, listed with commas, of their restarts and of the steps of a point."""
+        """Return the line for ``source``: comma-separated logged keys, restarts, and steps per point."""
         keys, restarts, width = source
         line = self._before.get(source)
         since: int | None = kept_answers.BEGIN
