@@ -18,8 +18,8 @@ import traceback
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report import subjects
-from otel_rl.report.core.change_points import EarlierLooks
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.levels import EarlierLooks
 from otel_rl.report.subjects import overview
 from otel_rl.store.reader.errors import NoRoom
 from otel_rl.store.reader.following import FollowingReader

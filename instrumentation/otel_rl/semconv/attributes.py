@@ -513,11 +513,17 @@ RL_LOOP_CPU_STEPS: Final = "rl.loop.cpu_steps"
 RL_LOOP_CPU_TIME: Final = "rl.loop.cpu_time"
 """CPU time of the process in its latest iterations, from the end of the one before them, in seconds."""
 
+RL_LOOP_CPU_WAIT_TIME: Final = "rl.loop.cpu_wait_time"
+"""Time for which the thread of these iterations was ready to run and had no CPU, in seconds."""
+
 RL_LOOP_GC_TIME: Final = "rl.loop.gc_time"
 """Time for which the garbage collector of Python stopped the process in the iteration, in seconds."""
 
 RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
+
+RL_LOOP_MEMORY: Final = "rl.loop.memory"
+"""Resident memory of the process when the iteration ended, in bytes."""
 
 RL_LOOP_NAME: Final = "rl.loop.name"
 """Name that the program gave the loop, where a process runs several at once."""

@@ -1,7 +1,11 @@
 """What otel-rl itself costs the steps of this process: measured always, judged at the exit.
 
-The span of each step gets our CPU time and that of the whole process. The last line of the process names the cost where
-it is above :data:`WARNING_SHARE`; nothing is switched off. Two shares are measured, the larger one counts:
+The span of each step gets our CPU time, that of the whole process, and how long the thread that makes the steps was
+kept from a CPU by others: so a step that is longer because the machine is busy is known from one that has more to do.
+It gets the memory of the process, too, which grows with each step where something keeps what it should not.
+
+The last line of the process names the cost where it is above :data:`WARNING_SHARE`; nothing is switched off. Two shares
+are measured, the larger one counts:
 
 * our work on the program's threads, by the wall time: an upper bound of how much longer the steps are;
 * all our CPU time, by the wall time or the CPU time of the process, whichever is larger.
@@ -9,7 +13,11 @@ it is above :data:`WARNING_SHARE`; nothing is switched off. Two shares are measu
 
 from __future__ import annotations
 
+import mmap
+import os
+import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.core import own_cpu
@@ -66,6 +74,36 @@ def read() -> CpuSums:
     )
 
 
+class CpuWait(NamedTuple):
+    """Seconds in which a thread was ready to run and had no CPU, up to one moment."""
+
+    thread: int
+    seconds: float
+
+
+def read_cpu_wait() -> CpuWait | None:
+    """Return that of the calling thread; None where the system does not count it."""
+    with suppress(OSError, ValueError, IndexError):
+        return CpuWait(threading.get_ident(), int(_words("/proc/thread-self/schedstat")[1]) * _SECONDS_PER_NS)
+    return None
+
+
+def read_memory() -> dict[str, int]:
+    """Return the resident memory of the process in bytes, by the attribute of a step; nothing where it is not known."""
+    with suppress(OSError, ValueError, IndexError):
+        return {attributes.RL_LOOP_MEMORY: int(_words("/proc/self/statm")[1]) * mmap.PAGESIZE}
+    return {}
+
+
+def _words(path: str) -> list[bytes]:
+    """Read without a file object: this runs at each step."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 256).split()
+    finally:
+        os.close(descriptor)
+
+
 class StepCosts:
     """Measures the steps of all loops of a process."""
 
@@ -73,6 +111,7 @@ class StepCosts:
         self._read = reader
         self._steps = 0
         self._last: CpuSums | None = None
+        self._last_wait: CpuWait | None = None
         self._warmed_up: CpuSums | None = None
         #: Steps that have ended since the last reading.
         self._unread = 0
@@ -93,7 +132,7 @@ class StepCosts:
     def step_opened(self, _: steps.Step) -> None:
         """Begin with the first step: what was before it belongs to none."""
         if self._last is None:
-            self._last = self._read()
+            self._last, self._last_wait = self._read(), read_cpu_wait()
 
     def step_closing(self, step: steps.Step) -> None:
         """Put what was spent since the last reading on the span of ``step``."""
@@ -108,7 +147,8 @@ class StepCosts:
 
     def _measure(self, step: steps.Step) -> None:
         now, before = self._read(), self._last
-        self._last = now
+        wait, wait_before = read_cpu_wait(), self._last_wait
+        self._last, self._last_wait = now, wait
         number, self._unread = self._unread, 0
         if before is not None and step.takes_values:
             spent = now.since(before)
@@ -117,14 +157,17 @@ class StepCosts:
                     attributes.RL_TELEMETRY_CPU_TIME: spent.program + spent.own,
                     attributes.RL_LOOP_CPU_TIME: spent.cpu,
                     attributes.RL_LOOP_CPU_STEPS: number,
+                    **read_memory(),
                 }
             )
+            if wait is not None and wait_before is not None and wait.thread == wait_before.thread:
+                step.describe({attributes.RL_LOOP_CPU_WAIT_TIME: wait.seconds - wait_before.seconds})
         if self._warmed_up is None and self._steps >= WARM_UP_STEPS:
             self._warmed_up = now
 
     def forget(self) -> None:
         """Begin anew in a forked child, which measures its own steps."""
-        self._steps, self._last, self._warmed_up, self._unread = 0, None, None, 0
+        self._steps, self._last, self._last_wait, self._warmed_up, self._unread = 0, None, None, None, 0
 
 
 _costs = StepCosts()

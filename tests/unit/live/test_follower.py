@@ -19,7 +19,7 @@ from unit.report.synthetic_run import GrpoRun, write_agent_run
 from otel_rl.live import follower as follower_module
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.report import subjects
-from otel_rl.report.core import change_points, figures, output
+from otel_rl.report.core import levels, figures, output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview
@@ -125,7 +125,7 @@ def test_what_was_looked_for_in_a_series_lately_is_kept_from_one_page_to_the_nex
     follower = Follower(run)
     _read_all(follower)
     assert int(follower.render(looks).content) > 0
-    monkeypatch.setattr(change_points, "rise", None)  # looking again would fail
+    monkeypatch.setattr(levels, "rise", None)  # looking again would fail
     assert int(follower.render(looks).content) > 0
     with pytest.raises(RenderingError):
         follower.render(looks, anew=True)

@@ -17,7 +17,7 @@ Modules:
     kept_answers: answers about earlier steps of a run that grows.
     stretches: what can be seen of stretches of time that lie above each other.
     curves: a line of values.
-    change_points: since when a value has another level.
+    levels: since when a value has another level.
     statistics: spreads, binned series and the largest items, in bounded memory.
     finding: a finding and a check.
     thresholds: what is large enough to be a finding.

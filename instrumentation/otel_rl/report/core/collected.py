@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.report.core.blocks import PageBlock, Section
-    from otel_rl.report.core.change_points import EarlierLooks
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.finding import Check
+    from otel_rl.report.core.levels import EarlierLooks
     from otel_rl.report.core.steps import Steps
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Record

@@ -212,6 +212,11 @@ class Steps:
         return self._kept.lines(_BY_RANK.format(value="(CASE WHEN coalesce(unseen, 0) = 0 THEN seconds - waited END)"))
 
     @cached_property
+    def cpu_waits(self) -> dict[int | None, Line]:
+        """Seconds of a step in which its thread was ready to run and had no CPU."""
+        return self._kept.lines(_BY_RANK.format(value="(cpu_wait / max(coalesce(cpu_steps, 1), 1))"))
+
+    @cached_property
     def collecting(self) -> dict[int | None, Line]:
         """Seconds of garbage collection of a step."""
         return self._kept.lines(_BY_RANK.format(value="collecting"))

@@ -148,7 +148,8 @@ class Loader:
              int_or_none(get(names.RL_RANK)), get(names.RL_LOOP_SOURCE), span.start, span.end, span.seconds,
              min(waited, span.seconds), collecting if isinstance(collecting, float) else None,
              int_or_none(get(names.TORCH_DISTRIBUTED_UNSEEN)), seconds_or_none(get(names.RL_LOOP_CPU_TIME)),
-             seconds_or_none(get(names.RL_TELEMETRY_CPU_TIME)), int_or_none(get(names.RL_LOOP_CPU_STEPS)),
+             seconds_or_none(get(names.RL_TELEMETRY_CPU_TIME)), seconds_or_none(get(names.RL_LOOP_CPU_WAIT_TIME)),
+             int_or_none(get(names.RL_LOOP_CPU_STEPS)), int_or_none(get(names.RL_LOOP_MEMORY)),
              span.trace_id, span.span_id, span.parent_id, 0, None, None, 0.0, None)
         )  # fmt: skip
         for name in STEP_VALUES:

@@ -40,7 +40,9 @@ _STEP = """
     unseen INTEGER, -- collectives that were not seen
     cpu REAL, -- CPU seconds of the process
     own_cpu REAL, -- those of otel-rl
+    cpu_wait REAL, -- seconds in which its thread was ready to run and had no CPU
     cpu_steps INTEGER, -- steps that these are of
+    memory INTEGER, -- bytes of resident memory of the process at its end
     trace TEXT,
     span TEXT,
     parent TEXT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.report.core import change_points, human, sentences, thresholds
+from otel_rl.report.core import human, levels, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
@@ -79,8 +79,8 @@ def _slower(
     if not callees:
         return Check.not_applicable(what, without, codes)
     points = max((len(line.x) for line in series), default=0)
-    if points < change_points.ENOUGH:
-        return Check.of(what, points, change_points.ENOUGH, "step or second with calls", codes, plural=_MOMENTS)
+    if points < levels.ENOUGH:
+        return Check.of(what, points, levels.ENOUGH, "step or second with calls", codes, plural=_MOMENTS)
     return Check.of(what, sum(line.count for line in series), 1, "call", codes)
 
 
@@ -201,10 +201,10 @@ def _rate(collected: Collected, key: tuple[str, str, str | None], failed: float,
     return _Rate(failed, number, first=f", first in step {min(steps)}", onset=min(steps))
 
 
-def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) -> change_points.Rise | None:
+def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) -> levels.Rise | None:
     if not line.by_step:
         return None
-    look = partial(change_points.rise, line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+    look = partial(levels.rise, line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
     looks = collected.earlier_looks
     return look() if looks is None else looks.rise(("failed", *key), len(line.x), look)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.changes.level_changes import LevelChange
 
 #: Kind -> code of the finding, section of its rows, key of its chart.
-_PLACES = {
+PLACES = {
     SeriesKind.MODEL: ("slower_model", "models", "model-seconds"),
     SeriesKind.FIRST_CHUNK: ("slower_model", "models", "model-first-chunk"),
     SeriesKind.RETRIED: ("retried_model", "models", "model-retried"),
@@ -50,13 +50,14 @@ def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
         for finding, change in zip(found, changes, strict=True):
             if change.name == UNCOVERED or change.kind is SeriesKind.STEP:
                 # The program may have paused on purpose.
-                finding.severity = max(finding.severity, Severity.WARNING, key=lambda severity: severity.order)
+                for one in (finding, *finding.symptoms):
+                    one.severity = max(one.severity, Severity.WARNING, key=lambda severity: severity.order)
                 finding.evidence.append(sentences.PAUSES)
     return found
 
 
 def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
-    code, section, chart = _PLACES[change.kind]
+    code, section, chart = PLACES[change.kind]
     if change.kind is SeriesKind.FIRST_CHUNK or any(other.kind is SeriesKind.FIRST_CHUNK for other in change.with_it):
         chart = "model-first-chunk"
     return Finding(
@@ -64,18 +65,19 @@ def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
         severity=_severity(change),
         text=_sentence(change, start, several=several),
         section=section,
-        subject=_about(change),
+        subject=about(change.kind, change.name),
         chart=chart,
         cost=change.share or None,
         onset=change.onset if change.by_step else None,
         ranks=[rank for rank in change.ranks if rank is not None],
         symptoms=[_symptom(symptom, start, several=several) for symptom in change.symptoms],
-        look_at=_look_at(change),
+        evidence=[change.reason] * bool(change.reason),
+        look_at=[] if change.reason else _look_at(change),
     )
 
 
 def _severity(change: LevelChange) -> Severity:
-    if change.hidden:
+    if change.hidden or change.reason:
         return Severity.NOTICE
     return Severity.CRITICAL if change.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
 
@@ -95,10 +97,11 @@ def _look_at(change: LevelChange) -> list[str]:
     return [_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else []
 
 
-def _about(change: LevelChange) -> str:
-    if change.kind.is_of_model:
-        return sentences.model(change.name)
-    return change.name if change.kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
+def about(kind: SeriesKind, name: str) -> str:
+    """Return the tool, reward function or model that a series is of; ``""`` for a part of the steps."""
+    if kind.is_of_model:
+        return sentences.model(name)
+    return name if kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
 
 
 def _group(kind: SeriesKind) -> SeriesKind:
@@ -109,8 +112,8 @@ def _sentence(change: LevelChange, start: int, *, several: bool) -> str:
     if change.kind.is_of_model:
         return _of_model(change, start)
     return (
-        f"{_subject(change)}{_where(change, several=several)} {_verb(change)} {human.duration(change.after)}"
-        f"{_per(change)}"
+        f"{noun(change.kind, change.name)}{_where(change, several=several)} {_verb(change)}"
+        f" {human.duration(change.after)}{_per(change)}"
         f" {_when(change, start)} ({_before(change, several=several)}): {_cost(change)}."
     )
 
@@ -120,14 +123,17 @@ def _before(change: LevelChange, *, several: bool) -> str:
     return f"{human.duration(change.before)} before{unchanged}"
 
 
-def _subject(change: LevelChange) -> str:
-    if change.kind is SeriesKind.REWARD:
-        return f"Reward function {change.name}"
-    if change.kind is SeriesKind.TOOL:
-        return f"Tool {change.name}"
-    if change.kind is SeriesKind.PHASE:
-        return _TIMES.get(change.name, f"Phase {change.name}")
-    return _SUBJECTS[change.kind]
+def noun(kind: SeriesKind, name: str, place: str = "") -> str:
+    """Return what a sentence about a series begins with."""
+    if kind.is_of_model:
+        return f"Model {sentences.model(name)}{f' at {place}' if place else ''}"
+    if kind is SeriesKind.REWARD:
+        return f"Reward function {name}"
+    if kind is SeriesKind.TOOL:
+        return f"Tool {name}"
+    if kind is SeriesKind.PHASE:
+        return _TIMES.get(name, f"Phase {name}")
+    return _SUBJECTS[kind]
 
 
 _TIMES = {UNCOVERED: "Time outside of all phases", BETWEEN: "Time between steps"}

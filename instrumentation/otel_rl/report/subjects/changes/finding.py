@@ -1,12 +1,15 @@
-"""What takes longer since a step, in all loops and attempts."""
+"""What changed, in all loops and attempts: durations, values, and costs that come and go."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_rl.report.subjects.changes import change_sentences
+from otel_rl.report.subjects.changes import change_sentences, recurring
+from otel_rl.report.subjects.changes.chains import OF_KIND, Linked, chained
 from otel_rl.report.subjects.changes.level_changes import level_changes
+from otel_rl.report.subjects.changes.quantities import Link
+from otel_rl.report.subjects.changes.shifts import shifts
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -14,12 +17,22 @@ if TYPE_CHECKING:
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Return what became slower in the steps that the page shows, then in those that it does not draw."""
-    changes = change_sentences.findings(level_changes(collected), collected)
+    """Return what changed in the steps that the page shows, then in those that it does not draw."""
+    changes = _of_view(collected)
     for stretch, steps in collected.loops.others().items():
         view, where = collected.view(steps), collected.loops.name(stretch)
-        changes += [_placed(change, where) for change in change_sentences.findings(level_changes(view), view)]
+        changes += [_placed(change, where) for change in _of_view(view)]
     return changes
+
+
+def _of_view(collected: Collected) -> list[Finding]:
+    slower = level_changes(collected)
+    linked = [
+        Linked(finding, Link.TIME if change.reason else OF_KIND.get(change.kind, Link.TIME), change.onset)
+        for finding, change in zip(change_sentences.findings(slower, collected), slower, strict=True)
+    ]
+    linked += [Linked(shift.finding, shift.link, shift.onset, shift.is_growth) for shift in shifts(collected)]
+    return [*chained(linked), *recurring.findings(collected, slower)]
 
 
 def _placed(change: Finding, where: str) -> Finding:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import change_points, thresholds
+from otel_rl.report.core import levels, thresholds
 from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
+from otel_rl.report.subjects.changes import work
 from otel_rl.report.subjects.changes.lost_time import lost_seconds
 from otel_rl.report.subjects.changes.series import (
     SeriesKind,
@@ -23,8 +24,8 @@ from otel_rl.store.tables.load import MODEL, TOOL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_rl.report.core.change_points import EarlierLooks
     from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.levels import EarlierLooks
 
 
 #: What may lie between steps, which is a part of the time that a step takes.
@@ -49,6 +50,7 @@ class LevelChange:
             that became shorter.
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
         found_in: steps that had the phase while it lasted, and all of these.
+        reason: why it is no fault of the program: more to do, or a busy machine.
     """
 
     kind: SeriesKind
@@ -69,6 +71,7 @@ class LevelChange:
     hidden: bool = False
     all_lose: bool = False
     found_in: tuple[int, int] | None = None
+    reason: str = ""
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
     symptoms: list[LevelChange] = field(default_factory=list)
@@ -89,6 +92,8 @@ def level_changes(collected: Collected) -> list[LevelChange]:
     for root in roots:
         root.all_lose = context.all_lose(root)
     roots = [_of_late_rank(root, context) if root.kind is SeriesKind.WAIT else root for root in roots]
+    for change in [*roots, *(symptom for root in roots for symptom in root.symptoms)]:
+        change.reason = work.reason(change, collected)
     return sorted(roots, key=lambda change: -change.share)
 
 
@@ -198,19 +203,19 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
         yield from _of_place(group, context)
 
 
-def _rise(series: StepSeries, looks: EarlierLooks | None) -> change_points.Rise | None:
+def _rise(series: StepSeries, looks: EarlierLooks | None) -> levels.Rise | None:
     if looks is None:
         return _look(series)
     key = (series.kind, series.name, series.place, series.rank)
     return looks.rise(key, len(series.values), lambda: _look(series))
 
 
-def _look(series: StepSeries) -> change_points.Rise | None:
+def _look(series: StepSeries) -> levels.Rise | None:
     if series.kind.is_rate:
-        return change_points.rise(series.values, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
+        return levels.rise(series.values, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
     whole = series.kind in (SeriesKind.STEP, SeriesKind.WORK, SeriesKind.ROLLOUT)
     factor = thresholds.LONGER if whole else thresholds.SLOWER
-    return change_points.rise(series.values, factor=factor, least=thresholds.NOTABLE_CHANGE / 10)
+    return levels.rise(series.values, factor=factor, least=thresholds.NOTABLE_CHANGE / 10)
 
 
 def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
@@ -230,9 +235,7 @@ def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChang
         yield _change(near, group, context)
 
 
-def _change(
-    rises: list[tuple[StepSeries, change_points.Rise]], group: list[StepSeries], context: _Context
-) -> LevelChange:
+def _change(rises: list[tuple[StepSeries, levels.Rise]], group: list[StepSeries], context: _Context) -> LevelChange:
     first, _ = rises[0]
     ranks = [series.rank for series, _ in rises]
     onsets = sorted(series.line.x[rise.first] for series, rise in rises)
@@ -267,14 +270,14 @@ def _change(
     return change
 
 
-def _goes_on(series: StepSeries, rises: list[tuple[StepSeries, change_points.Rise]]) -> bool:
+def _goes_on(series: StepSeries, rises: list[tuple[StepSeries, levels.Rise]]) -> bool:
     """Return whether the series has at least half the points that those that rose have since then."""
     since = min(risen.line.x[rise.first] for risen, rise in rises)
     of_risen = max(sum(x >= since for x in risen.line.x) for risen, _ in rises)
     return 2 * sum(x >= since for x in series.line.x) >= of_risen
 
 
-def _extra(series: StepSeries, rise: change_points.Rise) -> float:
+def _extra(series: StepSeries, rise: levels.Rise) -> float:
     span = range(rise.first, rise.last + 1)
     return max(sum((series.values[point] - rise.before) * series.times[point] for point in span), 0.0)
 

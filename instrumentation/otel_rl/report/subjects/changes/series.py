@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls import lines as call_lines
@@ -72,13 +73,14 @@ class StepSeries:
         return sum(value * times for value, times in zip(self.values, self.times, strict=True))
 
 
-def all_series(collected: Collected) -> Iterator[StepSeries]:
-    """Return every series of the run that can change."""
-    yield from _functions(collected)
-    yield from _of_calls(collected)
-    yield from _of_steps(collected)
-    for rank, line in rollouts.over_steps(collected, "seconds").items():
-        yield _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
+@asked_once
+def all_series(collected: Collected) -> list[StepSeries]:
+    """Return every duration and rate of the run."""
+    of_rollouts = [
+        _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
+        for rank, line in rollouts.over_steps(collected, "seconds").items()
+    ]
+    return [*_functions(collected), *_of_calls(collected), *_of_steps(collected), *of_rollouts]
 
 
 def _functions(collected: Collected) -> Iterator[StepSeries]:

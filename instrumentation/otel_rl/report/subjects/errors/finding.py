@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.calls import statistics
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
     most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
     text = f"{_failures(number, sum(group.spans for group in groups))}{most} {first.kind} in {first.where}{more}."
-    finding = Finding("errors", Severity.WARNING, text, "errors", onset=first.iteration)
+    severity = Severity.NOTICE if _are_rare(groups, collected) else Severity.WARNING
+    finding = Finding("errors", severity, text, "errors", onset=first.iteration)
     cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
     if cause is None:
         return [finding]
@@ -77,6 +79,15 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
         finding.text = f"{human.listed([f'rank {rank}' for rank in ranks])} had {text}"
     cause.symptoms.append(finding)
     return []
+
+
+def _are_rare(groups: list[ErrorGroup], collected: Collected) -> bool:
+    """Return whether nothing failed but a few of many calls of tools and models: a program is made for that."""
+    calls = [*statistics.tools(collected), *statistics.models(collected)]
+    failed = sum(call.failed for call in calls)
+    if sum(group.number for group in groups) > failed:
+        return False
+    return failed < thresholds.NOTABLE_RATE * sum(call.number for call in calls)
 
 
 def _is_of_waiting_ranks(group: ErrorGroup, ended: Finding) -> bool:

@@ -151,7 +151,16 @@ def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
 
 
 def _explains(cause: Finding, finding: Finding) -> bool:
-    if not finding.code.startswith(_SLOW_STEP) or cause.onset is None or finding.onset is None:
+    if not finding.code.startswith(_SLOW_STEP) or finding.onset is None:
         return False
+    near = [
+        change
+        for change in (cause, *cause.symptoms)
+        if change.onset is not None and abs(change.onset - finding.onset) <= thresholds.TOGETHER
+    ]
+    if near and all(change.severity is Severity.NOTICE and change.evidence for change in near):
+        # There is more to do, or the machine is busy: the steps are longer, and not slower.
+        finding.severity = Severity.NOTICE
+        return True
     # A notice costs the steps nothing.
-    return cause.severity is not Severity.NOTICE and abs(cause.onset - finding.onset) <= thresholds.TOGETHER
+    return any(change.severity is not Severity.NOTICE for change in near)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.levels import ENOUGH
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards import scores

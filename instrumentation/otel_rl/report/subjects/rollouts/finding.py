@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
-from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.levels import ENOUGH
 from otel_rl.report.core.totals import combined
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.rollouts import tail as tails

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import sentences
-from otel_rl.report.core.change_points import ENOUGH
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.levels import ENOUGH
 from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:

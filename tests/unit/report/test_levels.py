@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
-from otel_rl.report.core import change_points
-from otel_rl.report.core.change_points import EarlierLooks, rise
+from otel_rl.report.core import levels
+from otel_rl.report.core.levels import EarlierLooks, rise
 
 
 def _noisy(level: float, number: int, seed: int = 0, noise: float = 0.1) -> list[float]:
@@ -100,26 +99,16 @@ def test_equal_values_on_both_sides_of_a_step_are_a_rise() -> None:
     assert (found.first, found.before, found.after) == (20, 0.1, 0.2)
 
 
-@pytest.mark.parametrize("number", [6, 7, 9, 24, 80])
-def test_the_stretch_that_explains_most_of_a_random_order_is_the_one_that_differs_most(number: int) -> None:
-    orders = np.random.default_rng(number).permuted(np.tile(np.sqrt(np.arange(number)), (40, 1)), axis=1)
-    orders -= orders.mean(axis=1, keepdims=True)
-    between = change_points._most_between(orders)
-    within = (orders**2).sum(axis=1) - between
-    differences = change_points._differences(orders, *change_points._stretches(number))[0].max(axis=1)
-    assert np.sqrt(between / (within / (number - 2))) == pytest.approx(differences)
-
-
 def test_a_series_that_grows_is_looked_at_again_only_after_a_while(monkeypatch):
     looks, seen = EarlierLooks(), []
 
     def look():
         seen.append(1)
-        return change_points.Rise(10, 19, 1.0, 2.0)
+        return levels.Rise(10, 19, 1.0, 2.0)
 
     assert looks.rise("step", 20, look).last == 19
     assert looks.rise("step", 25, look).last == 24, "what went on at the last look goes on"
     assert len(seen) == 1
-    monkeypatch.setattr(change_points, "FRESH", -1.0)
+    monkeypatch.setattr(levels, "FRESH", -1.0)
     assert looks.rise("step", 25, look).last == 19
     assert len(seen) == 2

@@ -1,10 +1,12 @@
-"""Since when a value has another level, and until when: circular binary segmentation.
+"""Since when a value has another level, and until when.
 
-The stretch of a series that differs most from the rest of it, in standard errors of the difference of both means, is
-the candidate. Its chance under no change is the share of random orders of the same values in which any stretch differs
-as much: a permutation test, which assumes nothing of the values' distribution. The parts are then searched further
-(Olshen, Venkatraman, Lucito and Wigler, "Circular binary segmentation for the analysis of array-based DNA copy number
-data", Biostatistics 5, 2004). It stops trying where chance does well (Besag and Clifford, Biometrika 78, 1991).
+A level is found by circular binary segmentation: the stretch of a series that differs most from the rest of it, in
+standard errors of the difference of both means (Olshen, Venkatraman, Lucito and Wigler, "Circular binary segmentation
+for the analysis of array-based DNA copy number data", Biostatistics 5, 2004). Values that lie far from their
+neighbours are drawn in, and the standard error grows with the correlation of what is left of neighbouring values: a
+random walk has stretches at other levels all the time. The limits are calibrated on series without a change
+(``tests/unit/report/test_levels.py``): independent and correlated noise, walks, ramps, waves, heavy tails, shares of
+few calls, warm-ups.
 
 Durations are compared as logarithms: a change is a ratio, and single long values weigh little. Whether a change is
 large enough to matter is decided afterwards, on medians; on means for shares, whose median of few calls is 0 or 1.
@@ -14,13 +16,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-# NumPy imports it when it is asked for: in each child that renders a page of a run that is followed.
-from numpy.random import default_rng
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -30,20 +30,25 @@ if TYPE_CHECKING:
 
 #: Fewest points on either side of a change.
 FEWEST = 3
-#: Fewest points of a series in most places of which a change shows: of fewer, too many random orders differ as much.
+#: Points of a series from which on a change shows in most places. Of fewer only a manifold change does.
 ENOUGH = 16
-#: Largest chance of a change where there is none, of one series.
-_CHANCE = 0.005
-_ORDERS, _ORDERS_AT_ONCE = 999, 111
-#: Below these no order has to be tried: standard errors, and the difference of (logarithms of) both means.
-_SMALLEST_DIFFERENCE, _SMALLEST_EFFECT = 3.0, 0.06
-#: Points that are tested at once; longer series are averaged down, and the change is then located among all points.
+#: Standard errors of a difference that is no chance; in short series more, see :func:`_stretch`.
+LIMIT, _SHORT_SERIES = 5.0, 6
+#: Points that are looked at at once; longer series are averaged down, and the change is then located among all points.
 _POINTS = 80
 _DEEPEST = 6
+#: Neighbours on either side of a value that is drawn in, and how many of their deviations it may lie away.
+_NEIGHBOURS, _FAR = 3, 4.0
+#: From a median absolute deviation to a standard deviation.
+TO_DEVIATION = 1.4826
 #: Added to durations before their logarithm, in s: what is shorter does not matter.
 _SHORT = 1e-3
 #: A part is a stage of a rise where it has come this much of the way.
 _ON_THE_WAY = 0.2
+#: And this much of it in the units of the values.
+_STAGE = 0.05
+#: A stage still rises where its last third is so many times its first one: it has come to the last third.
+_STILL_RISING = 1.3
 #: Seconds for which a series that is followed is not looked at again.
 FRESH = 30.0
 
@@ -100,14 +105,20 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
     if len(array) < 2 * FEWEST:
         return None
     compared = np.log(np.maximum(array, 0.0) + _SHORT) if ratio else array
-    level = _median if ratio else _mean
-    starts = [0, *sorted(_changes(compared, 0, _DEEPEST)), len(array)]
+    level = median if ratio else _mean
+    # The values of a share are 0 and 1 where a step has one call: none of them lies far away.
+    starts = [0, *changes(drawn_in(compared) if ratio else compared), len(array)]
     levels = [level(compared[begin:end]) for begin, end in pairwise(starts)]
     candidates = []
     for number in range(1, len(levels)):
         end = _end(levels, number, level(compared[: starts[number]]))
         if end is not None:
-            candidates.append(_rise(array, starts, levels, number, end, level))
+            found = _rise(array, starts, levels, number, end, level)
+            # Twice of next to nothing is no stage of a rise to seconds.
+            if level(array[starts[number] : starts[number + 1]]) - found.before >= _STAGE * (
+                found.after - found.before
+            ):
+                candidates.append(found)
     notable = [
         candidate
         for candidate in candidates
@@ -120,7 +131,8 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
     )
 
 
-def _median(values: Array) -> float:
+def median(values: Array) -> float:
+    """Return the median."""
     return float(np.median(values))
 
 
@@ -146,20 +158,41 @@ def _rise(
     begin, parts = starts[number], levels[number:end]
     # A slow rise has several stages, and has come to the last of them.
     first = starts[end - 1] if parts[-1] == max(parts) else begin
-    return Rise(begin, starts[end] - 1, level(array[:begin]), level(array[first : starts[end]]))
+    stage = array[first : starts[end]]
+    third = max(len(stage) // 3, FEWEST)
+    if level is median and level(stage[-third:]) > _STILL_RISING * level(stage[:third]):
+        stage = stage[-third:]
+    return Rise(begin, starts[end] - 1, level(array[:begin]), level(stage))
 
 
-def _changes(values: Array, offset: int, depth: int) -> list[int]:
-    """Return places at which a new level begins."""
+# -- levels ------------------------------------------------------------------------------------------------------------
+
+
+def drawn_in(values: Array) -> Array:
+    """Return the values, those far from their neighbours drawn in."""
+    if len(values) <= 2 * _NEIGHBOURS:
+        return values
+    padded = np.pad(values, _NEIGHBOURS, mode="edge")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
+    away = values - middle
+    most = _FAR * TO_DEVIATION * float(np.median(np.abs(away)))
+    drawn: Array = middle + np.clip(away, -most, most)
+    return drawn
+
+
+def changes(values: Array) -> list[int]:
+    """Return the places at which a new level begins, in order."""
+    return sorted(set(_places(values, 0, _DEEPEST)))
+
+
+def _places(values: Array, offset: int, depth: int) -> list[int]:
     if len(values) < 2 * FEWEST or depth == 0:
         return []
     places = _stretch(values)
     edges = [0, *places, len(values)]
     if not places:
         return []
-    inner = [
-        place for begin, end in pairwise(edges) for place in _changes(values[begin:end], offset + begin, depth - 1)
-    ]
+    inner = [place for begin, end in pairwise(edges) for place in _places(values[begin:end], offset + begin, depth - 1)]
     return [*(offset + place for place in places), *inner]
 
 
@@ -167,51 +200,23 @@ def _stretch(values: Array) -> list[int]:
     """Return begin and end of the stretch that differs most, or no ends where chance explains it."""
     parts = np.array_split(values, min(len(values), _POINTS))
     few = np.array([part.mean() for part in parts])
+    few -= few.mean()
     begins, ends = _stretches(len(few))
-    differences, effects = _differences(few[np.newaxis, :], begins, ends)
-    best = int(differences[0].argmax())
-    largest = float(differences[0, best])
-    if largest < _SMALLEST_DIFFERENCE or effects[0, best] < _SMALLEST_EFFECT or _is_chance(few):
+    differences = _differences(few, begins, ends)
+    best = int(differences.argmax())
+    begin, end = int(begins[best]), int(ends[best])
+    inside = np.zeros(len(few), dtype=bool)
+    inside[begin:end] = True
+    left = np.where(inside, few - few[inside].mean(), few - few[~inside].mean())
+    if differences[best] / inflation(left) < LIMIT * (1 + _SHORT_SERIES / len(few)):
         return []
     first = np.cumsum([0, *map(len, parts)])
     width = len(parts[0])
-    edges = [int(first[edge]) for edge in (begins[best], ends[best]) if 0 < edge < len(few)]
+    edges = [int(first[edge]) for edge in (begin, end) if 0 < edge < len(few)]
     return edges if width == 1 else [_located(values, place, 2 * width) for place in edges]
 
 
-def _is_chance(few: Array) -> bool:
-    """Return whether in too many random orders a stretch differs as much as the one that differs most."""
-    generator = default_rng(0)
-    centred = few - few.mean()
-    # Sums of the same numbers in another order differ by rounding.
-    largest = _most_between(centred[np.newaxis, :])[0] * (1 - 1e-9)
-    most, reached = int(_CHANCE * (_ORDERS + 1)), 0
-    for _ in range(_ORDERS // _ORDERS_AT_ONCE):
-        orders = generator.permuted(np.tile(centred, (_ORDERS_AT_ONCE, 1)), axis=1)
-        reached += int((_most_between(orders) >= largest).sum())
-        if reached + 1 > most:
-            return True
-    return False
-
-
-def _most_between(rows: Array) -> Array:
-    """Return for each row, whose mean is 0, the most that a stretch explains of the sum of squares.
-
-    Orders of the same values have one sum of squares: that stretch is the one of the largest difference in standard
-    errors too, and takes a tenth of the time to find. The stretches are those of :func:`_stretches`.
-    """
-    number = rows.shape[1]
-    sums = np.zeros((number + 1, len(rows)))
-    np.cumsum(rows.T, axis=0, out=sums[1:])
-    inside = np.abs(sums[FEWEST : number - FEWEST + 1])
-    for size in range(FEWEST, number - 2 * FEWEST + 1):
-        later = sums[FEWEST + size : number - FEWEST + 1] - sums[FEWEST : number - FEWEST + 1 - size]
-        np.maximum(inside[size - FEWEST], np.abs(later, out=later).max(axis=0), out=inside[size - FEWEST])
-    sizes = np.arange(FEWEST, number - FEWEST + 1)[:, np.newaxis]
-    most: Array = (inside**2 * (number / (sizes * (number - sizes)))).max(axis=0)
-    return most
-
-
+@lru_cache(maxsize=_POINTS)
 def _stretches(number: int) -> tuple[Indices, Indices]:
     """Return begins and ends of all stretches with enough points inside and outside, the outside for the last ones."""
     begins, ends = np.triu_indices(number, k=FEWEST)
@@ -220,25 +225,38 @@ def _stretches(number: int) -> tuple[Indices, Indices]:
     return begins[kept], ends[kept]
 
 
-def _differences(rows: Array, begins: Indices, ends: Indices) -> tuple[Array, Array]:
-    """Return for each row and stretch its difference to the rest, in units of its standard error, and as it is."""
-    number = rows.shape[1]
-    sums = np.zeros((len(rows), number + 1))
-    rows.cumsum(axis=1, out=sums[:, 1:])
-    total, squares = sums[:, -1:], (rows**2).sum(axis=1, keepdims=True)
+def _differences(values: Array, begins: Indices, ends: Indices) -> Array:
+    """Return for each stretch its difference to the rest, in units of its standard error."""
+    number = len(values)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    total, squares = sums[-1], float((values**2).sum())
     size = ends - begins
-    inside = sums[:, ends] - sums[:, begins]
+    inside = sums[ends] - sums[begins]
     mean, rest = inside / size, (total - inside) / (number - size)
     within = squares - size * mean**2 - (number - size) * rest**2
     # Equal values on both sides differ by infinitely many standard errors: an error of rounding stands for them.
     variance = np.maximum(within, 1e-12 * (1.0 + squares)) / (number - 2)
-    effects = np.abs(mean - rest)
-    return effects / np.sqrt(variance * (1 / size + 1 / (number - size))), effects
+    differences: Array = np.abs(mean - rest) / np.sqrt(variance * (1 / size + 1 / (number - size)))
+    return differences
+
+
+def inflation(left: Array) -> float:
+    """Return by how much a standard error is larger where neighbours are alike; for what is left of both levels.
+
+    That of an autoregressive process of first order, whose coefficient few values show as too small by ``(1 + 3 r)/n``
+    (Marriott and Pope, Biometrika 41, 1954).
+    """
+    squares = float((left**2).sum())
+    if squares <= 0:
+        return 1.0
+    alike = float((left[1:] * left[:-1]).sum()) / squares
+    alike = min(max(alike + (1 + 3 * alike) / len(left), 0.0), 0.97)
+    return float(np.sqrt((1 + alike) / (1 - alike)))
 
 
 def _located(values: Array, place: int, reach: int) -> int:
     """Return the place among all points, at most ``reach`` from the place among averages."""
     begin, end = max(place - reach, 0), min(place + reach, len(values))
-    window = values[np.newaxis, begin:end]
-    ends = np.arange(FEWEST, window.shape[1] - FEWEST + 1)
-    return begin + FEWEST + int(_differences(window, np.zeros_like(ends), ends)[0][0].argmax())
+    window = values[begin:end]
+    ends = np.arange(FEWEST, len(window) - FEWEST + 1)
+    return begin + FEWEST + int(_differences(window - window.mean(), np.zeros_like(ends), ends).argmax())

@@ -1,0 +1,257 @@
+"""What happens in one series: a curve that jumps, a value that stands still, growth, a cost that comes and goes.
+
+Curves that a training logs move by themselves. Of these only a jump counts, which lines through the points before and
+after do not explain, and a stretch in which nothing moves at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from otel_rl.report.core.levels import FEWEST, LIMIT, TO_DEVIATION, changes, drawn_in, inflation, median
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Array = np.ndarray[Any, np.dtype[np.float64]]
+
+#: Points on either side of a jump through which a line is drawn, and the fewest.
+_WINDOW, _FEWEST_OF_A_LINE = 8, 4
+#: Smallest share of the difference of both levels that is a jump and no slope, and how far above the gaps elsewhere.
+_SHARP, _OTHER_GAPS = 0.5, 3.0
+#: Points on either side from which on two levels are compared, at most so many of them; standard errors between them.
+_LEVEL, _LONGEST_LEVEL, _CLEAR = 8, 40, 7.0
+#: Share of the difference by which a level may drift, and deviations of its values that the difference must have.
+_DRIFT, _DEVIATIONS = 0.34, 3.0
+#: Equal values in a row that are no chance where the series varied before.
+STILL = 8
+#: Parts that growth is read from, the share of pairs of them that must rise, and by how many deviations of a value.
+_PARTS, _RISING, _GROWN = 12, 0.9, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A curve has another level from point ``first`` on; ``deviations`` of its values lie between both."""
+
+    first: int
+    before: float
+    after: float
+    deviations: float
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """A series has one value from point ``first`` to its end, and ``varied`` between these two before."""
+
+    first: int
+    value: float
+    varied: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A series grows from point ``first`` to its end, from one level to another by so much a point."""
+
+    first: int
+    before: float
+    after: float
+    slope: float
+
+
+# -- curves ------------------------------------------------------------------------------------------------------------
+
+
+def jumps(values: Sequence[float]) -> list[Jump]:
+    """Return where a curve jumps; slopes, waves and warm-ups are none."""
+    array = np.asarray(values, dtype=np.float64)
+    starts = [0, *changes(drawn_in(array)), len(array)]
+    return [
+        jump
+        for before, place, after in zip(starts, starts[1:], starts[2:], strict=False)
+        if (jump := _jump(array, before, place, after)) is not None
+    ]
+
+
+def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
+    """Return the jump near a place between two others, if it is one."""
+    near = range(max(place - 2, _FEWEST_OF_A_LINE), min(place + 2, len(values) - _FEWEST_OF_A_LINE) + 1)
+    if not near:
+        return None
+    lines = [(at, min(_WINDOW, at, len(values) - at)) for at in near]
+    gap, error, place, reach = max(
+        ((*_gap(values, at, reach), at, reach) for at, reach in lines), key=lambda line: abs(line[0])
+    )
+    difference = median(values[place : place + reach]) - median(values[place - reach : place])
+    others = [
+        abs(_gap(values, at, reach)[0]) for at in range(reach, len(values) - reach + 1) if abs(at - place) >= reach
+    ]
+    usual = _OTHER_GAPS * float(np.median(others)) if len(others) >= reach else 0.0
+    if gap * difference <= 0 or abs(gap) < max(_SHARP * abs(difference), usual):
+        return None
+    left = values[max(before, place - _LONGEST_LEVEL) : place]
+    right = values[place : min(after, place + _LONGEST_LEVEL)]
+    if not len(left) or not len(right):
+        return None
+    middle = median(left), median(right)
+    noise = np.concatenate([left - middle[0], right - middle[1]])
+    deviation = max(TO_DEVIATION * median(np.abs(noise)), 1e-9 * (1 + float(np.abs(values).max())))
+    sharp = abs(gap) >= LIMIT * (1 + 4 / reach**1.5) * error
+    if not sharp and not _are_levels(left, right, noise, deviation):
+        return None
+    return Jump(place, *middle, abs(middle[1] - middle[0]) / deviation)
+
+
+def _gap(values: Array, place: int, reach: int) -> tuple[float, float]:
+    """Return the gap at a place between lines through ``reach`` points before and after, and its standard error."""
+    x = np.arange(reach) - (reach - 1) / 2
+    squares = float((x * x).sum())
+    ends, left = [], 0.0
+    for part, end in ((values[place - reach : place], reach / 2), (values[place : place + reach], -reach / 2)):
+        slope = float((x * part).sum()) / squares
+        ends.append(part.mean() + slope * end)
+        left += float(((part - part.mean() - slope * x) ** 2).sum())
+    return float(ends[1] - ends[0]), float(np.sqrt(left / (2 * reach - 4) * 8 / reach))
+
+
+def _are_levels(left: Array, right: Array, noise: Array, deviation: float) -> bool:
+    """Return whether both parts are flat, and far from each other."""
+    if min(len(left), len(right)) < _LEVEL:
+        return False
+    difference = abs(median(right) - median(left))
+    drifts = [abs(median(part[-(len(part) // 3) :]) - median(part[: len(part) // 3])) for part in (left, right)]
+    if max(drifts) > _DRIFT * difference or difference < _DEVIATIONS * deviation:
+        return False
+    error = deviation * np.sqrt(1 / len(left) + 1 / len(right)) * inflation(noise)
+    return bool(difference >= _CLEAR * error)
+
+
+# -- what stands still, grows, comes and goes --------------------------------------------------------------------------
+
+
+def still(values: Sequence[float]) -> Still | None:
+    """Return the stretch at the end of a series in which nothing moves; None where it moves, or is too short."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) < STILL:
+        return None
+    moved = np.flatnonzero(array != array[-1])
+    first = int(moved[-1]) + 1 if len(moved) else 0
+    if len(array) - first < STILL:
+        return None
+    before = array[:first]
+    # A schedule that has come to its last value, and a count that goes up now and then, stand still for long, too.
+    if len(before) and (len(before) < FEWEST or len(np.unique(before)) < len(before) / 2):
+        return None
+    varied = (float(before.min()), float(before.max())) if len(before) else None
+    return Still(first, float(array[-1]), varied)
+
+
+def growth(values: Sequence[float]) -> Growth | None:
+    """Return the growth of a series that rises to its end bit by bit; None for one that jumps or comes back."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) < _PARTS:
+        return None
+    parts = np.array_split(drawn_in(array), _PARTS)
+    levels = np.array([median(part) for part in parts])
+    whole = levels[-1] - levels[0]
+    if whole <= 0:
+        return None
+    pairs = levels[np.newaxis, :] - levels[:, np.newaxis]
+    begin = int(np.flatnonzero(levels <= levels[0] + whole / 10)[-1])
+    later = slice(begin, _PARTS)
+    size = _PARTS - begin
+    if size < _PARTS // 2 or (pairs[later, later][np.triu_indices(size, 1)] > 0).mean() < _RISING:
+        return None
+    noise = np.concatenate([part - level for part, level in zip(parts, levels, strict=True)])
+    deviation = TO_DEVIATION * median(np.abs(noise))
+    if float(np.diff(levels).max()) > whole / 2 or whole < _GROWN * deviation:
+        return None
+    x = np.cumsum([0, *(len(part) for part in parts[:-1])])[later]
+    slopes = (
+        pairs[later, later][np.triu_indices(size, 1)] / (x[np.newaxis, :] - x[:, np.newaxis])[np.triu_indices(size, 1)]
+    )
+    return Growth(int(x[0]), float(levels[begin]), float(levels[-1]), float(np.median(slopes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """A series is high in several stretches of points, each from a first to a last one, and usual in between.
+
+    ``period`` is their distance where that is always the same; ``extra`` is how much the values are above the usual one
+    in all of them.
+    """
+
+    stretches: tuple[tuple[int, int], ...]
+    period: int | None
+    usual: float
+    high: float
+    extra: float
+
+
+#: Stretches that a recurrence has at least, its longest period, and the share of its points that lie above the others.
+_RECURS, _LONGEST_PERIOD, _REGULAR = 3, 50, 0.8
+#: How many times the usual value a high one is, and by how many deviations of the usual ones it is above them.
+_HIGH, _ABOVE = 2.0, 4.0
+#: Share of the usual values that a value of a period is above.
+_MOST = 0.9
+
+
+def recurrence(values: Sequence[float]) -> Recurrence | None:
+    """Return what comes every n-th point or in bursts; None where one level explains the values."""
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) < _RECURS * FEWEST:
+        return None
+    return _periodic(array) or _bursts(array)
+
+
+def _periodic(values: Array) -> Recurrence | None:
+    """Return the period that explains most; the smallest one does, as its multiples leave some of its points out."""
+    found = [_of_period(values, period) for period in range(2, min(_LONGEST_PERIOD, len(values) // _RECURS) + 1)]
+    return max((one for one in found if one is not None), key=lambda one: one.extra, default=None)
+
+
+def _of_period(values: Array, period: int) -> Recurrence | None:
+    rows = values[: len(values) // period * period].reshape(-1, period)
+    offset = int(rows.mean(axis=0).argmax())
+    places = np.arange(offset, len(values), period)
+    usual = median(np.delete(values, places))
+    high = values[places] > _HIGH * usual
+    # It may have begun later, or be over.
+    (known,) = np.nonzero(high)
+    if len(known) < _RECURS or high[known[0] : known[-1] + 1].mean() < _REGULAR:
+        return None
+    places = places[high]
+    of_period = values[places]
+    window = values[places[0] : places[-1] + 1]
+    others = np.delete(window, places - places[0])
+    usual, level = median(others), median(of_period)
+    if level < _HIGH * usual or (others > (usual + level) / 2).mean() > 1 - _MOST:
+        return None
+    stretches = tuple((int(place), int(place)) for place in places)
+    return Recurrence(stretches, period, usual, level, float((of_period - usual).sum()))
+
+
+def _bursts(values: Array) -> Recurrence | None:
+    ordered = np.sort(values)
+    # The border between two groups of values that explains most of their variance (Otsu, 1979).
+    sums, numbers = np.cumsum(ordered)[:-1], np.arange(1, len(ordered))
+    low, high = sums / numbers, (ordered.sum() - sums) / (len(ordered) - numbers)
+    border = int((numbers * (len(ordered) - numbers) * (high - low) ** 2).argmax())
+    usual = ordered[: border + 1]
+    middle, most = median(usual), float(ordered[border])
+    deviation = TO_DEVIATION * median(np.abs(usual - middle))
+    above = values > most
+    if not above.any() or 2 * above.sum() > len(values) + 1:
+        return None
+    least, level = float(values[above].min()), median(values[above])
+    # Of values that rise bit by bit the border is anywhere.
+    apart = max(_ABOVE * deviation, (level - middle) / 4)
+    if least < _HIGH * middle or min(least - middle, 2 * (least - most)) < apart:
+        return None
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], above.astype(np.int8), [0]])))
+    stretches = tuple((int(begin), int(end) - 1) for begin, end in edges.reshape(-1, 2))
+    if len(stretches) < _RECURS:
+        return None
+    return Recurrence(stretches, None, middle, level, float((values[above] - middle).sum()))

@@ -1,0 +1,59 @@
+"""The chain from a cause to what follows: the first link is the finding, the others stand below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import thresholds
+from otel_rl.report.subjects.changes.quantities import LEADS_TO, Link
+from otel_rl.report.subjects.changes.series import SeriesKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from otel_rl.report.core.finding import Finding
+
+#: Place in the chain of what takes longer, or fails.
+OF_KIND = {
+    SeriesKind.MODEL: Link.ENGINE,
+    SeriesKind.FIRST_CHUNK: Link.ENGINE,
+    SeriesKind.RETRIED: Link.ENGINE,
+    SeriesKind.FAILED: Link.ENGINE,
+    SeriesKind.TOOL: Link.TOOL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A finding with its place in the chain; ``onset`` is a step, ``grows`` is True for what goes on to grow."""
+
+    finding: Finding
+    link: Link
+    onset: int
+    grows: bool = False
+
+
+def chained(changes: Iterable[Linked]) -> list[Finding]:
+    """Return the first links; what follows from one of them is among its symptoms."""
+    roots: list[Linked] = []
+    for one in sorted(changes, key=lambda one: (one.link, one.onset)):
+        cause = next((root for root in roots if _explains(root, one)), None)
+        if cause is None:
+            roots.append(one)
+        else:
+            cause.finding.symptoms.append(one.finding)
+            # A cause is as grave as the gravest thing that follows from it.
+            cause.finding.severity = min(cause.finding.severity, one.finding.severity, key=lambda grave: grave.order)
+    return [root.finding for root in roots]
+
+
+def _explains(cause: Linked, effect: Linked) -> bool:
+    near = abs(cause.onset - effect.onset) <= thresholds.TOGETHER
+    if cause.link == effect.link:
+        # Two tools are two causes; two curves of one kind that move from one step on are one fact.
+        return cause.link >= Link.TOKENS and near and cause.grows == effect.grows
+    if effect.link not in LEADS_TO.get(cause.link, ()):
+        return False
+    # What grows shows in a duration when it is large enough.
+    return near or (cause.grows and effect.onset >= cause.onset and effect.link >= Link.MEMORY)

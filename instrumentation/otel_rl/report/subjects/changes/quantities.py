@@ -1,0 +1,209 @@
+"""Every value over the steps that is no duration: what the trainer logged, and means of samples, calls and memory.
+
+A duration is a series of :mod:`otel_rl.report.subjects.changes.series`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human, sentences
+from otel_rl.report.core.collected import asked_once
+from otel_rl.report.core.lines import of_rows
+from otel_rl.report.subjects.training import scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.lines import Line
+
+
+class Link(IntEnum):
+    """Place of a quantity in the chain from a cause to what follows; the durations of steps have one, too."""
+
+    RATE = 0
+    DATA = 1
+    TOOL = 2
+    ENGINE = 3
+    TOKENS = 4
+    ROLLOUT = 5
+    SCORE = 6
+    REWARD = 7
+    ADVANTAGE = 8
+    GRADIENT = 9
+    POLICY = 10
+    LOSS = 11
+    OTHER = 12
+    MEMORY = 13
+    TIME = 14
+
+
+_OF_REWARDS = frozenset({Link.ADVANTAGE, Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER})
+_OF_ROLLOUTS = _OF_REWARDS | {Link.SCORE, Link.REWARD}
+#: What may follow from a change, by its link.
+LEADS_TO = {
+    Link.RATE: frozenset({Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER, Link.REWARD, Link.SCORE, Link.TOKENS}),
+    Link.DATA: frozenset(Link) - {Link.DATA, Link.RATE},
+    Link.TOOL: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.TIME},
+    Link.ENGINE: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.TIME},
+    Link.TOKENS: _OF_ROLLOUTS | {Link.ROLLOUT, Link.TIME, Link.MEMORY},
+    Link.ROLLOUT: _OF_ROLLOUTS | {Link.TIME, Link.MEMORY},
+    Link.SCORE: _OF_REWARDS | {Link.REWARD},
+    Link.REWARD: _OF_REWARDS,
+    Link.ADVANTAGE: _OF_REWARDS - {Link.ADVANTAGE},
+    Link.GRADIENT: frozenset({Link.POLICY, Link.LOSS, Link.OTHER}),
+    Link.POLICY: frozenset({Link.LOSS, Link.OTHER}),
+    Link.LOSS: frozenset({Link.OTHER}),
+    Link.MEMORY: frozenset({Link.TIME}),
+}
+
+#: Which way is better: up, down, or neither.
+UP, DOWN, NEITHER = 1, -1, 0
+#: A logged key by its last words -> link and direction. The first that is found counts.
+_KEYS: tuple[tuple[str, Link, int], ...] = (
+    (r"(learning_rate|lr)(/\w+|[-_]\w+)?$", Link.RATE, NEITHER),
+    (r"^rewards?/[^/]+/mean$", Link.SCORE, UP),
+    (r"(zero_?std|zero_variance|frac_reward)", Link.REWARD, DOWN),
+    (r"(reward|return|score|rew)(s|_mean|/mean|_std|/std)?$|ep_rew_mean$", Link.REWARD, UP),
+    (r"advantage", Link.ADVANTAGE, NEITHER),
+    (r"grad(ient)?_?norm", Link.GRADIENT, NEITHER),
+    (r"(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
+    (r"(truncat|clipped|abort)", Link.TOKENS, DOWN),
+    (r"(length|len|tokens)(_mean|/mean)?$|(length|tokens)", Link.TOKENS, NEITHER),
+    (r"(turns|calls)", Link.ROLLOUT, NEITHER),
+    (r"(entropy|kl|clip|ratio|logps?|approx)", Link.POLICY, NEITHER),
+    (r"loss", Link.LOSS, DOWN),
+    (r"(error|fail|invalid|dropped|empty)", Link.DATA, DOWN),
+)
+#: Counts that only rise, times, and what the machine has to do with: no curve of the training.
+_NO_CURVE = re.compile(
+    r"(^|[/_.\s(])(epoch|steps?|global_step|iterations?|timesteps?|total|num_tokens|num_input_tokens_seen|time|times|"
+    r"seconds?|sec|duration|timing|perf|throughput|fps|s|ms|it|per_sec|per_second|mfu|flops|memory|mem|gpu|cpu|eta|"
+    r"updates?|n_updates|episodes|samples_seen|lr_group)([/_.\s)]|$)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One value over the steps (or over time).
+
+    Attributes:
+        name: what a sentence calls it.
+        link: its place in the chain.
+        better: which way is better.
+        x, values: its points.
+        unit: makes a value a text.
+        section, chart: where the page shows it.
+        subject: what it is about.
+        counts: what its points count: steps, or log calls of the program.
+        logged: True for a value that the program logs: a curve, which moves by itself.
+    """
+
+    name: str
+    link: Link
+    better: int
+    x: list[int]
+    values: list[float]
+    unit: Callable[[float], str] = human.number
+    section: str = "training"
+    chart: str = ""
+    subject: str = ""
+    rank: int | None = None
+    counts: str = "step"
+    by_step: bool = True
+    logged: bool = False
+
+
+def link_of(key: str) -> tuple[Link, int]:
+    """Return the link of a logged key, and which way is better."""
+    tail = key.lower()
+    return next(((link, better) for pattern, link, better in _KEYS if re.search(pattern, tail)), (Link.OTHER, NEITHER))
+
+
+@asked_once
+def of_run(collected: Collected) -> list[Watched]:
+    """Return the quantities of the steps that the page shows."""
+    if collected.only is not None:
+        return []
+    return [*_logged(collected), *_of_samples(collected), *_of_calls(collected), *_memory(collected)]
+
+
+def _logged(collected: Collected) -> Iterator[Watched]:
+    curves = scalars.of_run(collected)
+    for name, curve in curves.logged.items():
+        if curve.over_time or _NO_CURVE.search(name):
+            continue
+        link, better = link_of(name)
+        yield Watched(
+            name, link, better, [round(x) for x in curve.x], curve.y, chart=name, subject=name,
+            counts=curves.counts(name), logged=True,
+        )  # fmt: skip
+
+
+_SAMPLES = """
+SELECT '{name}', step, NULL, count({value}), sum({value}), min({value}), max({value}) FROM samples
+WHERE NOT coalesce(evaluation, 0) AND step IS NOT NULL AND {value} IS NOT NULL GROUP BY step ORDER BY step"""
+#: Of samples: what a sentence calls it -> expression, link, which way is better.
+_OF_SAMPLES = {
+    "turns of a rollout": ("turns", Link.ROLLOUT, NEITHER),
+    "tool calls of a rollout": ("tool_calls", Link.ROLLOUT, NEITHER),
+    "model calls of a rollout": ("model_calls", Link.ROLLOUT, NEITHER),
+    "input tokens of a rollout": ("input_tokens", Link.TOKENS, NEITHER),
+    "output tokens of a rollout": ("output_tokens", Link.TOKENS, NEITHER),
+    "failed share of rollouts": ("(status IN ('failed', 'cancelled'))", Link.ROLLOUT, DOWN),
+    "discarded share of rollouts": ("(status = 'discarded')", Link.ROLLOUT, DOWN),
+    "share of answers cut at their limit": ("(stop_reason IN ('length', 'max_tokens'))", Link.TOKENS, DOWN),
+    "age of samples": ("age", Link.ENGINE, DOWN),
+}
+
+
+def _of_samples(collected: Collected) -> Iterator[Watched]:
+    for name, (value, link, better) in _OF_SAMPLES.items():
+        for line in of_rows(collected.tables.stream(_SAMPLES.format(name=name, value=value))).values():
+            is_share = value.startswith("(")
+            unit = human.percent if is_share else human.duration if value == "age" else human.number
+            yield _watched(name, link, better, line, unit, section="trajectories")
+
+
+def _watched(
+    name: str, link: Link, better: int, line: Line, unit: Callable[[float], str] = human.number, *, section: str,
+    chart: str = "", subject: str = "", rank: int | None = None,
+) -> Watched:  # fmt: skip
+    return Watched(
+        name, link, better, list(line.x), line.means, unit, section, chart, subject, rank, by_step=line.by_step
+    )
+
+
+_TOKENS = """
+SELECT kind, name, place, step, second, count({value}), sum({value}), min({value}), max({value}) FROM calls
+WHERE is_fair AND kind = 'model' AND {value} IS NOT NULL GROUP BY callee, step, second
+ORDER BY kind, name, place, step, second"""
+
+
+def _of_calls(collected: Collected) -> Iterator[Watched]:
+    for value, noun in (("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
+        for (_, name, place), line in of_rows(collected.tables.stream(_TOKENS.format(value=value))).items():
+            of = sentences.model(name) + (f" at {place}" if place else "")
+            yield _watched(
+                f"{noun} of a call of model {of}", Link.TOKENS, NEITHER, line, section="models",
+                subject=sentences.model(name),
+            )  # fmt: skip
+
+
+_MEMORY = """
+SELECT p.label, step, NULL, count(memory), sum(memory), min(memory), max(memory)
+FROM step s JOIN process p USING (process)
+WHERE p.attempt = ? AND loop = ? AND restarts = ? AND NOT is_root AND memory IS NOT NULL
+GROUP BY p.label, step ORDER BY p.label, step"""
+
+
+def _memory(collected: Collected) -> Iterator[Watched]:
+    steps = collected.steps
+    rows = collected.tables.stream(_MEMORY, steps.attempt, steps.loop, steps.restarts)
+    for (label,), line in of_rows(rows).items():
+        yield _watched(f"memory of {label}", Link.MEMORY, DOWN, line, human.size, section="pressure")

@@ -1,0 +1,171 @@
+"""A cost that comes every n-th step or in bursts, which means and medians hide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import detectors, human, thresholds
+from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.steps import BETWEEN, UNCOVERED
+from otel_rl.report.subjects.calls import rollouts
+from otel_rl.report.subjects.changes import change_sentences
+from otel_rl.report.subjects.changes.series import SeriesKind, all_series, in_rollouts
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables.load import MODEL, TOOL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.detectors import Recurrence
+    from otel_rl.report.subjects.changes.level_changes import LevelChange
+    from otel_rl.report.subjects.changes.series import StepSeries
+
+#: Share of the steps' time that is worth a warning, and the seconds that it must be.
+_SHARE, _SECONDS = 0.1, 1.0
+#: Parts that every step could have: where they are missing they took no time. Others come every few steps by design.
+_OF_EACH_STEP = (Phase.DATA_WAIT, UNCOVERED, BETWEEN)
+#: Phases that are slow on purpose: their share of the run is judged.
+_ON_PURPOSE = (Phase.EVALUATE, Phase.CHECKPOINT)
+_KINDS = frozenset(
+    {SeriesKind.MODEL, SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE, SeriesKind.PHASE, SeriesKind.WORK}
+)
+#: Stretches that a sentence names, and the share of the steps of one that another has, too, which it explains.
+_NAMED, _SAME = 4, 0.6
+#: A cost that comes and goes is said beside a level that rose where it is so many times as large.
+_EXPLAINED = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Recurring:
+    """A series with its values at the steps ``x``, and the share of a time that it takes beyond the usual."""
+
+    series: StepSeries
+    x: list[int]
+    recurrence: Recurrence
+    share: float
+    of: str
+
+    @property
+    def steps(self) -> set[int]:
+        """Steps in which it is high."""
+        return {self.x[at] for first, last in self.recurrence.stretches for at in range(first, last + 1)}
+
+
+def findings(collected: Collected, slower: list[LevelChange]) -> list[Finding]:
+    """Return one finding for each cost that comes and goes; what contains another of the same steps is its symptom.
+
+    ``slower`` is what another level explains.
+    """
+    roots: list[tuple[_Recurring, Finding]] = []
+    several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
+    for one in sorted(
+        _unexplained(_of_run(collected), slower, collected), key=lambda one: (one.series.kind, -one.share)
+    ):
+        finding = _finding(one, several=several)
+        cause = next((root for other, root in roots if _is_same(other, one)), None)
+        if cause is None:
+            roots.append((one, finding))
+        else:
+            cause.symptoms.append(finding)
+    return sorted((finding for _, finding in roots), key=lambda finding: -(finding.cost or 0.0))
+
+
+def _unexplained(found: Iterable[_Recurring], slower: list[LevelChange], collected: Collected) -> Iterator[_Recurring]:
+    """Yield what no level explains: of the same series, or of a phase that some of the steps have."""
+    costs = {(change.kind, change.name, change.place, rank): change.share for change in slower for rank in change.ranks}
+    of_some_steps = [
+        {step for step in series.line.x if change.onset <= step <= change.last}
+        for change in slower
+        for series in all_series(collected)
+        if change.found_in is not None and 2 * change.found_in[0] <= change.found_in[1] + 1
+        if (series.kind, series.name) == (change.kind, change.name) and series.rank in change.ranks
+    ]
+    for one in found:
+        series, steps = one.series, one.steps
+        own = costs.get((series.kind, series.name, series.place, series.rank), 0.0)
+        if one.share > _EXPLAINED * own and not any(len(steps & of) >= _SAME * len(steps) for of in of_some_steps):
+            yield one
+
+
+def _is_same(one: _Recurring, other: _Recurring) -> bool:
+    steps, others = one.steps, other.steps
+    return len(steps & others) >= _SAME * min(len(steps), len(others))
+
+
+def _of_run(collected: Collected) -> Iterator[_Recurring]:
+    by_rank = collected.steps.by_rank
+    for series in all_series(collected):
+        if series.kind not in _KINDS or not series.line.by_step or series.name in _ON_PURPOSE or not series.values:
+            continue
+        spent, of = _spent(series, collected)
+        if not spent or series.seconds < _SHARE * spent:
+            continue
+        x, values = list(series.line.x), series.values
+        if series.rank in by_rank and (series.kind is SeriesKind.PAUSE or series.name in _OF_EACH_STEP):
+            known = dict(zip(x, values, strict=True))
+            x = sorted({*by_rank[series.rank].x, *x})
+            values = [known.get(step, 0.0) for step in x]
+        recurrence = detectors.recurrence(values)
+        if recurrence is None:
+            continue
+        extra = recurrence.extra * series.seconds / max(sum(series.values), 1e-9)
+        if extra >= max(_SECONDS, _SHARE * spent):
+            yield _Recurring(series, x, recurrence, min(extra / spent, 1.0), of)
+
+
+def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
+    """Return the seconds that a share is of, and what these are: the steps, or the rollouts for what is in these."""
+    kind = TOOL if series.kind is SeriesKind.TOOL else MODEL if series.kind.is_of_model else ""
+    if (kind, series.name, series.place) in in_rollouts(collected):
+        return sum(line.total for line in rollouts.over_steps(collected, "seconds").values()), "the rollouts' time"
+    by_rank = collected.steps.by_rank
+    lines = [by_rank[series.rank]] if series.rank in by_rank else list(by_rank.values())
+    return sum(line.total for line in lines), "the steps' time"
+
+
+def _finding(one: _Recurring, *, several: bool) -> Finding:
+    series, recurrence = one.series, one.recurrence
+    code, section, chart = change_sentences.PLACES[series.kind]
+    where = f" on rank {series.rank}" if several and series.rank is not None else ""
+    first = one.x[recurrence.stretches[0][0]]
+    if recurrence.period is not None:
+        when = f"in every {_ordinal(recurrence.period)} step, from step {human.number(first)}"
+    else:
+        when = f"in steps {_stretches(one)}"
+    text = (
+        f"{change_sentences.noun(series.kind, series.name, series.place)}{where} takes"
+        f" {human.duration(recurrence.high)} {when} ({human.duration(recurrence.usual)} in the others):"
+        f" {human.percent(one.share)} of {one.of}."
+    )
+    severity = Severity.CRITICAL if one.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
+    if series.kind is SeriesKind.PHASE and series.name not in _OF_EACH_STEP and _is_as_always(one):
+        # A loop may well sample for several steps at once.
+        severity = Severity.NOTICE
+    ranks = [] if series.rank is None else [series.rank]
+    return Finding(
+        code.replace("slower", "recurring").replace("longer", "recurring"), severity, text, section,
+        subject=change_sentences.about(series.kind, series.name), chart=chart, cost=one.share, onset=first, ranks=ranks,
+    )  # fmt: skip
+
+
+def _is_as_always(one: _Recurring) -> bool:
+    """Return whether it has come and gone since the first steps."""
+    places = [first for first, _ in one.recurrence.stretches]
+    return places[0] <= places[1] - places[0]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return {2: "second", 3: "third"}.get(number, f"{number}{ending}")
+
+
+def _stretches(one: _Recurring) -> str:
+    parts = [
+        str(one.x[first]) if first == last else f"{one.x[first]} to {one.x[last]}"
+        for first, last in one.recurrence.stretches
+    ]
+    if len(parts) > _NAMED:
+        return f"{', '.join(parts[:_NAMED])} and {len(parts) - _NAMED} more stretches"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,196 @@
+"""Values that jump, stand still or grow, and from that a finding: "grad_norm is exactly 1 since step 30"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import detectors, human
+from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.levels import TO_DEVIATION
+from otel_rl.report.subjects.changes import quantities
+from otel_rl.report.subjects.changes.quantities import DOWN, NEITHER, UP, Link
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.core.detectors import Growth, Jump, Still
+    from otel_rl.report.subjects.changes.quantities import Watched
+
+#: Deviations of the values before from which on a jump is said, and from which on it is a warning.
+_SAID, _WARNING = 6.0, 8.0
+#: Least change of a level that is one, as a share of the larger one of both; and of a share in absolute numbers.
+_NOTABLE, _NOTABLE_SHARE = 0.25, 0.1
+#: Points before a value stood still, and deviations that it must lie away from them where it is the best there can be.
+_BEFORE, _AWAY = 8, 2.0
+#: Log calls after which a value that never moved is said.
+_NEVER_MOVED = 20
+#: Growth of memory that is said: bytes a step, and as a share of what it was.
+_MEMORY, _MEMORY_SHARE = 1 << 18, 0.1
+#: How many times a size grows before it is said, and before it is a warning where it is none that a policy learns.
+_MANIFOLD, _TOO_MUCH = 2.0, 4.0
+#: Links whose values never stand still in a training that goes on.
+_MOVING = frozenset({Link.SCORE, Link.REWARD, Link.ADVANTAGE, Link.GRADIENT, Link.LOSS, Link.POLICY})
+#: Links of which growth is a finding: the others are to grow, or are judged by rules of their own.
+_GROWING = frozenset({Link.MEMORY, Link.TOKENS, Link.ROLLOUT, Link.ENGINE, Link.DATA})
+
+_LOOK_AT = {
+    Link.DATA: "The data of these steps: what was read, filtered and put together.",
+    Link.TOOL: "What the tool was given and answered in these steps.",
+    Link.TOKENS: "Rollouts of before and after, side by side: prompts, tool results and answers.",
+    Link.ROLLOUT: "Rollouts of before and after, side by side.",
+    Link.SCORE: "The function behind it: what it is given, and whether it still looks at it.",
+    Link.REWARD: "The scores that it is made of, and their weights.",
+    Link.GRADIENT: "Clipping, loss scaling, and which parameters get gradients.",
+    Link.MEMORY: "What the program keeps from step to step: tensors with their graph, lists, caches.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A change of a value, as a finding, with its place in the chain; ``onset`` is a step or a second."""
+
+    link: Link
+    onset: int
+    finding: Finding
+    watched: Watched
+    is_growth: bool = False
+
+
+def shifts(collected: Collected) -> list[Shift]:
+    """Return what happened to each value, at most one thing of each."""
+    return [shift for watched in quantities.of_run(collected) if (shift := _of(watched)) is not None]
+
+
+def _of(watched: Watched) -> Shift | None:
+    for look in (_still, _jump, _growth):
+        if (shift := look(watched)) is not None:
+            return shift
+    return None
+
+
+# -- still -------------------------------------------------------------------------------------------------------------
+
+
+def _still(watched: Watched) -> Shift | None:
+    if watched.link not in _MOVING or not watched.logged:
+        return None
+    found = detectors.still(watched.values)
+    if found is None or not _is_odd(watched, found):
+        return None
+    value = human.number(found.value)
+    if found.varied is None:
+        text = f"{watched.name} is exactly {value} in all {len(watched.values)} log calls."
+        return _shift(watched, found.first, text, Severity.NOTICE)
+    low, high = found.varied
+    since = _since(watched, found.first)
+    text = f"{watched.name} is exactly {value} {since}; it was {human.number(low)} to {human.number(high)} before."
+    return _shift(watched, found.first, text, Severity.WARNING)
+
+
+def _is_odd(watched: Watched, found: Still) -> bool:
+    """Return whether nothing that was learned explains that a value moves no more."""
+    if found.varied is None:
+        is_best = found.value in (0.0, 1.0)
+        return watched.link is Link.SCORE and not is_best and len(watched.values) >= _NEVER_MOVED
+    low, high = found.varied
+    if low < found.value < high:
+        return True
+    # What has come to the best that there is, or the worst, bit by bit, has come to its end.
+    before = watched.values[max(found.first - _BEFORE, 0) : found.first]
+    middle = sorted(before)[len(before) // 2]
+    deviation = sorted(abs(value - middle) for value in before)[len(before) // 2] * TO_DEVIATION
+    return abs(found.value - middle) > max(_AWAY * deviation, _NOTABLE * (high - low))
+
+
+# -- jumps -------------------------------------------------------------------------------------------------------------
+
+
+def _jump(watched: Watched) -> Shift | None:
+    found = [jump for jump in detectors.jumps(watched.values) if _is_notable(watched, jump)]
+    if not found:
+        return None
+    jump = max(found, key=lambda one: one.deviations)
+    rises = jump.after > jump.before
+    is_better = (watched.better == UP and rises) or (watched.better == DOWN and not rises)
+    if is_better and watched.link is not Link.SCORE:
+        return None
+    is_grave = jump.deviations >= _WARNING and not is_better
+    before, after = watched.unit(jump.before), watched.unit(jump.after)
+    text = f"{_upper(watched.name)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
+    return _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
+
+
+def _is_notable(watched: Watched, jump: Jump) -> bool:
+    change, level = abs(jump.after - jump.before), max(abs(jump.before), abs(jump.after))
+    if jump.deviations < _SAID or change < _NOTABLE * level:
+        return False
+    return watched.unit is not human.percent or change >= _NOTABLE_SHARE
+
+
+# -- growth ------------------------------------------------------------------------------------------------------------
+
+
+def _growth(watched: Watched) -> Shift | None:
+    if watched.link not in _GROWING:
+        return None
+    found = detectors.growth(watched.values)
+    if found is None:
+        return None
+    if watched.link is Link.MEMORY:
+        return _of_memory(watched, found)
+    if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
+        return None
+    text = (
+        f"{_upper(watched.name)} {_grow(watched)} from {watched.unit(found.before)} to {watched.unit(found.after)}"
+        f" between {watched.counts} {watched.x[found.first]} and {watched.x[-1]}."
+    )
+    # Answers may become longer. Prompts, turns and queues are made by the program.
+    is_learned = any(word in watched.name for word in ("output", "response", "completion", "answer"))
+    is_grave = not is_learned and found.after >= _TOO_MUCH * found.before
+    severity = Severity.WARNING if is_grave else Severity.NOTICE
+    return _shift(watched, found.first, text, severity, is_growth=True)
+
+
+def _grow(watched: Watched) -> str:
+    return "grow" if watched.name.split()[1:2] == ["tokens"] else "grows"
+
+
+def _of_memory(watched: Watched, found: Growth) -> Shift | None:
+    step = found.slope / max((watched.x[-1] - watched.x[0]) / max(len(watched.x) - 1, 1), 1)
+    if step < _MEMORY or found.after - found.before < _MEMORY_SHARE * found.before:
+        return None
+    text = (
+        f"Memory of {watched.name.removeprefix('memory of ')} grows by {human.size(step)} a step since step"
+        f" {watched.x[found.first]}: from {human.size(found.before)} to {human.size(found.after)}."
+    )
+    return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def _upper(name: str) -> str:
+    return name if "/" in name or "_" in name else name[:1].upper() + name[1:]
+
+
+def _since(watched: Watched, place: int) -> str:
+    return f"since {watched.counts} {watched.x[place]}"
+
+
+def _at(watched: Watched, place: int) -> str:
+    return f"at {watched.counts} {watched.x[place]}"
+
+
+def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> Shift:
+    finding = Finding(
+        "changed_value",
+        severity,
+        text,
+        watched.section,
+        subject=watched.subject,
+        chart=watched.chart,
+        cost=(len(watched.x) - place) / len(watched.x),
+        onset=watched.x[place] if watched.by_step else None,
+        look_at=[_LOOK_AT[watched.link]] if watched.link in _LOOK_AT else [],
+    )
+    return Shift(watched.link, watched.x[place], finding, watched, is_growth)
