@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
+    Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 #: Points on either side of a jump through which a line is drawn, and the fewest.
 _WINDOW, _FEWEST_OF_A_LINE = 8, 4
@@ -179,8 +180,8 @@ def growth(values: Sequence[float]) -> Growth | None:
 class Recurrence:
     """A series is high in several stretches of points, each from a first to a last one, and usual in between.
 
-    ``period`` is their distance where that is always the same; ``extra`` is how much the values are above the usual one
-    in all of them.
+    ``period`` is their distance in steps where that is always the same; ``extra`` is how much the values of all of them
+    are above the usual one.
     """
 
     stretches: tuple[tuple[int, int], ...]
@@ -198,35 +199,44 @@ _HIGH, _ABOVE = 2.0, 4.0
 _MOST = 0.9
 
 
-def recurrence(values: Sequence[float]) -> Recurrence | None:
-    """Return what comes every n-th point or in bursts; None where one level explains the values."""
+def recurrence(x: Sequence[int], values: Sequence[float]) -> Recurrence | None:
+    """Return what comes every n-th step or in bursts; None where one level explains the values.
+
+    Args:
+        x: steps, of which some may be missing.
+        values: one for each of them.
+    """
     array = np.asarray(values, dtype=np.float64)
     if len(array) < _RECURS * FEWEST:
         return None
-    return _periodic(array) or _bursts(array)
+    return _periodic(np.asarray(x), array) or _bursts(array)
 
 
-def _periodic(values: Array) -> Recurrence | None:
+def _periodic(x: Indices, values: Array) -> Recurrence | None:
     """Return the period that explains most; the smallest one does, as its multiples leave some of its points out."""
-    found = [_of_period(values, period) for period in range(2, min(_LONGEST_PERIOD, len(values) // _RECURS) + 1)]
+    longest = min(_LONGEST_PERIOD, int(x[-1] - x[0]) // _RECURS)
+    found = [_of_period(x, values, period) for period in range(2, longest + 1)]
     return max((one for one in found if one is not None), key=lambda one: one.extra, default=None)
 
 
-def _of_period(values: Array, period: int) -> Recurrence | None:
-    rows = values[: len(values) // period * period].reshape(-1, period)
-    offset = int(rows.mean(axis=0).argmax())
-    places = np.arange(offset, len(values), period)
-    usual = median(np.delete(values, places))
-    high = values[places] > _HIGH * usual
+def _of_period(x: Indices, values: Array, period: int) -> Recurrence | None:
+    remainders = x % period
+    numbers = np.maximum(np.bincount(remainders, minlength=period), 1)
+    (places,) = np.nonzero(remainders == int((np.bincount(remainders, values, period) / numbers).argmax()))
+    usual = median(np.delete(values, places)) if len(places) < len(values) else 0.0
+    if len(places) < _RECURS or len(places) == len(values):
+        return None
     # It may have begun later, or be over.
+    high = values[places] > max(_HIGH * usual, (usual + float(np.quantile(values[places], 0.75))) / 2)
     (known,) = np.nonzero(high)
+    # A high value that the next one of the period does not follow is another thing.
+    known = known[next((at for at, place in enumerate(known[:-1]) if known[at + 1] == place + 1), len(known)) :]
     if len(known) < _RECURS or high[known[0] : known[-1] + 1].mean() < _REGULAR:
         return None
-    places = places[high]
+    places = places[known]
     of_period = values[places]
-    window = values[places[0] : places[-1] + 1]
-    others = np.delete(window, places - places[0])
-    usual, level = median(others), median(of_period)
+    others = np.delete(values[places[0] : places[-1] + 1], places - places[0])
+    usual, level = median(others) if len(others) else usual, median(of_period)
     if level < _HIGH * usual or (others > (usual + level) / 2).mean() > 1 - _MOST:
         return None
     stretches = tuple((int(place), int(place)) for place in places)

@@ -34,6 +34,7 @@ class Finding:
         text: what, where, since when and at what cost, in a sentence or two.
         section: section of the page that holds its rows.
         subject: tool, model, reward function or trainer's value that it is about, ``""`` where it is of none.
+        place: server that it is about, ``""`` where it is of none.
         chart: key of the chart that shows it, or of the trainer's value in it; ``""`` where there is none.
         cost: share of the steps' (or rollouts') time, or of the trajectories, that it takes; None where not known.
         onset: first step of it.
@@ -47,6 +48,7 @@ class Finding:
     text: str
     section: str
     subject: str = ""
+    place: str = ""
     chart: str = ""
     cost: float | None = None
     onset: int | None = None
@@ -151,10 +153,16 @@ def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding
     return left
 
 
+#: Codes of findings on all that a rank does.
+_OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
+
+
 def _is_the_same(finding: Finding, change: Finding) -> bool:
     if change.severity is Severity.NOTICE:
         # It costs nothing, and the other does.
         return False
+    if finding.place:
+        return any(finding.place == part.place for part in (change, *change.symptoms))
     if finding.subject:
         return any(finding.subject == part.subject for part in (change, *change.symptoms))
-    return bool(finding.ranks) and finding.ranks == change.ranks
+    return bool(finding.ranks) and finding.ranks == change.ranks and finding.code in _OF_RANKS

@@ -41,6 +41,8 @@ _DEEPEST = 6
 _NEIGHBOURS, _FAR = 3, 4.0
 #: From a median absolute deviation to a standard deviation.
 TO_DEVIATION = 1.4826
+#: Logarithm of the ratio of the lowest value after and the highest one before a change that few points show.
+_FAR_APART = 0.4
 #: Added to durations before their logarithm, in s: what is shorter does not matter.
 _SHORT = 1e-3
 #: A part is a stage of a rise where it has come this much of the way.
@@ -107,7 +109,8 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
     compared = np.log(np.maximum(array, 0.0) + _SHORT) if ratio else array
     level = median if ratio else _mean
     # The values of a share are 0 and 1 where a step has one call: none of them lies far away.
-    starts = [0, *changes(drawn_in(compared) if ratio else compared), len(array)]
+    places = changes(drawn_in(compared) if ratio else compared)
+    starts = [0, *(places or _apart(compared) if ratio else places), len(array)]
     levels = [level(compared[begin:end]) for begin, end in pairwise(starts)]
     candidates = []
     for number in range(1, len(levels)):
@@ -129,6 +132,16 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
         key=lambda candidate: (candidate.after - candidate.before) * (candidate.last + 1 - candidate.first),
         default=None,
     )
+
+
+def _apart(values: Array) -> list[int]:
+    """Return the place before which all of a few values lie far below all of those after it.
+
+    Of few values a change is within what their correlation explains. Two groups that never meet are none.
+    """
+    highest, lowest = np.maximum.accumulate(values)[:-1], np.minimum.accumulate(values[::-1])[::-1][1:]
+    gaps = (lowest - highest)[FEWEST - 1 : len(values) - FEWEST]
+    return [FEWEST + int(gaps.argmax())] if len(gaps) and gaps.max() >= _FAR_APART else []
 
 
 def median(values: Array) -> float:

@@ -25,7 +25,6 @@ SUBJECTS = (
     "changes",
     "calls",
     "ranks",
-    "siblings",
     "errors",
     "trajectories",
     "weight_versions",

@@ -38,6 +38,15 @@ WHERE kind = ? ORDER BY seconds DESC, started, rank, span LIMIT ?"""
 _OVER_STEPS = """
 SELECT rank, step, second, count({value}), sum({value}), min({value}), max({value}) FROM rollouts
 WHERE kind = ? AND is_fair AND {value} IS NOT NULL GROUP BY rank, step, second ORDER BY rank, step, second"""
+#: From the begin of a rollout to its first call of a tool or model.
+_FIRST_CALLS = """
+WITH first AS (SELECT trace, rollout, min(started) AS called FROM call JOIN callee USING (callee)
+               WHERE rollout IS NOT NULL AND kind IN ('tool', 'model') GROUP BY trace, rollout),
+     waited AS (SELECT r.rank, r.step, r.second, max(called - started, 0) / 1e9 AS seconds
+                FROM rollouts r JOIN first ON first.trace = r.trace AND first.rollout = r.id
+                WHERE kind = 'rollout' AND is_fair)
+SELECT rank, step, second, count(*), sum(seconds), min(seconds), max(seconds) FROM waited
+GROUP BY rank, step, second ORDER BY rank, step, second"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +110,11 @@ def over_steps(collected: Collected, value: str) -> dict[int | None, Line]:
         return {}
     rows = collected.tables.stream(_OVER_STEPS.format(value=value), of_run(collected).kind)
     return {rank: line for (rank,), line in of_rows(rows).items()}
+
+
+@asked_once
+def until_first_call(collected: Collected) -> dict[int | None, Line]:
+    """Return the seconds of the rollouts before their first call, by rank."""
+    if collected.only is not None:
+        return {}
+    return {rank: line for (rank,), line in of_rows(collected.tables.stream(_FIRST_CALLS)).items()}

@@ -1,11 +1,17 @@
-"""What takes longer since a step: the place it comes from, what it costs, and what follows from it.
+"""What changed, grows, comes and goes, or differs from its siblings: where, since when, at what cost, what follows.
 
 Modules:
     finding: changes in all loops and attempts.
-    change_sentences: one sentence for each change.
-    level_changes: the changes, each with those that it explains.
-    lost_time: what the steps lose to a change.
+    chains: the first link is the finding, what follows from it stands below.
     series: every duration and rate over the steps, by place.
+    level_changes: durations that rose, each with those that it explains.
+    lost_time: what the steps lose to a change.
+    work: what takes longer without being slower.
+    change_sentences: one sentence for each of them.
+    recurring: a cost that comes every n-th step or in bursts.
+    quantities: every value over the steps that is no duration.
+    shifts: values that jump, stand still or grow.
+    members: what differs from its siblings.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ OF_KIND = {
     SeriesKind.RETRIED: Link.ENGINE,
     SeriesKind.FAILED: Link.ENGINE,
     SeriesKind.TOOL: Link.TOOL,
+    SeriesKind.REWARD: Link.TOOL,
+    SeriesKind.FIRST_CALL: Link.ENGINE,
 }
 
 

@@ -22,6 +22,7 @@ PLACES = {
     SeriesKind.TOOL: ("slower_tool", "tools", "tool-seconds"),
     SeriesKind.REWARD: ("slower_reward", "rewards", "reward-seconds"),
     SeriesKind.PAUSE: ("longer_garbage_collection", "pressure", ""),
+    SeriesKind.FIRST_CALL: ("slower_first_call", "rollouts", "rollout-seconds"),
     SeriesKind.PHASE: ("slower_phase", "steps", "phase-seconds"),
     SeriesKind.WORK: ("slower_rank", "ranks", "own-work"),
     SeriesKind.ROLLOUT: ("slower_rollouts", "rollouts", "rollout-seconds"),
@@ -33,6 +34,7 @@ _LOOK_AT = {
     SeriesKind.TOOL: "What the tool calls, and whether its inputs grew.",
     SeriesKind.REWARD: "The function on that rank: what it loads, calls or waits for.",
     SeriesKind.PAUSE: "What keeps allocating: the number of objects that live from step to step.",
+    SeriesKind.FIRST_CALL: "What a rollout waits for before it calls: a semaphore, a pool, a queue, a sandbox.",
     SeriesKind.PHASE: "The timeline of the slowest step.",
     SeriesKind.WAIT: "The network between the nodes: no rank came later than before.",
 }
@@ -66,6 +68,7 @@ def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
         text=_sentence(change, start, several=several),
         section=section,
         subject=about(change.kind, change.name),
+        place=change.place,
         chart=chart,
         cost=change.share or None,
         onset=change.onset if change.by_step else None,
@@ -139,6 +142,7 @@ def noun(kind: SeriesKind, name: str, place: str = "") -> str:
 _TIMES = {UNCOVERED: "Time outside of all phases", BETWEEN: "Time between steps"}
 _SUBJECTS = {
     SeriesKind.PAUSE: "Garbage collection",
+    SeriesKind.FIRST_CALL: "Waiting of a rollout before its first call",
     SeriesKind.WORK: "Work outside of collectives",
     SeriesKind.ROLLOUT: "A rollout",
     SeriesKind.STEP: "A step",

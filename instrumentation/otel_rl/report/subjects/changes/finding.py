@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_rl.report.subjects.changes import change_sentences, recurring
+from otel_rl.report.core.finding import unexplained
+from otel_rl.report.subjects.changes import change_sentences, members, recurring
 from otel_rl.report.subjects.changes.chains import OF_KIND, Linked, chained
 from otel_rl.report.subjects.changes.level_changes import level_changes
 from otel_rl.report.subjects.changes.quantities import Link
@@ -22,17 +23,18 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     for stretch, steps in collected.loops.others().items():
         view, where = collected.view(steps), collected.loops.name(stretch)
         changes += [_placed(change, where) for change in _of_view(view)]
-    return changes
+    return [*changes, *members.findings(collected, changes)]
 
 
 def _of_view(collected: Collected) -> list[Finding]:
     slower = level_changes(collected)
     linked = [
-        Linked(finding, Link.TIME if change.reason else OF_KIND.get(change.kind, Link.TIME), change.onset)
+        Linked(finding, Link.LONGER if change.reason else OF_KIND.get(change.kind, Link.SLOWER), change.onset)
         for finding, change in zip(change_sentences.findings(slower, collected), slower, strict=True)
     ]
     linked += [Linked(shift.finding, shift.link, shift.onset, shift.is_growth) for shift in shifts(collected)]
-    return [*chained(linked), *recurring.findings(collected, slower)]
+    changes = chained(linked)
+    return [*changes, *unexplained(recurring.findings(collected, slower), changes)]
 
 
 def _placed(change: Finding, where: str) -> Finding:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 #: What may lie between steps, which is a part of the time that a step takes.
-_BETWEEN_STEPS = (BETWEEN, Phase.DATA_WAIT)
+BETWEEN_STEPS = (BETWEEN, Phase.DATA_WAIT)
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class _Context:
         self.work: dict[int | None, StepSeries] = {}
 
     def is_in_rollouts(self, change: LevelChange) -> bool:
-        if change.kind is SeriesKind.ROLLOUT:
+        if change.kind in (SeriesKind.ROLLOUT, SeriesKind.FIRST_CALL):
             return True
         kind = TOOL if change.kind is SeriesKind.TOOL else MODEL if change.kind.is_of_model else ""
         return (kind, change.name, change.place) in self._in_rollouts
@@ -141,7 +141,7 @@ class _Context:
         if change.by_step and self.steps:
             of_ranks = [self.steps[rank] for rank in change.ranks if rank in self.steps]
             seconds = [line.total_between(change.onset, last) for line in of_ranks or self.steps.values()]
-            if of_ranks and change.name in _BETWEEN_STEPS:
+            if of_ranks and change.name in BETWEEN_STEPS:
                 gaps = [self.gaps[rank] for rank in change.ranks if rank in self.gaps]
                 seconds += [line.total_between(change.onset, last) for line in gaps]
                 return sum(seconds) / len(of_ranks)
@@ -152,7 +152,7 @@ class _Context:
         """Return the seconds that the steps, or rollouts, lost to it; ``spent`` are those of all of them."""
         if change.in_rollouts:
             return change.extra * len(change.ranks)
-        is_part = change.kind <= SeriesKind.PHASE and change.by_step and change.name not in _BETWEEN_STEPS
+        is_part = change.kind <= SeriesKind.PHASE and change.by_step and change.name not in BETWEEN_STEPS
         return lost_seconds(change, spent, self.steps, self.at_once) if is_part else change.extra
 
     def all_lose(self, change: LevelChange) -> bool:

@@ -6,13 +6,14 @@ A duration is a series of :mod:`otel_rl.report.subjects.changes.series`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import of_rows
+from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class Link(IntEnum):
     LOSS = 11
     OTHER = 12
     MEMORY = 13
-    TIME = 14
+    #: What takes longer because there is more to do, or a machine is busy; and what is slower.
+    LONGER = 14
+    SLOWER = 15
 
 
 _OF_REWARDS = frozenset({Link.ADVANTAGE, Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER})
@@ -48,17 +51,17 @@ _OF_ROLLOUTS = _OF_REWARDS | {Link.SCORE, Link.REWARD}
 LEADS_TO = {
     Link.RATE: frozenset({Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER, Link.REWARD, Link.SCORE, Link.TOKENS}),
     Link.DATA: frozenset(Link) - {Link.DATA, Link.RATE},
-    Link.TOOL: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.TIME},
-    Link.ENGINE: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.TIME},
-    Link.TOKENS: _OF_ROLLOUTS | {Link.ROLLOUT, Link.TIME, Link.MEMORY},
-    Link.ROLLOUT: _OF_ROLLOUTS | {Link.TIME, Link.MEMORY},
+    Link.TOOL: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.LONGER, Link.SLOWER},
+    Link.ENGINE: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.LONGER, Link.SLOWER},
+    Link.TOKENS: _OF_ROLLOUTS | {Link.ROLLOUT, Link.LONGER, Link.MEMORY},
+    Link.ROLLOUT: _OF_ROLLOUTS | {Link.LONGER, Link.MEMORY},
     Link.SCORE: _OF_REWARDS | {Link.REWARD},
     Link.REWARD: _OF_REWARDS,
     Link.ADVANTAGE: _OF_REWARDS - {Link.ADVANTAGE},
     Link.GRADIENT: frozenset({Link.POLICY, Link.LOSS, Link.OTHER}),
     Link.POLICY: frozenset({Link.LOSS, Link.OTHER}),
     Link.LOSS: frozenset({Link.OTHER}),
-    Link.MEMORY: frozenset({Link.TIME}),
+    Link.MEMORY: frozenset({Link.SLOWER}),
 }
 
 #: Which way is better: up, down, or neither.
@@ -130,7 +133,14 @@ def of_run(collected: Collected) -> list[Watched]:
     """Return the quantities of the steps that the page shows."""
     if collected.only is not None:
         return []
-    return [*_logged(collected), *_of_samples(collected), *_of_calls(collected), *_memory(collected)]
+    return [
+        *_logged(collected),
+        *_scores_by_rank(collected),
+        *_of_samples(collected),
+        *_groups(collected),
+        *_of_calls(collected),
+        *_memory(collected),
+    ]
 
 
 def _logged(collected: Collected) -> Iterator[Watched]:
@@ -148,6 +158,8 @@ def _logged(collected: Collected) -> Iterator[Watched]:
 _SAMPLES = """
 SELECT '{name}', step, NULL, count({value}), sum({value}), min({value}), max({value}) FROM samples
 WHERE NOT coalesce(evaluation, 0) AND step IS NOT NULL AND {value} IS NOT NULL GROUP BY step ORDER BY step"""
+#: How many rollouts a step has, and the expression of a value that each of them has.
+ROLLOUTS, _EVERY = "rollouts of a step", "(status = 'discarded')"
 #: Of samples: what a sentence calls it -> expression, link, which way is better.
 _OF_SAMPLES = {
     "turns of a rollout": ("turns", Link.ROLLOUT, NEITHER),
@@ -156,7 +168,7 @@ _OF_SAMPLES = {
     "input tokens of a rollout": ("input_tokens", Link.TOKENS, NEITHER),
     "output tokens of a rollout": ("output_tokens", Link.TOKENS, NEITHER),
     "failed share of rollouts": ("(status IN ('failed', 'cancelled'))", Link.ROLLOUT, DOWN),
-    "discarded share of rollouts": ("(status = 'discarded')", Link.ROLLOUT, DOWN),
+    "discarded share of rollouts": (_EVERY, Link.ROLLOUT, DOWN),
     "share of answers cut at their limit": ("(stop_reason IN ('length', 'max_tokens'))", Link.TOKENS, DOWN),
     "age of samples": ("age", Link.ENGINE, DOWN),
 }
@@ -168,6 +180,10 @@ def _of_samples(collected: Collected) -> Iterator[Watched]:
             is_share = value.startswith("(")
             unit = human.percent if is_share else human.duration if value == "age" else human.number
             yield _watched(name, link, better, line, unit, section="trajectories")
+            if value == _EVERY:
+                yield replace(
+                    _watched(ROLLOUTS, Link.ROLLOUT, NEITHER, line, section="trajectories"), values=[*line.numbers]
+                )
 
 
 def _watched(
@@ -177,6 +193,30 @@ def _watched(
     return Watched(
         name, link, better, list(line.x), line.means, unit, section, chart, subject, rank, by_step=line.by_step
     )
+
+
+def _scores_by_rank(collected: Collected) -> Iterator[Watched]:
+    """Yield the scores of each function by rank, where several ranks score."""
+    lines = scores.over_steps(collected)
+    for (name, rank), line in lines.items():
+        if len([other for other in lines if other[0] == name]) > 1 and rank is not None:
+            own = f"score {name} on rank {rank}"
+            # A value of the program's own, as those that it logs.
+            yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name, rank=rank), logged=True)
+
+
+_GROUPS = """
+WITH compared AS (SELECT step, max(reward) - min(reward) AS spread, max(abs(reward)) AS most FROM samples
+                  WHERE NOT coalesce(evaluation, 0) AND step IS NOT NULL AND group_id IS NOT NULL
+                  GROUP BY step, group_id HAVING count(reward) > 1)
+SELECT step, NULL, count(*), sum(spread <= 1e-6 * max(most, 1.0)), min(spread <= 1e-6 * max(most, 1.0)),
+       max(spread <= 1e-6 * max(most, 1.0)) FROM compared GROUP BY step ORDER BY step"""
+
+
+def _groups(collected: Collected) -> Iterator[Watched]:
+    for line in of_rows(collected.tables.stream(_GROUPS)).values():
+        name = "share of groups with the same reward for all answers"
+        yield _watched(name, Link.REWARD, DOWN, line, human.percent, section="trajectories")
 
 
 _TOKENS = """

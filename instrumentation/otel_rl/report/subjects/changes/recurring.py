@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import detectors, human, thresholds
+from otel_rl.report.core import detectors, human, levels, thresholds
 from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.core.steps import BETWEEN, UNCOVERED
+from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.changes import change_sentences
+from otel_rl.report.subjects.changes.level_changes import BETWEEN_STEPS
 from otel_rl.report.subjects.changes.series import SeriesKind, all_series, in_rollouts
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
@@ -19,20 +21,31 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.detectors import Recurrence
+    from otel_rl.report.core.levels import Rise
     from otel_rl.report.subjects.changes.level_changes import LevelChange
-    from otel_rl.report.subjects.changes.series import StepSeries
+from otel_rl.report.subjects.changes.series import StepSeries
 
 #: Share of the steps' time that is worth a warning, and the seconds that it must be.
 _SHARE, _SECONDS = 0.1, 1.0
 #: Parts that every step could have: where they are missing they took no time. Others come every few steps by design.
-_OF_EACH_STEP = (Phase.DATA_WAIT, UNCOVERED, BETWEEN)
+_OF_EACH_STEP = (UNCOVERED, *BETWEEN_STEPS)
 #: Phases that are slow on purpose: their share of the run is judged.
 _ON_PURPOSE = (Phase.EVALUATE, Phase.CHECKPOINT)
 _KINDS = frozenset(
-    {SeriesKind.MODEL, SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE, SeriesKind.PHASE, SeriesKind.WORK}
+    {
+        SeriesKind.MODEL,
+        SeriesKind.TOOL,
+        SeriesKind.REWARD,
+        SeriesKind.PAUSE,
+        SeriesKind.FIRST_CALL,
+        SeriesKind.PHASE,
+        SeriesKind.WORK,
+    }
 )
 #: Stretches that a sentence names, and the share of the steps of one that another has, too, which it explains.
 _NAMED, _SAME = 4, 0.6
+#: First step, which imports, compiles and warms up.
+_WARM_UP = 1
 #: A cost that comes and goes is said beside a level that rose where it is so many times as large.
 _EXPLAINED = 1.5
 
@@ -43,9 +56,12 @@ class _Recurring:
 
     series: StepSeries
     x: list[int]
+    values: list[float]
     recurrence: Recurrence
     share: float
     of: str
+    #: The stretches have another level since one of them.
+    rise: Rise | None = None
 
     @property
     def steps(self) -> set[int]:
@@ -63,7 +79,7 @@ def findings(collected: Collected, slower: list[LevelChange]) -> list[Finding]:
     for one in sorted(
         _unexplained(_of_run(collected), slower, collected), key=lambda one: (one.series.kind, -one.share)
     ):
-        finding = _finding(one, several=several)
+        finding = _finding(one, several=several, by_design=collected.steps.guessed)
         cause = next((root for other, root in roots if _is_same(other, one)), None)
         if cause is None:
             roots.append((one, finding))
@@ -107,12 +123,34 @@ def _of_run(collected: Collected) -> Iterator[_Recurring]:
             known = dict(zip(x, values, strict=True))
             x = sorted({*by_rank[series.rank].x, *x})
             values = [known.get(step, 0.0) for step in x]
-        recurrence = detectors.recurrence(values)
-        if recurrence is None:
+        recurrence = detectors.recurrence(x[_WARM_UP:], values[_WARM_UP:])
+        if recurrence is None or _is_wait(series, x[_WARM_UP:], recurrence, collected):
             continue
         extra = recurrence.extra * series.seconds / max(sum(series.values), 1e-9)
         if extra >= max(_SECONDS, _SHARE * spent):
-            yield _Recurring(series, x, recurrence, min(extra / spent, 1.0), of)
+            yield _risen(_Recurring(series, x[_WARM_UP:], values[_WARM_UP:], recurrence, min(extra / spent, 1.0), of))
+
+
+def _risen(one: _Recurring) -> _Recurring:
+    """Return it with the rise of what comes and goes: of what comes by design, only more of it is wrong."""
+    highs = [max(one.values[first : last + 1]) for first, last in one.recurrence.stretches]
+    found = levels.rise(highs, factor=thresholds.SLOWER)
+    if found is None:
+        return one
+    more = sum(high - found.before for high in highs[found.first : found.last + 1])
+    share = one.share * min(more / max(one.recurrence.extra, 1e-9), 1.0)
+    return replace(one, rise=found, share=share) if share >= _SHARE else one
+
+
+def _is_wait(series: StepSeries, x: list[int], recurrence: Recurrence, collected: Collected) -> bool:
+    """Return whether the rank only waits for another one in these steps."""
+    waiting = collected.steps.waiting.get(series.rank)
+    if waiting is None or series.kind is not SeriesKind.PHASE:
+        return False
+    high = {x[at] for first, last in recurrence.stretches for at in range(first, last + 1)}
+    seconds = dict(zip(waiting.x, waiting.means, strict=True))
+    usual = median([seconds.get(step, 0.0) for step in x if step not in high])
+    return 2 * sum(seconds.get(step, 0.0) - usual for step in high) >= recurrence.extra
 
 
 def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
@@ -122,36 +160,50 @@ def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
         return sum(line.total for line in rollouts.over_steps(collected, "seconds").values()), "the rollouts' time"
     by_rank = collected.steps.by_rank
     lines = [by_rank[series.rank]] if series.rank in by_rank else list(by_rank.values())
+    if series.name in BETWEEN_STEPS:
+        gaps = collected.steps.gaps
+        lines += [gaps[series.rank]] if series.rank in gaps else list(gaps.values())
     return sum(line.total for line in lines), "the steps' time"
 
 
-def _finding(one: _Recurring, *, several: bool) -> Finding:
+def _finding(one: _Recurring, *, several: bool, by_design: bool) -> Finding:
+    """Return the finding; ``by_design``: what lies between guessed steps is what the program does there."""
     series, recurrence = one.series, one.recurrence
     code, section, chart = change_sentences.PLACES[series.kind]
     where = f" on rank {series.rank}" if several and series.rank is not None else ""
-    first = one.x[recurrence.stretches[0][0]]
+    rise = one.rise
+    first = one.x[recurrence.stretches[rise.first if rise is not None else 0][0]]
     if recurrence.period is not None:
-        when = f"in every {_ordinal(recurrence.period)} step, from step {human.number(first)}"
+        when = f"in every {_ordinal(recurrence.period)} step, {'since' if rise else 'from'} step {human.number(first)}"
     else:
         when = f"in steps {_stretches(one)}"
+    high, before = (recurrence.high, "") if rise is None else (rise.after, f"{human.duration(rise.before)} before; ")
     text = (
-        f"{change_sentences.noun(series.kind, series.name, series.place)}{where} takes"
-        f" {human.duration(recurrence.high)} {when} ({human.duration(recurrence.usual)} in the others):"
-        f" {human.percent(one.share)} of {one.of}."
+        f"{change_sentences.noun(series.kind, series.name, series.place)}{where} takes {human.duration(high)} {when}"
+        f" ({before}{human.duration(recurrence.usual)} in the others): {human.percent(one.share)} of {one.of}."
     )
     severity = Severity.CRITICAL if one.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
-    if series.kind is SeriesKind.PHASE and series.name not in _OF_EACH_STEP and _is_as_always(one):
+    if rise is None and _is_as_always(one) and (by_design or series.name not in _OF_EACH_STEP):
         # A loop may well sample for several steps at once.
         severity = Severity.NOTICE
-    ranks = [] if series.rank is None else [series.rank]
     return Finding(
-        code.replace("slower", "recurring").replace("longer", "recurring"), severity, text, section,
-        subject=change_sentences.about(series.kind, series.name), chart=chart, cost=one.share, onset=first, ranks=ranks,
-    )  # fmt: skip
+        code.replace("slower", "recurring").replace("longer", "recurring"),
+        severity,
+        text,
+        section,
+        subject=change_sentences.about(series.kind, series.name),
+        place=series.place,
+        chart=chart,
+        cost=one.share,
+        onset=first,
+        ranks=[] if series.rank is None else [series.rank],
+    )
 
 
 def _is_as_always(one: _Recurring) -> bool:
-    """Return whether it has come and gone since the first steps."""
+    """Return whether it comes every n-th step, since the first ones."""
+    if one.recurrence.period is None or one.series.kind is not SeriesKind.PHASE:
+        return False
     places = [first for first, _ in one.recurrence.stretches]
     return places[0] <= places[1] - places[0]
 

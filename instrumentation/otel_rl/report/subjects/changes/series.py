@@ -30,11 +30,12 @@ class SeriesKind(IntEnum):
     TOOL = 4
     REWARD = 5
     PAUSE = 6
-    PHASE = 7
-    WORK = 8
-    ROLLOUT = 9
-    STEP = 10
-    WAIT = 11
+    FIRST_CALL = 7
+    PHASE = 8
+    WORK = 9
+    ROLLOUT = 10
+    STEP = 11
+    WAIT = 12
 
     @property
     def is_rate(self) -> bool:
@@ -79,6 +80,10 @@ def all_series(collected: Collected) -> list[StepSeries]:
     of_rollouts = [
         _per_call(SeriesKind.ROLLOUT, "", "", rank, line)
         for rank, line in rollouts.over_steps(collected, "seconds").items()
+    ]
+    of_rollouts += [
+        _per_call(SeriesKind.FIRST_CALL, "", "", rank, line)
+        for rank, line in rollouts.until_first_call(collected).items()
     ]
     return [*_functions(collected), *_of_calls(collected), *_of_steps(collected), *of_rollouts]
 

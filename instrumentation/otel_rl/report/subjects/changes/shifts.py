@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.changes.quantities import Watched
 
 #: Deviations of the values before from which on a jump is said, and from which on it is a warning.
-_SAID, _WARNING = 6.0, 8.0
+_SAID, _WARNING = 6.0, 7.0
 #: Least change of a level that is one, as a share of the larger one of both; and of a share in absolute numbers.
 _NOTABLE, _NOTABLE_SHARE = 0.25, 0.1
 #: Points before a value stood still, and deviations that it must lie away from them where it is the best there can be.
@@ -114,7 +114,12 @@ def _jump(watched: Watched) -> Shift | None:
     is_better = (watched.better == UP and rises) or (watched.better == DOWN and not rises)
     if is_better and watched.link is not Link.SCORE:
         return None
-    is_grave = jump.deviations >= _WARNING and not is_better
+    low, high = sorted((abs(jump.before), abs(jump.after)))
+    # Curves move by themselves; counts do not.
+    is_manifold = not watched.logged and low * _MANIFOLD <= high
+    # Rules of their own judge the divergence and the entropy of a policy.
+    is_judged = watched.logged and watched.link is Link.POLICY
+    is_grave = not is_better and not is_judged and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
     text = f"{_upper(watched.name)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
     return _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
@@ -144,9 +149,9 @@ def _growth(watched: Watched) -> Shift | None:
         f"{_upper(watched.name)} {_grow(watched)} from {watched.unit(found.before)} to {watched.unit(found.after)}"
         f" between {watched.counts} {watched.x[found.first]} and {watched.x[-1]}."
     )
-    # Answers may become longer. Prompts, turns and queues are made by the program.
-    is_learned = any(word in watched.name for word in ("output", "response", "completion", "answer"))
-    is_grave = not is_learned and found.after >= _TOO_MUCH * found.before
+    # Answers and episodes may become longer. Prompts are made by the program.
+    is_made = any(word in watched.name for word in ("input", "prompt", "context", "result"))
+    is_grave = is_made and found.after >= _TOO_MUCH * found.before
     severity = Severity.WARNING if is_grave else Severity.NOTICE
     return _shift(watched, found.first, text, severity, is_growth=True)
 

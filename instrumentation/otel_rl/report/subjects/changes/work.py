@@ -71,6 +71,9 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
 def _is_work_of(work: quantities.Watched, change: LevelChange) -> bool:
     if work.link not in (Link.TOKENS, Link.ROLLOUT) or work.unit is not human.number or not work.by_step:
         return False
+    if work.name == quantities.ROLLOUTS:
+        # They are made at once, and share servers and tools.
+        return True
     if change.kind is SeriesKind.MODEL and work.section == "models":
         return work.subject == change.name.partition(" ")[2]
     return change.kind not in (SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE)

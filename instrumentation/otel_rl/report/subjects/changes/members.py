@@ -1,4 +1,4 @@
-"""What is slower than its siblings all along: a tool, a reward function, a server."""
+"""What differs from its siblings: a tool, function or server that is slower all along, a server without calls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from otel_rl.store.tables.load import MODEL, ROLLOUT, TOOL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.lines import Line
     from otel_rl.report.subjects.calls.lines import Called
+
+
+#: Steps without a call, and the part of all steps that they must be; share of the calls that a server had before.
+_IDLE_STEPS, _IDLE_PART, _IDLE_SHARE = 5, 10, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,44 @@ class _Siblings:
     fewest: int = thresholds.FEWEST_SIBLINGS
 
 
-def findings(collected: Collected, known: Known) -> list[Finding]:
-    """Return what is slower than its siblings, and what no change explains."""
-    return unexplained(_slow_siblings(collected), known["changes"])
+def findings(collected: Collected, changes: list[Finding]) -> list[Finding]:
+    """Return what differs from its siblings, and what no change explains."""
+    return [*_idle_servers(collected), *unexplained(_slow_siblings(collected), changes)]
+
+
+def _idle_servers(collected: Collected) -> list[Finding]:
+    """Return servers of a model that get no call any more while others of it do."""
+    lines = merged(call_lines.of_kind(collected, "seconds", MODEL), lambda called: (called.name, called.place))
+    models: dict[str, dict[str, Line]] = {}
+    for (name, place), line in lines.items():
+        if line.by_step:
+            models.setdefault(name, {})[place] = line
+    return [
+        finding
+        for name, servers in models.items()
+        for place in servers
+        if (finding := _idle_server(sentences.model(name), place, servers)) is not None
+    ]
+
+
+def _idle_server(model: str, place: str, servers: dict[str, Line]) -> Finding | None:
+    own, others = servers[place], {at: line for at, line in servers.items() if at != place}
+    steps = sorted({x for line in others.values() for x in line.x})
+    idle = [x for x in steps if x > own.x[-1]]
+    if len(idle) < max(_IDLE_STEPS, len(steps) // _IDLE_PART) or len(own.x) < max(len(steps) - len(idle), 2) / 2:
+        return None
+    share = own.count / (own.count + sum(line.count_between(own.x[0], own.x[-1]) for line in others.values()))
+    if share < _IDLE_SHARE:
+        return None
+    text = (
+        f"Model {model} at {place} got no call from step {idle[0]} to {idle[-1]}, after {human.percent(share)} of the"
+        f" calls before: all went to {human.listed(list(others))}."
+    )
+    look_at = ["The router in front of the servers, and the health of this one."]
+    return Finding(
+        "idle_server", Severity.WARNING, text, "models", model, place, "model-seconds",
+        cost=len(idle) / len(steps), onset=idle[0], look_at=look_at,
+    )  # fmt: skip
 
 
 def _slow_siblings(collected: Collected) -> list[Finding]:
@@ -125,8 +164,11 @@ def _slow_one(group: _Siblings) -> Finding | None:
         f" {_others(group, slow)} ({human.duration(others)}): {human.percent(share)} of {group.of}"
         f"{sentences.AT_ONCE if 2 * occupied <= own.total else ''}."
     )
-    # As it always was: that may be what the tool does, so it is never critical.
-    return Finding(group.code, Severity.WARNING, text, group.section, subject=slow, chart=group.chart, cost=share)
+    # As it always was: that may be what the tool does, so it is never critical. Servers of one model do the same.
+    is_server = group.fewest == thresholds.FEWEST_SERVERS
+    severity = Severity.WARNING if is_server or share >= thresholds.CRITICAL_SHARE else Severity.NOTICE
+    place = slow if is_server else ""
+    return Finding(group.code, severity, text, group.section, slow, place, group.chart, cost=share)
 
 
 def _others(group: _Siblings, slow: str) -> str:
