@@ -462,6 +462,9 @@ RL_INFERENCE_EARLIER_SPAN_ID: Final = "rl.inference.earlier_span_id"
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
 
+RL_INFERENCE_INVALID_TOOL_CALLS: Final = "rl.inference.invalid_tool_calls"
+"""Names of the tools that the answer asks for with arguments that are no JSON, one for each such call."""
+
 RL_INFERENCE_LOGPROBS_COUNT: Final = "rl.inference.logprobs.count"
 """Log-probabilities of output tokens that the answer carried."""
 
@@ -659,6 +662,12 @@ RL_ROLLOUT_POLICY_VERSION_MAX: Final = "rl.rollout.policy_version.max"
 
 RL_ROLLOUT_POLICY_VERSION_MIN: Final = "rl.rollout.policy_version.min"
 """Lowest version of the weights that answered in the trajectory, as the engine says."""
+
+RL_ROLLOUT_REPEATED_CALLS: Final = "rl.rollout.repeated_calls"
+"""Most calls of one tool in a row with the same arguments and result; absent where no call is repeated."""
+
+RL_ROLLOUT_REPEATED_TOOL: Final = "rl.rollout.repeated_tool"
+"""The tool of these calls."""
 
 RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 """Weighted sum of the scores that the trajectory got in its own process before it ended."""
@@ -1658,6 +1667,8 @@ class RlToolOutcomeValues:
     """There is no tool of this name."""
     CANCELLED: Final = "cancelled"
     """The program gave the call up."""
+    ERROR_TEXT: Final = "error_text"
+    """The tool returned a text that begins as an error does: suspected, and no failed span."""
 
 
 class RlTrajectoriesSourceValues:
@@ -1894,7 +1905,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
-        RL_TOOL_OUTCOME: 6,
+        RL_TOOL_OUTCOME: 7,
         RL_TRAINER_METRIC_KEY: 300,
         RL_TRAJECTORIES_SOURCE: 3,
         RL_TRAJECTORY_REASON: 5,

@@ -67,6 +67,26 @@ class FailedCall(NamedTuple):
     retry: int
 
 
+class RepeatedCalls:
+    """Calls of one tool in a row with the same arguments and result, by hashes of these; the longest such row."""
+
+    __slots__ = ("_last", "_length", "length", "tool")
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int, int] | None = None
+        self._length = 0
+        #: Of the longest row.
+        self.tool, self.length = "", 0
+
+    def add(self, tool: str, arguments: int | None, result: int | None) -> None:
+        """Add a call that has ended; nothing is the same as what has no hash."""
+        last = None if arguments is None or result is None else (tool, arguments, result)
+        self._length = self._length + 1 if last is not None and last == self._last else 1
+        self._last = last
+        if self._length > self.length:
+            self.tool, self.length = tool, self._length
+
+
 class OpenTrajectory:
     """Counters of one trajectory; a token count is None as long as no answer has one."""
 
@@ -91,6 +111,7 @@ class OpenTrajectory:
         "model_errors",
         "names",
         "output_tokens",
+        "repeated",
         "reward",
         "rewards",
         "service_calls",
@@ -120,6 +141,7 @@ class OpenTrajectory:
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
+        self.repeated = RepeatedCalls()
         self.tool_matches = ToolMatches()
         #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
         self.histories: dict[bytes, Any] | None = None

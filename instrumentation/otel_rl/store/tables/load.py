@@ -196,6 +196,8 @@ class Loader:
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),
              int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
+             _json_or_none(get(names.RL_INFERENCE_TOOL_CALLS)),
+             _json_or_none(get(names.RL_INFERENCE_INVALID_TOOL_CALLS)),
              int(any(name in span.attributes for name in CONTENT)), span.trace_id, span.span_id, span.parent_id)
         )  # fmt: skip
 
@@ -336,6 +338,10 @@ def _number(value: Any) -> float | None:
 
 def _count(value: Any) -> int:
     return max(int_or_none(value) or 0, 0)
+
+
+def _json_or_none(value: Any) -> str | None:
+    return None if value is None else _json(value)
 
 
 def _json(value: Any) -> str:

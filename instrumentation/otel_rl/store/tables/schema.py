@@ -120,6 +120,8 @@ _CALL = """
     input_tokens INTEGER,
     output_tokens INTEGER,
     estimated_tokens INTEGER, -- chunks of a streamed answer that does not say its tokens
+    asked TEXT, -- JSON: names of the tools that the answer asks for
+    invalid TEXT, -- JSON: those of them whose arguments are no JSON
     has_content INTEGER, -- 1 where what was said is recorded
     trace TEXT,
     span TEXT,
@@ -186,6 +188,8 @@ _SAMPLE = """
     model_errors,
     tool_calls,
     tool_errors,
+    repeated_calls, -- most calls of a tool in a row with the same arguments and result, from 2 on
+    repeated_tool TEXT, -- that tool
     span_errors, -- errors of its other spans
     input_tokens,
     output_tokens,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.calls import tool_faults
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 
 if TYPE_CHECKING:
@@ -104,6 +105,9 @@ def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) 
         kinds = {kind for exception in uncaught(collected) for kind in exception.kinds}
         explained = (group for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, finding))
         return 2 * sum(group.number for group in explained) > number
+    if finding.code == tool_faults.REPEATED:
+        kinds = tool_faults.ended_by(collected).get(finding.subject, set())
+        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
     if finding.code not in ("failing_tool", "failing_model"):
         return False
     return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number
