@@ -399,6 +399,9 @@ RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
 RL_EXCEPTION_LIBRARY: Final = "rl.exception.library"
 """Installed package in whose code the root cause was raised; absent for the program's own files."""
 
+RL_EXCEPTION_NEVER_RETRIEVED: Final = "rl.exception.never_retrieved"
+"""True for the exception of an asyncio task or future that nobody has awaited."""
+
 RL_EXCEPTION_PROGRAM_LOCATION: Final = "rl.exception.program.location"
 """Line of the program's own files that was being executed, where the root cause was raised elsewhere."""
 
@@ -506,6 +509,12 @@ RL_LAUNCHER: Final = "rl.launcher"
 
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
+
+RL_LOG_LOGGER: Final = "rl.log.logger"
+"""Name of the logger."""
+
+RL_LOG_RECORDS: Final = "rl.log.records"
+"""Records of errors at this place so far."""
 
 RL_LOOP_COMPILE_TIME: Final = "rl.loop.compile_time"
 """Time that torch.compile took for what it compiled in the iteration, in seconds."""
@@ -1819,6 +1828,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_INFERENCE_EARLIER_SPAN_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,
+    RL_LOG_LOGGER,
     RL_LOOP_ITERATION,
     RL_POLICY_VERSION,
     RL_REWARD_INPUT,

@@ -218,6 +218,21 @@ RL_HEALTH_FINAL: Final = definitions.EventDefinition(
         attributes.RL_LOOP_NAME,
     ),
 )
+RL_LOG_ERROR: Final = definitions.EventDefinition(
+    name="rl.log.error",
+    description="The program has logged errors at a place, or an asyncio task died of an exception that nobody awaits",
+    attributes=(
+        attributes.RL_LOG_LOGGER,
+        attributes.RL_LOG_RECORDS,
+        attributes.RL_EXCEPTION_NEVER_RETRIEVED,
+        attributes.EXCEPTION_TYPE,
+        attributes.EXCEPTION_MESSAGE,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
     name="rl.process.exception",
     description="An uncaught exception ended the process (FATAL; Ctrl-C WARN), or a thread or cell of it (ERROR)",

@@ -27,7 +27,7 @@ from otel_rl.telemetry import lifecycle, progress
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.side_calls import SideCalls
-from otel_rl.telemetry.tool_matches import ToolMatches
+from otel_rl.telemetry.tool_matches import RepeatedCalls, ToolMatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,26 +65,6 @@ class FailedCall(NamedTuple):
     name: str
     mark: int
     retry: int
-
-
-class RepeatedCalls:
-    """Calls of one tool in a row with the same arguments and result, by hashes of these; the longest such row."""
-
-    __slots__ = ("_last", "_length", "length", "tool")
-
-    def __init__(self) -> None:
-        self._last: tuple[str, int, int] | None = None
-        self._length = 0
-        #: Of the longest row.
-        self.tool, self.length = "", 0
-
-    def add(self, tool: str, arguments: int | None, result: int | None) -> None:
-        """Add a call that has ended; nothing is the same as what has no hash."""
-        last = None if arguments is None or result is None else (tool, arguments, result)
-        self._length = self._length + 1 if last is not None and last == self._last else 1
-        self._last = last
-        if self._length > self.length:
-            self.tool, self.length = tool, self._length
 
 
 class OpenTrajectory:

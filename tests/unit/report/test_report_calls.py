@@ -184,3 +184,27 @@ def test_a_tool_called_over_and_over_explains_the_errors_that_ended_its_rollouts
 def test_few_calls_in_a_row_are_no_loop(writer: ProcessWriter, repeated: list[int | None], is_found: bool) -> None:
     _rows(writer, repeated)
     assert ("repeated_tool" in _findings(writer)) is is_found
+
+
+def test_errors_that_end_nothing_are_told_by_type_and_place(writer: ProcessWriter) -> None:
+    def logged(step: int, number: int, line: int, **values: Any) -> None:
+        place = {"code.file.path": "env.py", "code.line.number": line, "rl.log.logger": "env"}
+        attributes = {**place, "rl.log.records": number, "rl.loop.iteration": step, **values}
+        writer.event("rl.log.error", step, None, attributes, severity=17)
+
+    lost = {"exception.type": "ValueError", "rl.exception.never_retrieved": True}
+    for number in (1, 2, 3):
+        logged(4, number, 8, **lost)
+    logged(2, 5, 14)
+    findings = _findings(writer)
+    assert {code: one.severity for code, one in findings.items()} == {
+        "lost_exception": "warning",
+        "logged_error": "notice",
+    }
+    assert findings["lost_exception"].text == (
+        "3 exceptions of asyncio tasks that nobody awaited: ValueError at env.py:8 (3), first in step 4."
+    )
+    assert (
+        findings["logged_error"].text
+        == "5 errors in the program's own log: record of env at env.py:14 (5), first in step 2."
+    )

@@ -8,7 +8,7 @@ import pytest
 
 import otel_rl
 from otel_rl.core import guard
-from otel_rl.telemetry.open_trajectory import RepeatedCalls
+from otel_rl.telemetry.tool_matches import RepeatedCalls
 from otel_rl.tools import calls
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.sizes import plain_size

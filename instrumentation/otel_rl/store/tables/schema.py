@@ -253,6 +253,18 @@ _ERROR = """
     child INTEGER -- process id of the child that it is about
 """
 
+_LOGGED_ERROR = """
+    process INTEGER,
+    time INTEGER,
+    step INTEGER, -- last step that the process had begun when it logged the first one
+    logger TEXT,
+    kind TEXT, -- type of the exception, '' where none was logged
+    place TEXT, -- file and line where it was raised, else that of the log call
+    message TEXT, -- '' unless content is captured
+    is_lost INTEGER, -- 1 for the exception of an asyncio task that nobody has awaited
+    number INTEGER -- records at this place so far: the largest one counts
+"""
+
 _EXCEPTION = """
     process INTEGER, -- process in which nothing caught it
     kind TEXT, -- a type by which spans fail through it: its own, that of its root cause
@@ -332,6 +344,7 @@ TABLES = {
     "change": _CHANGE,
     "ended": _ENDED,
     "error": _ERROR,
+    "logged_error": _LOGGED_ERROR,
     "exception": _EXCEPTION,
     "event": _EVENT,
     "logged_key": _LOGGED_KEY,

@@ -33,7 +33,7 @@ _ERRORS = "SELECT DISTINCT error FROM rollout WHERE error <> ''"
 _WITH_TOOLS = "SELECT count(*) FROM sample WHERE tool_calls > 0 AND NOT is_pending"
 
 
-class _Loop(NamedTuple):
+class _ToolLoop(NamedTuple):
     """Rollouts in which a tool was called over and over, and the kind of the error that ended all of them."""
 
     finding: Finding
@@ -109,7 +109,7 @@ def _error_texts(collected: Collected) -> list[Finding]:
 
 
 @asked_once
-def _loops(collected: Collected) -> list[_Loop]:
+def _loops(collected: Collected) -> list[_ToolLoop]:
     total, found, errors = int(collected.tables.value(_WITH_TOOLS)), [], collected.tables.rows(_ERRORS)
     for row in collected.tables.rows(_REPEATED, thresholds.REPEATED_CALLS):
         number, most = row["number"], row["most"]
@@ -125,7 +125,7 @@ def _loops(collected: Collected) -> list[_Loop]:
             f"{_first(row['first'])}."
         )
         finding = _finding(REPEATED, text, row["tool"], number / max(total, number), row["first"], _OF_LOOPS)
-        found.append(_Loop(finding, error))
+        found.append(_ToolLoop(finding, error))
     return found
 
 
