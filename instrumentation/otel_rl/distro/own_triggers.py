@@ -139,7 +139,14 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "torch",
     ),
     "otel_rl_torch_distributed": ("torch.distributed.distributed_c10d", "torch.nn.parallel.distributed", "torch"),
-    "otel_rl_torch_training": ("torch.optim.optimizer", "torch.autograd", "torch.utils.data.dataloader", "torch"),
+    "otel_rl_torch_training": (
+        "torch.optim.optimizer",
+        "torch.autograd",
+        "torch.utils.data.dataloader",
+        "torch.nn.utils.clip_grad",
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        "torch",
+    ),
     "otel_rl_trackio": ("trackio.run", "trackio"),
     "otel_rl_transformers": (
         "transformers.training_args",

@@ -39,12 +39,12 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.LOSS_DIVERGENCE: updates.LossDivergence,
     Code.ENTROPY_EXPLOSION: lambda: policy.entropy_explosion,
     Code.KL_ESTIMATE: lambda: divergence.kl_estimate,
-    Code.NO_UPDATE: lambda: updates.no_update,
+    Code.NO_UPDATE: updates.NoUpdate,
     Code.PREFERENCE: preferences.Preference,
     Code.UNSCORED: lambda: output.unscored,
 }
 #: Rules that count the steps themselves, and are asked at each one.
-_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE})
+_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE, Code.NO_UPDATE})
 #: A rule whose state has been the same at so many steps in a row is asked more rarely, until that changes: at every
 #: second step while it warns, at every fourth while it is critical.
 STEADY_READINGS = 8

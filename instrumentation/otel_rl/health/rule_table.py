@@ -161,6 +161,18 @@ INPUTS: Final[Mapping[str, Input]] = {
         ),
         metrics.RL_TRAIN_LEARNING_RATE.name,
     ),
+    "loop_gradient_norm": Input(
+        "norm of the gradient before clipping, of a loop without a trainer", "{norm}", ("torch/grad_norm",)
+    ),
+    "loop_learning_rate": Input(
+        "learning rate as applied, of a loop without a trainer", "{rate}", ("torch/learning_rate",)
+    ),
+    "without_gradient": Input(
+        "share of the optimizer's trainable parameters that have no gradient", "1", ("torch/without_gradient",)
+    ),
+    "trainable_parameters": Input(
+        "trainable parameters (tensors) of the optimizer", "{parameter}", ("torch/trainable_parameters",)
+    ),
     "loss": Input(
         "training loss",
         "{loss}",
@@ -742,15 +754,26 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "no_update": Rule(
         title="No update",
-        means="The learning rate or the gradient is exactly zero for long. The weights stay as they are.",
+        means="Learning rate or gradient is exactly zero for long, or there is none. The weights stay as they are.",
         needs=(
             ("learning_rate",),
             ("gradient_norm",),
+            ("loop_learning_rate",),
+            ("loop_gradient_norm",),
+            ("without_gradient",),
         ),
         source="a schedule that has ended, frozen parameters, or a loss without a gradient",
         limits={
             "window": Limit(20, "{step}", "zeros in a row that are a warning"),
             "critical": Limit(60, "{step}", "zeros in a row that are critical"),
+            "without": Limit(
+                5, "{step}", "steps in a row that are critical in which no trainable parameter has a gradient"
+            ),
+            "most": Limit(
+                0.5,
+                "1",
+                "share of trainable parameters without a gradient above which it is a warning, after `window` steps",
+            ),
             "dead": Limit(
                 0.99, "1", "share of groups without a difference that explains a gradient of zero (no_signal)"
             ),
@@ -759,7 +782,7 @@ RULES: Final[Mapping[str, Rule]] = {
         },
         next_steps=(
             "length of the schedule against the steps of the run",
-            "which parameters are trained (requires_grad, adapters)",
+            "which parameters are trained (requires_grad, adapters), and whether the optimizer has those of the model",
             "masks of the loss, and truncation",
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import middle
 from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, quantity, worst
@@ -11,11 +11,13 @@ from otel_rl.health.rewards import ROUNDING_SPREAD
 from otel_rl.health.verdict import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_rl.health.curves import Curves, InputWindow
     from otel_rl.health.reading import Limits
 
+#: Inputs that are zero in a step that changes nothing; those without a trainer are of torch.
+RATES, GRADIENTS = ("learning_rate", "loop_learning_rate"), ("gradient_norm", "loop_gradient_norm")
 #: Values that a loss is compared with, and those between them and the judged ones: a rise must not be among them yet.
 REFERENCE_WINDOW, GAP = 50, 5
 #: Values after which the reference is computed anew.
@@ -80,36 +82,80 @@ class LossDivergence:
             self._level = min(level, self._size)
 
 
-def no_update(curves: Curves, limits: Limits, _: State) -> RuleReading:
-    """Judge a learning rate, or a norm of the gradient, that is exactly zero for many log calls in a row."""
-    return worst(
-        _zero(curves.get("learning_rate"), limits),
-        HEALTHY if _has_reason(curves, limits) else _zero(curves.get("gradient_norm"), limits),
-    )
+class _Lasting(NamedTuple):
+    """Something that makes updates change nothing and has lasted for ``number`` values of ``curve``."""
+
+    curve: InputWindow
+    number: int
+    level: State
+    threshold: float
+    #: With a place for the number of steps.
+    words: str
 
 
-def _zero(curve: InputWindow | None, limits: Limits) -> RuleReading:
-    window = int(limits["window"])
-    if curve is None or curve.number < window:
-        return TOO_FEW
+class NoUpdate:
+    """Updates that change nothing: a rate or gradient of exactly zero, or parameters without a gradient."""
+
+    def __init__(self) -> None:
+        #: What lasts -> its first step.
+        self._since: dict[tuple[str, str], int] = {}
+
+    def __call__(self, curves: Curves, limits: Limits, _: State) -> RuleReading:
+        """Read the curves."""
+        before, self._since = self._since, {}
+        readings = [TOO_FEW]
+        for name in (*RATES, *GRADIENTS, "without_gradient"):
+            curve = curves.get(name)
+            if curve is not None and curve.number >= limits["without" if name == "without_gradient" else "window"]:
+                lasting = _without(curves, curve, limits) if name == "without_gradient" else _zero(curve, name, limits)
+                is_found = lasting is not None and not (name in GRADIENTS and _has_reason(curves, limits))
+                readings.append(self._reading(lasting, curves, before) if lasting and is_found else HEALTHY)
+        return worst(*readings)
+
+    def _reading(self, lasting: _Lasting, curves: Curves, before: Mapping[tuple[str, str], int]) -> RuleReading:
+        curve, key = lasting.curve, (lasting.curve.key, lasting.words)
+        since = self._since[key] = before.get(key, curve.firsts[-lasting.number])
+        steps = curves.last - since + 1
+
+        def describe() -> Evidence:
+            total = curves.last - curves.first + 1
+            return Evidence(since, lasting.words.format(f"{steps} of {total} steps"))
+
+        return RuleReading(lasting.level, curve.key, curve.values[-1], lasting.threshold, "{step}", steps, describe)
+
+
+def _zero(curve: InputWindow, name: str, limits: Limits) -> _Lasting | None:
     # The usual case, and cheap.
-    if curve.values[-1] or (number := curve.alike()) < window:
-        return HEALTHY
-    level = State.CRITICAL if number >= limits["critical"] else State.WARNING
-    threshold = limits["critical"] if level == State.CRITICAL else window
+    if curve.values[-1] or (number := curve.alike()) < limits["window"]:
+        return None
+    is_critical = number >= limits["critical"]
+    words = f"{curve.key} is exactly 0; {{}} {'changed nothing' if name in RATES else 'had no gradient'}"
+    level, threshold = (State.CRITICAL, "critical") if is_critical else (State.WARNING, "window")
+    return _Lasting(curve, number, level, limits[threshold], words)
 
-    def describe() -> Evidence:
-        evidence = f"{curve.key} is exactly 0 in at least {number} log calls in a row, threshold {threshold:g}"
-        return Evidence(curve.firsts[-number], evidence)
 
-    return RuleReading(level, curve.key, 0.0, threshold, "{step}", 1.0, describe)
+def _without(curves: Curves, curve: InputWindow, limits: Limits) -> _Lasting | None:
+    trainable = curves.get("trainable_parameters")
+    if not curve.values[-1] or trainable is None or not trainable.values:
+        return None
+    total = round(trainable.values[-1])
+    if (number := _in_a_row(curve, lambda share: share >= 1)) >= limits["without"]:
+        whose = f"none of its {total} parameters has a gradient" if total > 1 else "its only parameter has no gradient"
+        words = f"optimizer.step() has moved nothing in {{}}: {whose}"
+        return _Lasting(curve, number, State.CRITICAL, limits["without"], words)
+    if (number := _in_a_row(curve, lambda share: share > limits["most"])) >= limits["window"]:
+        words = f"{round(curve.values[-1] * total)} of {total} parameters of the optimizer have no gradient in {{}}"
+        return _Lasting(curve, number, State.WARNING, limits["window"], words)
+    return None
+
+
+def _in_a_row(curve: InputWindow, test: Callable[[float], bool]) -> int:
+    """Return how many of the latest values pass ``test``."""
+    return next((number for number, value in enumerate(reversed(curve.values)) if not test(value)), len(curve.values))
 
 
 def _has_reason(curves: Curves, limits: Limits) -> bool:
     """Return whether a gradient of zero is what the rewards ask for: ``no_signal`` tells of that."""
-    gradient = curves.get("gradient_norm")
-    if gradient is None or gradient.number < limits["window"] or gradient.values[-1]:
-        return False
     groups, deviation = curves.get("zero_variance"), curves.get("reward_std")
     if groups is not None and groups.values:
         return groups.now(QUICK_WINDOW) >= limits["dead"]

@@ -63,6 +63,7 @@ class Answer:
     _finish_reasons: dict[int, str] | None = None
     #: Tools that it asks for, names by the ids of the calls.
     tool_calls: dict[str, str] | None = None
+    _arguments: tool_round_trips.AskedArguments | None = None
     #: ``error.type`` of an answer that reports a failure instead of raising it.
     failure: str | None = None
     #: The server has said that it has said all; a stream may go on without a word.
@@ -109,6 +110,7 @@ class Answer:
                 message = fields_of(parts.get("message"))
                 if message.get("tool_calls"):
                     self._add_tool_calls(tool_round_trips.calls_in(message))
+                    self._add_arguments(_index(parts, position), message["tool_calls"])
         elif isinstance(fields.get("status"), str):
             self._observe_status(fields, fields["status"])
         if self._content is not None:
@@ -146,6 +148,7 @@ class Answer:
                 self.output_chunks += 1
                 if delta.get("tool_calls"):
                     self._add_tool_calls(tool_round_trips.calls_in(delta))
+                    self._add_arguments(_index(parts, position), delta["tool_calls"])
             if self._content is not None:
                 self._content.add_choice(parts, _index(parts, position))
 
@@ -244,6 +247,11 @@ class Answer:
             self.tool_calls = {}
         tool_round_trips.add(self.tool_calls, calls)
 
+    def _add_arguments(self, choice: int, calls: Any) -> None:
+        if self._arguments is None:
+            self._arguments = tool_round_trips.AskedArguments()
+        self._arguments.add(choice, calls)
+
     def _observe_status(self, fields: dict[str, Any], status: str) -> None:
         reason = _STATUS_REASONS.get(status)
         if status == "incomplete":
@@ -254,6 +262,7 @@ class Answer:
         elif reason != _ERROR and any(map(tool_round_trips.is_call, items_of(fields.get("output")))):
             reason = "tool_calls"
             self._add_tool_calls(tool_round_trips.calls_of_response(fields.get("output")))
+            self._add_arguments(0, fields.get("output"))
         self._finish_reasons = None if reason is None else {0: reason}
 
     def finish(self, reason: str) -> None:
@@ -303,6 +312,10 @@ class Answer:
             values[attributes.RL_INFERENCE_ENGINE] = self.engine
         if self.tool_calls:
             values[attributes.RL_INFERENCE_TOOL_CALLS] = tuple(self.tool_calls.values())
+            # Of a stream that ended early the rest is missing.
+            invalid = self._arguments.invalid() if self._arguments is not None and self._finish_reasons else ()
+            if invalid:
+                values[attributes.RL_INFERENCE_INVALID_TOOL_CALLS] = invalid
         if self.output_chunks and self.output_tokens is None and not self.token_ids:
             # An estimate has a name of its own and stays off the metric, which could not say that it is one.
             values[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks

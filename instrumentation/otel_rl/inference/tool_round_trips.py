@@ -6,6 +6,7 @@ answer and request is an upper bound.
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,46 @@ MOST_ASKED = 32
 MOST_WAITING = 128
 #: Messages or items at the end of a request that are looked at.
 _MOST_MESSAGES = 256
+#: Arguments of a call with more pieces or characters are not looked at.
+_MOST_PIECES, _LONGEST_ARGUMENTS = 4_096, 65_536
+
+
+class AskedArguments:
+    """The arguments of the calls that an answer asks for, as they come: whether they are JSON."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        #: By choice and place: the tool's name, and the pieces of its arguments; None for too many.
+        self._calls: dict[tuple[int, int], tuple[str, list[str] | None]] = {}
+
+    def add(self, choice: int, calls: Any) -> None:
+        """Add calls of a message of a chat, a piece of one, or items of a response."""
+        for place, call in enumerate(islice(items_of(calls), MOST_ASKED)):
+            fields = fields_of(call)
+            index = fields.get("index")
+            key = choice, index if isinstance(index, int) else place
+            of_function = fields_of(fields.get("function")) or (fields if fields.get("type") == "function_call" else {})
+            piece, (name, pieces) = of_function.get("arguments"), self._calls.get(key, ("", []))
+            if isinstance(piece, str) and pieces is not None and (key in self._calls or len(self._calls) < MOST_ASKED):
+                pieces.append(piece)
+                kept = pieces if len(pieces) < _MOST_PIECES and len(piece) < _LONGEST_ARGUMENTS else None
+                self._calls[key] = text_of(of_function.get("name")) or name, kept
+
+    def invalid(self) -> tuple[str, ...]:
+        """Return the tools of the calls whose arguments are no JSON; many servers send none as an empty text."""
+        return tuple(text(name, MAXIMUM_LENGTH) for name, pieces in self._calls.values() if not _is_json(pieces))
+
+
+def _is_json(pieces: list[str] | None) -> bool:
+    arguments = "".join(pieces or ())
+    if not arguments.strip() or len(arguments) > _LONGEST_ARGUMENTS:
+        return True
+    try:
+        json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 class _AnswerCalls:
@@ -91,18 +132,19 @@ def asked(trajectory: OpenTrajectory, calls: Mapping[str, str], moment: float | 
 
 def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) -> None:
     """Record the results in a request that begins, and count the calls that nobody else has seen."""
-    results = _results_in(body)
+    results, marks = _results_in(body), None
     first = next(results, None)
     if first is None:
         return
     # Their answer may have been read by other means than the client's: it is parsed by now.
     trajectory.finish_unparsed()
     trajectory.turns.number_open()
-    for identifier, content in (first, *results):
+    for identifier, content in reversed((first, *results)):
         call = trajectory.tool_matches.asked.pop(text(identifier, MAXIMUM_LENGTH), None)
         if call is not None:
-            if not call.has_run:
-                _count(trajectory, call.group)
+            if not call.has_run and _counts(trajectory, call.group):
+                marks = _marks_in(body) if marks is None else marks
+                trajectory.repeated.add(call.name, marks.get(identifier), _mark(content))
             _record_returned(scope, trajectory, call, identifier, content)
         if not trajectory.tool_matches.asked:
             return
@@ -122,17 +164,37 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             return
 
 
-def _count(trajectory: OpenTrajectory, group: _AnswerCalls) -> None:
-    """Count a call, unless a tool call without an id that was counted since the answer stands for it.
+def _marks_in(body: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return a number for the arguments of each call that the last answer in a request asks for, by id."""
+    given = items_of(body.get("messages")) or items_of(body.get("input"))
+    marks: dict[str, int | None] = {}
+    for item in islice(reversed(given), _MOST_MESSAGES):
+        fields = fields_of(item)
+        if is_call(fields):
+            marks[str(fields.get("call_id"))] = _mark(fields.get("arguments"))
+        elif fields.get("role") == "assistant":
+            for call in map(fields_of, islice(items_of(fields.get("tool_calls")), MOST_ASKED)):
+                marks[str(call.get("id"))] = _mark(fields_of(call.get("function")).get("arguments"))
+            break
+    return marks
+
+
+def _mark(content: Any) -> int | None:
+    return hash(content) if isinstance(content, str) and len(content) < _LONGEST_ARGUMENTS else None
+
+
+def _counts(trajectory: OpenTrajectory, group: _AnswerCalls) -> bool:
+    """Count a call, unless a tool call without an id that was counted since the answer stands for it: then False.
 
     Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time
     it is an estimate.
     """
     if trajectory.tool_matches.unmatched(trajectory.tool_calls) > group.seen:
         group.seen += 1
-    else:
-        trajectory.tool_matches.by_result += 1
-        trajectory.tool_call_ended(failed=False)
+        return False
+    trajectory.tool_matches.by_result += 1
+    trajectory.tool_call_ended(failed=False)
+    return True
 
 
 def _record_returned(scope: Scope, trajectory: OpenTrajectory, call: AskedTool, identifier: str, content: Any) -> None:

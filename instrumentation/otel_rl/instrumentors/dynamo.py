@@ -61,6 +61,11 @@ def timed_outside_dynamo(name: str, function: Callable[..., Any]) -> Callable[..
     return run
 
 
+def traced_as(wrapper: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Have Dynamo trace ``original`` for a wrapper of it, as if it were not there (torch 2.5 and later)."""
+    hooks.after_import(DYNAMO, lambda module: module.substitute_in_graph(wrapper, skip_signature_check=True)(original))
+
+
 def _add_our_folder(module: ModuleType) -> None:
     # Not public, and the same from torch 2.4 to 2.13:
     # https://github.com/pytorch/pytorch/blob/v2.4.1/torch/_dynamo/trace_rules.py

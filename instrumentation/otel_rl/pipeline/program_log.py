@@ -1,5 +1,7 @@
 """The program's own log as log records, where ``OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED`` asks for it.
 
+Elsewhere only where its errors were logged (:mod:`otel_rl.pipeline.logged_errors`).
+
 No handler is added: with a handler on the root logger, ``logging.warning()`` and ``logging.basicConfig()`` set up none
 that writes to standard error, and the program's output changes. The handlers of ``opentelemetry-sdk`` and of
 ``opentelemetry-instrumentation-logging`` (``_setup_logging_handler``, 0.66b2) are added there. The latter package
@@ -20,6 +22,7 @@ from opentelemetry.context import get_current
 
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
+from otel_rl.pipeline.logged_errors import LoggedErrors
 from otel_rl.semconv import SCHEMA_URL
 from otel_rl.telemetry import deferral, drops, redaction
 from otel_rl.telemetry.attribute_values import clean, plain_content
@@ -41,15 +44,18 @@ _STEPS_PER_SEVERITY = 4
 
 def record(provider: LoggerProvider | None) -> None:
     """Record what the program's loggers let through from here on, whatever handlers they have."""
-    if provider is None or os.environ.get(VARIABLE, "").strip().lower() != "true":
+    if provider is None:
         return
     original = logging.Logger.callHandlers
-    recorder = _Recorder(provider)
+    is_wanted = os.environ.get(VARIABLE, "").strip().lower() == "true"
+    least = logging.NOTSET if is_wanted else logging.ERROR
+    recorder = _Recorder(provider) if is_wanted else _ErrorRecorder(provider)
     take = own_cpu.timed("program_log", recorder.take)
 
     @functools.wraps(original)
     def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
-        take(record)
+        if record.levelno >= least:
+            take(record)
         return original(self, record)
 
     logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
@@ -76,18 +82,38 @@ class _Recorder(threading.local):
         self.inside = True
         try:
             with guard("program_log"):
-                fields = _fields(record)
-                if deferral.must_wait():
-                    deferral.later("logs", lambda: self._emit(record.name, fields))
-                else:
-                    self._emit(record.name, fields)
+                self._record(record)
         finally:
             self.inside = False
+
+    def _record(self, record: logging.LogRecord) -> None:
+        fields = _fields(record)
+        if deferral.must_wait():
+            deferral.later("logs", lambda: self._emit(record.name, fields))
+        else:
+            self._emit(record.name, fields)
 
     def _emit(self, name: str, fields: dict[str, Any]) -> None:
         with deferral.inside_sdk():
             # The URL says which processor has nothing left to do, see otel_rl.pipeline.redaction.
             self._provider.get_logger(name, schema_url=SCHEMA_URL).emit(**fields)
+
+
+class _ErrorRecorder(_Recorder):
+    """Records only where errors were logged."""
+
+    def __init__(self, provider: LoggerProvider) -> None:
+        super().__init__(provider)
+        self._errors = _errors()
+
+    def _record(self, record: logging.LogRecord) -> None:
+        self._errors.take(record)
+
+
+@functools.cache
+def _errors() -> LoggedErrors:
+    # Each thread has a recorder of its own.
+    return LoggedErrors()
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

@@ -399,6 +399,9 @@ RL_EXCEPTION_IN_STEP: Final = "rl.exception.in_step"
 RL_EXCEPTION_LIBRARY: Final = "rl.exception.library"
 """Installed package in whose code the root cause was raised; absent for the program's own files."""
 
+RL_EXCEPTION_NEVER_RETRIEVED: Final = "rl.exception.never_retrieved"
+"""True for the exception of an asyncio task or future that nobody has awaited."""
+
 RL_EXCEPTION_PROGRAM_LOCATION: Final = "rl.exception.program.location"
 """Line of the program's own files that was being executed, where the root cause was raised elsewhere."""
 
@@ -462,6 +465,9 @@ RL_INFERENCE_EARLIER_SPAN_ID: Final = "rl.inference.earlier_span_id"
 RL_INFERENCE_ENGINE: Final = "rl.inference.engine"
 """Inference engine that answered, where the answer shows it."""
 
+RL_INFERENCE_INVALID_TOOL_CALLS: Final = "rl.inference.invalid_tool_calls"
+"""Names of the tools that the answer asks for with arguments that are no JSON, one for each such call."""
+
 RL_INFERENCE_LOGPROBS_COUNT: Final = "rl.inference.logprobs.count"
 """Log-probabilities of output tokens that the answer carried."""
 
@@ -503,6 +509,12 @@ RL_LAUNCHER: Final = "rl.launcher"
 
 RL_LOCAL_RANK: Final = "rl.local_rank"
 """Rank of the process on its node, from 0."""
+
+RL_LOG_LOGGER: Final = "rl.log.logger"
+"""Name of the logger."""
+
+RL_LOG_RECORDS: Final = "rl.log.records"
+"""Records of errors at this place so far."""
 
 RL_LOOP_COMPILE_TIME: Final = "rl.loop.compile_time"
 """Time that torch.compile took for what it compiled in the iteration, in seconds."""
@@ -665,6 +677,12 @@ RL_ROLLOUT_POLICY_VERSION_MAX: Final = "rl.rollout.policy_version.max"
 
 RL_ROLLOUT_POLICY_VERSION_MIN: Final = "rl.rollout.policy_version.min"
 """Lowest version of the weights that answered in the trajectory, as the engine says."""
+
+RL_ROLLOUT_REPEATED_CALLS: Final = "rl.rollout.repeated_calls"
+"""Most calls of one tool in a row with the same arguments and result; absent where no call is repeated."""
+
+RL_ROLLOUT_REPEATED_TOOL: Final = "rl.rollout.repeated_tool"
+"""The tool of these calls."""
 
 RL_ROLLOUT_REWARD: Final = "rl.rollout.reward"
 """Weighted sum of the scores that the trajectory got in its own process before it ended."""
@@ -1664,6 +1682,8 @@ class RlToolOutcomeValues:
     """There is no tool of this name."""
     CANCELLED: Final = "cancelled"
     """The program gave the call up."""
+    ERROR_TEXT: Final = "error_text"
+    """The tool returned a text that begins as an error does: suspected, and no failed span."""
 
 
 class RlTrajectoriesSourceValues:
@@ -1814,6 +1834,7 @@ IDENTIFIERS: Final[tuple[str, ...]] = (
     RL_INFERENCE_EARLIER_SPAN_ID,
     RL_INFERENCE_WEIGHT_VERSION,
     RL_JOB_ID,
+    RL_LOG_LOGGER,
     RL_LOOP_ITERATION,
     RL_POLICY_VERSION,
     RL_REWARD_INPUT,
@@ -1900,7 +1921,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_TELEMETRY_SIGNAL: 4,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
-        RL_TOOL_OUTCOME: 6,
+        RL_TOOL_OUTCOME: 7,
         RL_TRAINER_METRIC_KEY: 300,
         RL_TRAJECTORIES_SOURCE: 3,
         RL_TRAJECTORY_REASON: 5,

@@ -22,6 +22,7 @@ GEN_AI_CLIENT_INFERENCE_OPERATION_DETAILS: Final = definitions.EventDefinition(
         attributes.RL_INFERENCE_RETRIES,
         attributes.RL_INFERENCE_ROLE,
         attributes.RL_INFERENCE_TOOL_CALLS,
+        attributes.RL_INFERENCE_INVALID_TOOL_CALLS,
         attributes.RL_ROLLOUT_TURN,
         attributes.ERROR_TYPE,
         attributes.GEN_AI_REQUEST_STREAM,
@@ -215,6 +216,21 @@ RL_HEALTH_FINAL: Final = definitions.EventDefinition(
         attributes.RL_HEALTH_UNOBSERVED,
         attributes.RL_LOOP_ITERATION,
         attributes.RL_LOOP_NAME,
+    ),
+)
+RL_LOG_ERROR: Final = definitions.EventDefinition(
+    name="rl.log.error",
+    description="The program has logged errors at a place, or an asyncio task died of an exception that nobody awaits",
+    attributes=(
+        attributes.RL_LOG_LOGGER,
+        attributes.RL_LOG_RECORDS,
+        attributes.RL_EXCEPTION_NEVER_RETRIEVED,
+        attributes.EXCEPTION_TYPE,
+        attributes.EXCEPTION_MESSAGE,
+        attributes.CODE_FILE_PATH,
+        attributes.CODE_LINE_NUMBER,
+        attributes.CODE_FUNCTION_NAME,
+        attributes.RL_LOOP_ITERATION,
     ),
 )
 RL_PROCESS_EXCEPTION: Final = definitions.EventDefinition(
@@ -455,6 +471,8 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.RL_ROLLOUT_TOOL_CALLS,
         attributes.RL_ROLLOUT_TOOL_ERRORS,
         attributes.RL_ROLLOUT_TOOL_RETRIES,
+        attributes.RL_ROLLOUT_REPEATED_CALLS,
+        attributes.RL_ROLLOUT_REPEATED_TOOL,
         attributes.RL_ROLLOUT_SPAN_ERRORS,
         attributes.RL_ROLLOUT_SERVICE_CALLS,
         attributes.RL_ROLLOUT_SERVICE_SECONDS,

@@ -84,6 +84,15 @@ def exception_attributes(error: BaseException) -> dict[str, Any]:
     }
 
 
+def place_attributes(path: str, line: int, function: str | None) -> dict[str, Any]:
+    """Return a line of code as attributes; its path is for people."""
+    return {
+        attributes.CODE_FILE_PATH: _Place(path, line, "").path,
+        attributes.CODE_LINE_NUMBER: line,
+        attributes.CODE_FUNCTION_NAME: function,
+    }
+
+
 def origin_attributes(error: BaseException) -> dict[str, Any]:
     """Return the root cause of ``error``, where it was raised, and where the program was then."""
     chain = causes(error)

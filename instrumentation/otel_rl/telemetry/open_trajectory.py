@@ -27,7 +27,7 @@ from otel_rl.telemetry import lifecycle, progress
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.side_calls import SideCalls
-from otel_rl.telemetry.tool_matches import ToolMatches
+from otel_rl.telemetry.tool_matches import RepeatedCalls, ToolMatches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +91,7 @@ class OpenTrajectory:
         "model_errors",
         "names",
         "output_tokens",
+        "repeated",
         "reward",
         "rewards",
         "service_calls",
@@ -120,6 +121,7 @@ class OpenTrajectory:
         #: Tool calls that repeat the failed one before them, and that one.
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
+        self.repeated = RepeatedCalls()
         self.tool_matches = ToolMatches()
         #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
         self.histories: dict[bytes, Any] | None = None

@@ -63,3 +63,23 @@ class ToolMatches:
     def unmatched(self, tool_calls: int) -> int:
         """Return how many of ``tool_calls``, the counted ones, match no call that a model has asked for."""
         return tool_calls - self.by_result - self.by_id
+
+
+class RepeatedCalls:
+    """Calls of one tool in a row with the same arguments and result, by hashes of these; the longest such row."""
+
+    __slots__ = ("_last", "_length", "length", "tool")
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int, int] | None = None
+        self._length = 0
+        #: Of the longest row.
+        self.tool, self.length = "", 0
+
+    def add(self, tool: str, arguments: int | None, result: int | None) -> None:
+        """Add a call that has ended; nothing is the same as what has no hash."""
+        last = None if arguments is None or result is None else (tool, arguments, result)
+        self._length = self._length + 1 if last is not None and last == self._last else 1
+        self._last = last
+        if self._length > self.length:
+            self.tool, self.length = tool, self._length

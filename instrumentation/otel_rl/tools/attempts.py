@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Larger arguments are compared with nothing, in characters.
 _LARGEST = 16_384
+#: Stands for the result of a call that failed.
+_FAILED = 0
 
 
 def mark_of(arguments: object, size: int | None) -> int | None:
@@ -32,7 +34,7 @@ def mark_of(arguments: object, size: int | None) -> int | None:
 class Attempt:
     """A call of a tool among those of its trajectory, from its start to :meth:`ended`."""
 
-    __slots__ = ("_call_id", "_mark", "_name", "_trajectory", "retry")
+    __slots__ = ("_call_id", "_mark", "_name", "_result", "_trajectory", "retry")
 
     def __init__(
         self,
@@ -46,13 +48,19 @@ class Attempt:
         self._call_id = call_id
         self._name = name
         self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
+        self._result: int | None = None
         #: Number of the repetition, from 1; 0 for a call that repeats none.
         self.retry = number_of(trajectory.failed_tool, name, self._mark)
         if self.retry:
             trajectory.tool_retries += 1
 
+    def returned(self, result: object) -> None:
+        """Note what the tool returned."""
+        self._result = mark_of(result, plain_size(result))
+
     def ended(self, *, failed: bool) -> None:
         """Count a call whose tool has returned or failed."""
+        self._trajectory.repeated.add(self._name, self._mark, _FAILED if failed else self._result)
         self._trajectory.tool_call_ended(failed=failed, call_id=self._call_id)
         if failed and self._mark is not None:
             self._trajectory.failed_tool = FailedCall(self._name, self._mark, self.retry)

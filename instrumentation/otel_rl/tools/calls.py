@@ -78,6 +78,7 @@ class ToolCall:
         "_forks",
         "_metric_name",
         "_name",
+        "_outcome",
         "_owned",
         "_scope",
         "_started",
@@ -108,6 +109,7 @@ class ToolCall:
         self._arguments = arguments
         self._failure: Failure | None = None
         self._owned = True
+        self._outcome: str = outcomes.OK
         self._forks = lifecycle.forks
         self._flight: Handle | None = None
         self._started: float | None = None
@@ -127,6 +129,9 @@ class ToolCall:
         """
         with guard("tools.result"):
             self._failure = self._failure or outcomes.returned(value)
+            self._outcome = outcomes.of_result(value)
+            if self._attempt is not None:
+                self._attempt.returned(value)
             if not self.span.is_recording():
                 return
             self._add_exit_code(value)
@@ -242,7 +247,7 @@ class ToolCall:
         yet fail after a call that went well.
         """
         inner = self._tool.inner if self._tool is not None else None
-        outcome = outcomes.OK if failure is None else failure.outcome
+        outcome = self._outcome if failure is None else failure.outcome
         if outcome == outcomes.TOOL_ERROR and inner is not None:
             outcome = inner
         if error is not None and self.span.is_recording():

@@ -21,6 +21,7 @@ TIMEOUT = RlToolOutcomeValues.TIMEOUT
 INVALID_ARGUMENTS = RlToolOutcomeValues.INVALID_ARGUMENTS
 UNKNOWN_TOOL = RlToolOutcomeValues.UNKNOWN_TOOL
 CANCELLED = RlToolOutcomeValues.CANCELLED
+ERROR_TEXT = RlToolOutcomeValues.ERROR_TEXT
 
 _FAILURES = frozenset({TOOL_ERROR, TIMEOUT, INVALID_ARGUMENTS, UNKNOWN_TOOL, CANCELLED})
 #: Classes by their names, as their libraries may not be imported: those of Python before 3.11 (asyncio, concurrent),
@@ -33,6 +34,16 @@ _VALIDATORS = frozenset({"pydantic", "pydantic_core", "pydantic_v1"})
 _BINDING = re.compile(r"[\w.<>]+\(\) (missing \d|got (an unexpected|multiple|some positional)|takes )")
 #: Packages between the one who calls a tool and the tool.
 _BETWEEN = _VALIDATORS | {"asyncio", "concurrent", "contextvars", "functools", "langchain_core", "langgraph", "otel_rl"}
+
+
+#: How the text of a result begins that is an error; characters of it that are looked at.
+_ERROR_TEXT = re.compile(
+    r"""\s*(?:[\[(<*]*(?:tool[ _])?(?:error|exception)[\])>*]*\s*(?:[:!\]]|-\s|(?:executing|calling|running|while)\b)
+    |[\w.]+(?:Error|Exception):\s|Traceback\ \(most\ recent
+    |\{\s*["']error["']\s*:(?!\s*(?:null|none|false|""|''|0)))""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_BEGINNING = 256
 
 
 class Failure(NamedTuple):
@@ -56,6 +67,24 @@ def returned(result: Any) -> Failure | None:
     """Return the failure in what a tool returned: an exception object stands for one that was raised."""
     # Not isinstance(), which asks an object for its `__class__`: that of a lazy one is not known yet.
     return raised(result) if issubclass(type(result), BaseException) else None
+
+
+def of_result(result: Any) -> str:
+    """Return the outcome of a tool that returned ``result``: its text, or a field, may say that it failed."""
+    return ERROR_TEXT if _is_error_text(result) else OK
+
+
+def _is_error_text(result: Any) -> bool:
+    if type(result) is list and result:
+        result = result[0]
+    if type(result) is dict:
+        if result.get("isError") is True:
+            return True
+        error = result.get("error")
+        result = (
+            result.get("text") if error is None else f"Error: {error}" if type(error) in {str, dict} and error else ""
+        )
+    return type(result) is str and _ERROR_TEXT.match(result, 0, _BEGINNING) is not None
 
 
 def exit_code(value: object) -> int | None:

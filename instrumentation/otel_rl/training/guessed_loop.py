@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from otel_rl.training.guessed_records import Seen
 
 _RECORD = guard("guessed_steps.record")
+#: What a step has that changes something; and of short ones that do not, so many have values.
+NO_ZEROS, VALUES_INTERVAL = (False, 0.0), 16
 
 
 class _OfSpans:
@@ -102,7 +104,8 @@ class GuessedStep(steps.Step):
         self.scope.record(metrics.RL_LOOP_CURRENT, self.iteration, context=self.context)
         if self.seen is not None:
             with _RECORD:
-                guessed_records.record(self.scope, self, self.seen, seconds, end_time)
+                zeros = self.loop.needs_values(self.iteration, self.seen.zeros)
+                guessed_records.record(self.scope, self, self.seen, seconds, end_time, changes_nothing=zeros)
         super()._record(seconds, error, end_time)
 
 
@@ -112,10 +115,20 @@ class UnmarkedLoop(steps.Loop):
     is_current = False
     gives_way = True
     step_class = GuessedStep
+    #: What made the last step change nothing, see :mod:`otel_rl.training.guessed_records`, and since which one.
+    _zeros, _since = NO_ZEROS, 0
 
     def chooses(self, iteration: int, seconds: float) -> bool:
         """Return whether the step ``iteration``, which took ``seconds``, has spans and values."""
         return True
+
+    def needs_values(self, iteration: int, zeros: tuple[bool, float]) -> bool:
+        """Return whether a step has values however short it is: those that change nothing, first all and then some."""
+        if zeros != self._zeros:
+            self._zeros, self._since = zeros, iteration
+            return True
+        is_chosen = iteration - self._since < step_sampling.FIRST_STEPS or iteration % VALUES_INTERVAL == 0
+        return zeros != NO_ZEROS and is_chosen
 
 
 class CalledStep(GuessedStep):

@@ -11,11 +11,11 @@ from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
-from otel_rl.training import step_sampling
+from otel_rl.training import step_sampling, steps
 from otel_rl.training.scalars import Source, sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.telemetry import Scope
@@ -31,6 +31,8 @@ SPANS_PER_STEP = 32
 #: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and of a loop of any kind
 #: the rules for keys of trainers say only whether its loss is a number.
 PREFIX = "torch/"
+#: Keys of the share of trainable parameters (tensors) that have no gradient at a step, and of their number.
+WITHOUT_GRADIENT, TRAINABLE = f"{PREFIX}without_gradient", f"{PREFIX}trainable_parameters"
 
 
 class LoaderSums:
@@ -47,6 +49,36 @@ class LoaderSums:
         self.tokens += tokens
 
 
+class Clipping(NamedTuple):
+    """The norm of a step's gradients before they were clipped, and the limit of the clipping."""
+
+    norm: float | None = None
+    limit: float | None = None
+
+    def values(self) -> Iterator[tuple[str, float]]:
+        """Yield them under the keys that they are logged as, without a prefix; clipping may have no limit."""
+        if self.norm is not None:
+            yield "grad_norm", self.norm
+            if self.limit is not None and math.isfinite(self.limit):
+                yield "max_grad_norm", self.limit
+
+
+class MissingGradients(NamedTuple):
+    """Trainable parameters (tensors) of an optimizer that had no gradient at a step, and all of them."""
+
+    missing: int
+    trainable: int
+
+    @property
+    def share(self) -> float:
+        """Of the trainable ones."""
+        return self.missing / (self.trainable or 1)
+
+    def values(self) -> dict[str, float]:
+        """Return them as they are logged."""
+        return {WITHOUT_GRADIENT: self.share, TRAINABLE: self.trainable}
+
+
 class Seen(NamedTuple):
     """What was seen of a step; it holds no memory of the program."""
 
@@ -55,11 +87,22 @@ class Seen(NamedTuple):
     loaders: dict[int, LoaderSums]
     learning_rate: float | None
     loss: float | None
-    gradient_norm: float | None
+    clipping: Clipping = Clipping()
+    #: None while every parameter has had one.
+    gradients: MissingGradients | None = None
+
+    @property
+    def zeros(self) -> tuple[bool, float]:
+        """What makes a step change nothing: a rate of zero, and parameters without a gradient (all: 1, most: 0.5)."""
+        share = self.gradients.share if self.gradients is not None else 0.0
+        return self.learning_rate == 0, share if share == 1 else 0.5 * (share > 0.5)  # noqa: PLR2004 - most
 
 
-def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) -> None:
-    """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch."""
+def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int, *, changes_nothing: bool) -> None:
+    """Record the parts and values of a step that took ``seconds`` and ended at ``end_time``, in ns since the epoch.
+
+    Values of short steps are left out, but for one that ``changes_nothing`` or whose loss is no number.
+    """
     record_parts(scope, step, seen)
     tokens = sum(loader.tokens for loader in seen.loaders.values())
     if tokens:
@@ -67,17 +110,27 @@ def record(scope: Scope, step: Step, seen: Seen, seconds: float, end_time: int) 
     leads = process_identity.current().leads_training
     if leads:
         scope.record(metrics.RL_TRAIN_STEPS, 1, context=step.context)
-    if step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0):
+    if step.thinned == step_sampling.SHORT_STEP and math.isfinite(seen.loss or 0.0) and not changes_nothing:
         return
     # A library that tells its steps has the keys that trainers have.
     prefix = PREFIX if step.loop.source == LoopSource.GUESSED else ""
     if leads:
         values = {f"{prefix}{key}": value for key, value in _values(seen, seconds)}
+        if seen.gradients is not None:
+            values |= seen.gradients.values()
         sink.log(scope, Source.TORCH, step.iteration, values, context=step.context, timestamp=end_time)
         return
     # The exact values of the leading rank are the run's; throughput is each rank's own.
     for key, value in _throughput(seen, seconds):
         scope.record(metrics.RL_TRAINER_METRIC, value, {names.RL_TRAINER_METRIC_KEY: f"{prefix}{key}"}, step.context)
+
+
+def record_in_known_step(scope: Scope, values: Mapping[str, float], source: str | None = None) -> None:
+    """Record what torch knows of the open step that a trainer or the program tells, of all or those of ``source``."""
+    step = steps.where().step
+    if step is not None and source in {None, step.loop.source}:
+        for key, value in values.items():
+            sink.measure(scope, Source.TORCH, step.iteration, key, value, step)
 
 
 def record_parts(scope: Scope, step: Step, seen: Seen) -> None:
@@ -107,8 +160,7 @@ def _values(seen: Seen, seconds: float) -> Iterator[tuple[str, float]]:
         yield "learning_rate", seen.learning_rate
     if seen.loss is not None:
         yield "loss", seen.loss
-    if seen.gradient_norm is not None:
-        yield "grad_norm", seen.gradient_norm
+    yield from seen.clipping.values()
     yield from _throughput(seen, seconds)
 
 

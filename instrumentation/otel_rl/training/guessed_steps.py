@@ -29,7 +29,7 @@ from otel_rl.telemetry import deferral, lifecycle
 from otel_rl.training import caller_steps, steps
 from otel_rl.training.guessed_batches import MAXIMUM_PARTS, Held
 from otel_rl.training.guessed_loop import CalledLoop, GuessedLoop, GuessedStep
-from otel_rl.training.guessed_records import LoaderSums, Seen
+from otel_rl.training.guessed_records import Clipping, LoaderSums, Seen
 from otel_rl.training.phases import Phase
 from otel_rl.training.told_steps import Told, ToldLoop
 
@@ -84,7 +84,7 @@ class GuessedSteps:
         #: The sum over outermost backward passes since the last step; None where it is not the step's.
         self._loss: float | None = None
         self._passes = 0
-        self._gradient_norm: float | None = None
+        self._clipping = Clipping()
         #: Of the step that is open, or of the next one.
         self._parts: list[TimedPart] = []
         #: Seconds of the parts beyond those that are kept while no step was open, by the type of their spans.
@@ -123,9 +123,16 @@ class GuessedSteps:
             self.clipped(self._told.engines.gradient_norm(engine))
             self._update_ended(engine, self._told.engines.optimizer(engine))
 
-    def clipped(self, norm: Any) -> None:
-        """Note the norm of the gradients of the step that is open, as they were before they were clipped."""
-        self._gradient_norm = float(norm) if isinstance(norm, float | int) else self._readings.value(norm)
+    def clipped(self, norm: Any, limit: Any = None) -> None:
+        """Note the norm of the gradients of the open step before they were clipped, and the limit of the clipping."""
+        self._clipping = self.clipping(norm, limit)
+
+    def clipping(self, norm: Any, limit: Any) -> Clipping:
+        """Return what is known of a clipping of gradients without waiting for a device."""
+        return Clipping(self._number(norm), self._number(limit))
+
+    def _number(self, value: Any) -> float | None:
+        return float(value) if isinstance(value, float | int) else self._readings.value(value)
 
     @property
     def _next_number(self) -> int:
@@ -354,10 +361,11 @@ class GuessedSteps:
                 step.add_duration(type_of_span, self._scope, seconds)
             rate = self._readings.learning_rate(optimizer)
             loss = self._loss / self._passes if self._loss is not None else None
-            step.seen = Seen(self._parts, self._loaders, rate, loss, self._gradient_norm)
+            missing = self._readings.missing_gradients(optimizer) if self._told is None else None
+            step.seen = Seen(self._parts, self._loaders, rate, loss, self._clipping, missing)
             self._loop.finish(at=now)
         self._begins, self._backwards, self._passes = now, 0, 0
-        self._parts, self._more, self._loaders, self._gradient_norm = [], {}, {}, None
+        self._parts, self._more, self._loaders, self._clipping = [], {}, {}, Clipping()
 
 
 #: What guesses the steps of this process, where an instrumentor of PyTorch does.

@@ -31,7 +31,13 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
             "rollout/rollout_log_probs",
             "rollout/values",
         ),
-        *("rollout/teacher_log_probs", "torch/loss", "torch/learning_rate", "torch/grad_norm"),
+        *(
+            "rollout/teacher_log_probs",
+            "torch/loss",
+            "torch/learning_rate",
+            "torch/grad_norm",
+            "torch/without_gradient",
+        ),
     ),
     "rollout": (
         *("rollout", "completion", "response", "prompt_length", "trajectory", "multi_turn", "num_turns", "turns"),

@@ -13,6 +13,8 @@ from otel_rl.training.guessed_loop import UnmarkedLoop
 if TYPE_CHECKING:
     from weakref import ref
 
+    from otel_rl.training.guessed_records import MissingGradients
+
 
 class Readings(Protocol):
     """What is read of the objects of a library; nothing of it waits for a device."""
@@ -25,6 +27,9 @@ class Readings(Protocol):
 
     def learning_rate(self, optimizer: Any) -> float | None:
         """Return that of the first group; None where reading it would wait."""
+
+    def missing_gradients(self, optimizer: Any) -> MissingGradients | None:
+        """Return how many parameters have no gradient; None while each has always had one."""
 
     def value(self, loss: Any) -> float | None:
         """Return the value of a loss; None where reading it would wait."""

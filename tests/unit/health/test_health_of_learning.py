@@ -177,7 +177,42 @@ def test_a_learning_rate_that_is_zero_from_the_first_step_on_is_told_with_that_s
     found = verdict(({"learning_rate": 0.0, "loss": 2.0} for _ in range(100)), Code.NO_UPDATE)
 
     assert (found.severity, found.onset) == (CRITICAL, 1)
-    assert found.evidence == "learning_rate is exactly 0 in at least 61 log calls in a row, threshold 60"
+    assert found.evidence == "learning_rate is exactly 0; 100 of 100 steps changed nothing"
+
+
+def test_a_schedule_that_ends_in_a_loop_without_a_trainer_is_told_with_its_share_of_the_steps():
+    values = ({"torch/learning_rate": 1e-3 if step <= 100 else 0.0, "torch/loss": 1.0} for step in range(1, 501))
+    found = verdict(values, Code.NO_UPDATE)
+
+    assert (found.severity, found.onset) == (CRITICAL, 101)
+    assert found.evidence == "torch/learning_rate is exactly 0; 400 of 500 steps changed nothing"
+
+
+def without_gradient(share, steps, trainable=4.0):
+    return [{"torch/without_gradient": share, "torch/trainable_parameters": trainable}] * steps
+
+
+@pytest.mark.parametrize(("steps", "severity"), [(4, UNOBSERVED), (5, CRITICAL)])
+def test_an_optimizer_whose_parameters_have_no_gradient_is_told_after_five_steps(steps, severity):
+    found = verdict(without_gradient(1.0, steps), Code.NO_UPDATE)
+
+    assert found.severity == severity
+    if severity == CRITICAL:
+        words = "optimizer.step() has moved nothing in 5 of 5 steps: none of its 4 parameters has a gradient"
+        assert (found.onset, found.evidence) == (1, words)
+
+
+def test_an_optimizer_most_of_whose_parameters_have_no_gradient_is_a_warning():
+    values = [{"torch/learning_rate": 0.1}] * 30 + without_gradient(0.75, 30)
+    found = verdict(values, Code.NO_UPDATE)
+
+    assert (found.severity, found.onset) == (WARNING, 31)
+    assert found.evidence == "3 of 4 parameters of the optimizer have no gradient in 30 of 60 steps"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_parameters_that_a_step_does_not_use_are_no_finding(share):
+    assert verdict(without_gradient(share, 100), Code.NO_UPDATE).severity == HEALTHY
 
 
 def test_a_gradient_of_zero_without_a_signal_is_told_by_that_rule_only():

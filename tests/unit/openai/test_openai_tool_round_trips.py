@@ -15,7 +15,7 @@ from otel_rl.telemetry.tool_matches import MOST_TOOL_IDS
 
 MODEL = "tiny"
 QUESTION = {"role": "user", "content": "2+2?"}
-NAMES = "rl.inference.tool_calls"
+NAMES, INVALID = "rl.inference.tool_calls", "rl.inference.invalid_tool_calls"
 
 
 def _call(identifier, name="add"):
@@ -126,6 +126,8 @@ async def test_a_stream_asks_for_tools_too(server, chat, recorded):
         await chat([QUESTION, {"role": "assistant", "tool_calls": [_call("c1")]}, _result("c1")])
     assert [event["gen_ai.tool.name"] for event in _returned(recorded)] == ["add"]
     assert _totals(recorded) == (1, 0)
+    # The pieces are `{"secret": 1}` and `}`.
+    assert [span.attributes.get(INVALID) for span in recorded.spans if span.name.startswith("chat")] == [("add",), None]
 
 
 def test_the_responses_api_has_the_same_round_trip(server, client, recorded):
@@ -303,3 +305,36 @@ def test_what_waits_is_bounded():
     for number in range(1000):
         trajectory.tool_call_ended(failed=False, call_id=f"x{number}")
     assert len(trajectory.tool_matches.unasked) == MOST_TOOL_IDS
+
+
+def _call_with(identifier, arguments, name="add"):
+    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+async def test_the_tools_whose_arguments_are_no_json_are_named(server, chat, recorded):
+    for arguments in ('{"a": 1}', "", '{"a": 1', "{'a': 1}"):
+        _asks(server, _call_with("c1", arguments), _call_with("c2", "{}", "other"))
+        await chat([QUESTION])
+    assert [span.attributes.get(INVALID) for span in recorded.spans if span.name.startswith("chat")] == [
+        None,
+        None,
+        ("add",),
+        ("add",),
+    ]
+
+
+async def test_a_tool_called_over_and_over_shows_in_the_messages_alone(server, chat, recorded):
+    with otel_rl.rollout():
+        messages = [QUESTION]
+        for number in range(3):
+            messages.append(_asks(server, _call(f"c{number}"), _call(f"d{number}", "other")))
+            await chat(messages[:-1])
+            messages += [_result(f"c{number}"), _result(f"d{number}", str(number))]
+        for number in range(3, 7):
+            messages.append(_asks(server, _call(f"c{number}")))
+            await chat(messages[:-1])
+            messages.append(_result(f"c{number}", "Error: no"))
+        _says(server)
+        await chat(messages)
+    values = recorded.span("rl.rollout").attributes
+    assert (values["rl.rollout.repeated_tool"], values["rl.rollout.repeated_calls"]) == ("add", 4)

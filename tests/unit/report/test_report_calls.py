@@ -127,3 +127,84 @@ def test_a_call_that_both_sides_recorded_counts_once(writer: ProcessWriter) -> N
         span = writer.tracer.start_span("tools/call refund", kind=SpanKind.SERVER, attributes=TOOL, start_time=at)
         span.end(at + 500_000_000)
     assert "refund 3 0" in " ".join(_section(writer, "tools").split())
+
+
+def _findings(writer: ProcessWriter) -> dict[str, Any]:
+    writer.write()
+    return {one.code: one for one in examined(writer.folder.parent).findings}
+
+
+def test_answers_with_arguments_that_are_no_json_are_a_finding_by_tool(writer: ProcessWriter) -> None:
+    for at in range(8):
+        values = {"rl.inference.tool_calls": ["bash", "bash"], "rl.loop.iteration": at}
+        values |= {"rl.inference.invalid_tool_calls": ["bash"]} if at > 3 else {}
+        writer.span("chat m", at, at + 0.5, {**CHAT, **values})
+    finding = _findings(writer)["no_json_arguments"]
+    assert finding.text == ("4 of 8 answers that ask for tool bash have arguments that are no JSON, first in step 4.")
+    assert (finding.subject, finding.onset, finding.cost) == ("bash", 4, 0.5)
+
+
+def test_a_tool_that_says_its_errors_in_texts_is_a_finding_though_no_call_failed(writer: ProcessWriter) -> None:
+    for at in range(10):
+        outcome = "error_text" if at < 3 else "ok"
+        writer.span("execute_tool refund", at, at + 0.5, {**TOOL, "rl.tool.outcome": outcome})
+    assert _findings(writer)["error_text"].text == (
+        "Tool refund returned a text that begins as an error does in 3 of 10 calls; none of them counts as failed."
+    )
+
+
+def _rows(writer: ProcessWriter, repeated: list[int | None]) -> None:
+    tools = ["refund" if one else None for one in repeated]
+    body = {
+        "rl.rollout.status": ["failed" if one else "finished" for one in repeated],
+        "rl.rollout.tool_calls": [12] * len(repeated),
+        "rl.rollout.repeated_calls": repeated,
+        "rl.rollout.repeated_tool": tools,
+    }
+    writer.event("rl.trajectories", 1, body, {"rl.trajectories.source": "agent"})
+
+
+def test_a_tool_called_over_and_over_explains_the_errors_that_ended_its_rollouts(writer: ProcessWriter) -> None:
+    for at in range(3):
+        agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}
+        writer.span("invoke_agent a", at, at + 0.5, agent, error="GraphRecursionError")
+    _rows(writer, [12, 12, 12])
+    findings = _findings(writer)
+    assert findings.keys() == {"repeated_tool"}
+    assert findings["repeated_tool"].text == (
+        "refund was called 12 times in a row with the same arguments and result in each of 3 rollouts, which ended "
+        "with GraphRecursionError."
+    )
+    assert [one.code for one in findings["repeated_tool"].symptoms] == ["errors"]
+
+
+@pytest.mark.parametrize(
+    ("repeated", "is_found"), [([4, 4, 4], False), ([9, None, None], False), ([10, None, None], True)]
+)
+def test_few_calls_in_a_row_are_no_loop(writer: ProcessWriter, repeated: list[int | None], is_found: bool) -> None:
+    _rows(writer, repeated)
+    assert ("repeated_tool" in _findings(writer)) is is_found
+
+
+def test_errors_that_end_nothing_are_told_by_type_and_place(writer: ProcessWriter) -> None:
+    def logged(step: int, number: int, line: int, **values: Any) -> None:
+        place = {"code.file.path": "env.py", "code.line.number": line, "rl.log.logger": "env"}
+        attributes = {**place, "rl.log.records": number, "rl.loop.iteration": step, **values}
+        writer.event("rl.log.error", step, None, attributes, severity=17)
+
+    lost = {"exception.type": "ValueError", "rl.exception.never_retrieved": True}
+    for number in (1, 2, 3):
+        logged(4, number, 8, **lost)
+    logged(2, 5, 14)
+    findings = _findings(writer)
+    assert {code: one.severity for code, one in findings.items()} == {
+        "lost_exception": "warning",
+        "logged_error": "notice",
+    }
+    assert findings["lost_exception"].text == (
+        "3 exceptions of asyncio tasks that nobody awaited: ValueError at env.py:8 (3), first in step 4."
+    )
+    assert (
+        findings["logged_error"].text
+        == "5 errors in the program's own log: record of env at env.py:14 (5), first in step 2."
+    )

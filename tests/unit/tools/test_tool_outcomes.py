@@ -283,3 +283,21 @@ def test_a_subprocess_that_hangs_fails_or_ends_well_shows_on_its_tool(recorded):
         "fails": ("tool_error", "subprocess.CalledProcessError", 7),
         "works": ("ok", None, 0),
     }
+
+
+ERRORS = [
+    *("Error: no such table", "error executing tool add: x", "[ERROR] no", "ValueError: bad", "Exception - no"),
+    *('{"error": "no"}', {"error": "no"}, {"isError": True}, [{"type": "text", "text": "Error: x"}]),
+    "Traceback (most recent call last):",
+]
+NO_ERRORS = ["Errors found: 0", "error rate is 5 %", "The error: none", '{"error": null}', {"error": None}, [], 3, None]
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"), [*((one, "error_text") for one in ERRORS), *((one, "ok") for one in NO_ERRORS)]
+)
+def test_a_result_that_begins_as_an_error_does_is_suspected_and_no_failure(recorded, result, outcome):
+    with otel_rl.tool("look") as call:
+        call.result(result)
+    span = recorded.span("execute_tool look")
+    assert (span.attributes["rl.tool.outcome"], span.status.is_ok) == (outcome, True)

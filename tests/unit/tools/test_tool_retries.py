@@ -8,6 +8,7 @@ import pytest
 
 import otel_rl
 from otel_rl.core import guard
+from otel_rl.telemetry.tool_matches import RepeatedCalls
 from otel_rl.tools import calls
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.sizes import plain_size
@@ -119,10 +120,41 @@ def test_what_a_tool_calls_is_inside_of_it_though_it_could_not_be_counted(record
     guard.reset_counts()
 
 
+def _repeated(recorded):
+    values = recorded.span("rl.rollout").attributes
+    return values.get("rl.rollout.repeated_tool"), values.get("rl.rollout.repeated_calls")
+
+
+@pytest.mark.parametrize(
+    ("calls_made", "repeated"),
+    [
+        ("aaaa", ("look", 4)),
+        ("abaab", ("look", 2)),
+        ("abab", (None, None)),
+    ],
+)
+def test_the_longest_row_of_calls_with_the_same_arguments_and_result_is_on_the_rollout(recorded, calls_made, repeated):
+    look = otel_rl.tool("look")(lambda key: f"Error: no {key}")
+    with otel_rl.rollout():
+        for key in calls_made:
+            look(key)
+    assert _repeated(recorded) == repeated
+
+
+def test_calls_that_answer_otherwise_are_no_repetition(recorded):
+    answers = iter("abcd")
+    look = otel_rl.tool("look")(lambda key: next(answers))
+    with otel_rl.rollout():
+        for _ in range(4):
+            look("key")
+    assert _repeated(recorded) == (None, None)
+
+
 def test_a_trajectory_remembers_one_failed_call():
     class Trajectory:
         failed_tool = None
         tool_retries = 0
+        repeated = RepeatedCalls()
 
         def tool_call_ended(self, *, failed, call_id=None):
             pass

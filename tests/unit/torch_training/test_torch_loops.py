@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - needs torch
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
+import otel_rl  # noqa: E402 - needs torch
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch  # noqa: E402
 from otel_rl.telemetry import deferral  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
@@ -294,6 +295,111 @@ def test_tokens_are_counted_where_a_batch_has_some(counted, recorded):
     assert counted() == 2
     assert [event.body["torch/batch_size"] for event in recorded.events("rl.step")] == [3, 3]
     assert recorded.metrics()["rl.train.tokens"][0].value == 42
+
+
+def values_of(recorded, key):
+    deferral.drain_all()
+    return [event.body[key] for event in recorded.events("rl.step") if key in event.body]
+
+
+needs_substitution = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 5), reason="Dynamo could not trace the original"
+)
+WITHOUT, TRAINABLE = "torch/without_gradient", "torch/trainable_parameters"
+
+
+def test_an_optimizer_with_tensors_of_another_model_is_counted_at_each_step(counted, recorded):
+    optimizer, net = torch.optim.SGD(model().parameters(), lr=0.1), model()
+    for _ in range(4):
+        update(net, optimizer)
+    assert counted() == 4
+    assert (values_of(recorded, WITHOUT), values_of(recorded, TRAINABLE)) == ([1.0] * 4, [4] * 4)
+
+
+def test_parameters_that_lose_and_regain_their_gradients_are_seen_at_that_step(counted, recorded):
+    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(5)])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for number in range(9):
+        optimizer.zero_grad()
+        (net if number < 3 or number >= 6 else net[:2])(torch.randn(2, 4)).square().mean().backward()
+        optimizer.step()
+    assert counted() == 9
+    assert values_of(recorded, WITHOUT) == [0.6] * 3 + [0.0] * 3
+    steps_with = [
+        event.attributes["rl.loop.iteration"] for event in recorded.events("rl.step") if WITHOUT in event.body
+    ]
+    assert steps_with == [4, 5, 6, 7, 8, 9]
+
+
+def test_of_many_parameters_some_are_looked_at_and_all_counted_when_these_change(counted, recorded, monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(patch.readings, "_is_missing", lambda one: looked_at.append(one) is None)
+    parameters = [nn.Parameter(torch.ones(1)) for _ in range(200)]
+    optimizer, other = torch.optim.SGD(parameters, lr=0.1), nn.Parameter(torch.ones(1))
+    for number in range(6):
+        optimizer.zero_grad()
+        (sum(parameters) if number < 3 else other * 2).sum().backward()
+        optimizer.step()
+    assert counted() == 6
+    assert (values_of(recorded, WITHOUT), values_of(recorded, TRAINABLE)) == ([1.0] * 3, [200] * 3)
+    assert len(looked_at) == 50 + 200
+
+
+def test_frozen_empty_and_otherwise_kept_gradients_are_not_missing(counted, recorded):
+    net = model()
+    net[0].requires_grad_(False)
+    empty, elsewhere = nn.Parameter(torch.empty(0)), nn.Parameter(torch.ones(1))
+    elsewhere.main_grad = torch.ones(1)
+    optimizer = torch.optim.SGD([*net.parameters(), empty, elsewhere], lr=0.1)
+    for _ in range(3):
+        update(net, optimizer)
+    assert counted() == 3
+    assert values_of(recorded, WITHOUT) == []
+
+
+def test_missing_gradients_are_values_of_a_step_that_the_program_marks(instrumented, recorded):
+    optimizer, net = torch.optim.SGD(model().parameters(), lr=0.1), model()
+    for number in range(1, 3):
+        with otel_rl.step(number):
+            update(net, optimizer)
+    assert values_of(recorded, WITHOUT) == [1.0, 1.0]
+
+
+@needs_substitution
+def test_clipping_is_a_value_of_a_step_that_the_program_marks(instrumented, recorded):
+    net = model()
+    with otel_rl.step(1):
+        loss_of(net).backward()
+        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5).item()
+    assert (values_of(recorded, "torch/grad_norm"), values_of(recorded, "torch/max_grad_norm")) == ([norm], [0.5])
+
+
+@needs_substitution
+def test_the_norm_that_clipping_returns_is_logged_by_whatever_name_it_is_called(counted, recorded):
+    from torch.nn.utils import clip_grad
+
+    net = model()
+    optimizer, norms = torch.optim.SGD(net.parameters(), lr=0.1), []
+    for clip in (torch.nn.utils.clip_grad_norm_, clip_grad.clip_grad_norm_, nn.utils.clip_grad_norm_):
+        optimizer.zero_grad()
+        loss_of(net).backward()
+        norms.append(clip(net.parameters(), max_norm=0.5, foreach=False).item())
+        optimizer.step()
+    assert counted() == 3
+    assert values_of(recorded, "torch/grad_norm") == norms
+    assert values_of(recorded, "torch/max_grad_norm") == [0.5] * 3
+
+
+@needs_substitution
+def test_a_compiled_function_that_clips_is_one_graph_as_without_us(instrumented, recorded):
+    net = model()
+    loss_of(net).backward()
+    clip = torch.compile(
+        lambda: torch.nn.utils.clip_grad_norm_(list(net.parameters()), 1.0), fullgraph=True, backend="eager"
+    )
+    assert clip() > 0
+    counters = torch._dynamo.utils.counters
+    assert (counters["stats"]["unique_graphs"], dict(counters["graph_break"])) == (1, {})
 
 
 @pytest.mark.parametrize("batch", [None, 5, "text", [], {}, {"a": 1}, [1, 2], torch.tensor(1.0)])

@@ -19,6 +19,7 @@ from otel_rl.process import process_identity
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral, drops
 from otel_rl.training import guessed_batches, guessed_records, guessed_steps, steps
+from otel_rl.training.guessed_records import MissingGradients
 from otel_rl.training.guessed_steps import GuessedSteps
 from otel_rl.training.metric_keys import CANONICAL
 from otel_rl.training.scalars import Source, sink
@@ -34,12 +35,14 @@ MOST_CALLS = 54
 class Optimizer:
     def __init__(self, size, parameter=None):
         self.size, self.parameter, self.rate = size, parameter or object(), 0.1
+        self.missing = None
 
 
 READINGS = SimpleNamespace(
     size=lambda optimizer: optimizer.size,
     first_parameter=lambda optimizer: optimizer.parameter,
     learning_rate=lambda optimizer: optimizer.rate,
+    missing_gradients=lambda optimizer: optimizer.missing,
     value=lambda loss: loss,
     batch_size=lambda batch: batch,
 )
@@ -569,7 +572,7 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
-def test_values_of_a_step_are_beside_those_that_the_program_logs_and_of_them_only_the_loss_is_judged(recordings, loop):
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_few_rules_judge_them(recordings, loop):
     program, optimizer = Scope("program"), Optimizer(1)
     for epoch in range(3):
         for _ in range(10):
@@ -587,14 +590,52 @@ def test_values_of_a_step_are_beside_those_that_the_program_logs_and_of_them_onl
     assert not guessed & CANONICAL.keys()
     known = Curves({name: one.keys for name, one in INPUTS.items()})
     inputs = {found[0] for key in guessed if (found := known.input_of(key)) is not None}
-    assert inputs == {"loss"}
+    assert inputs == {"loss", "loop_learning_rate", "loop_gradient_norm"}
     assert [code for code, rule in RULES.items() if any(inputs & set(needed) for needed in rule.needs)] == [
         "non_finite",
         "loss_divergence",
+        "no_update",
     ]
     sources = {event.attributes.get("rl.loop.source") for event in recordings.events("rl.step") if "loss" in event.body}
     assert sources == {None}
     assert [event.attributes.get("rl.loop.source") for event in recordings.events("rl.step")].count("guessed") == 30
+
+
+def short_steps(loop, optimizer, number):
+    for _ in range(number):
+        loop.backward(seconds=0.001)
+        loop.step(optimizer, seconds=0.001)
+
+
+def numbers_with(recordings, key):
+    recordings.spans  # noqa: B018 - drains
+    return [one.attributes["rl.loop.iteration"] for one in recordings.events("rl.step") if key in one.body]
+
+
+def test_short_steps_that_change_nothing_have_values_from_the_first_to_the_last(recordings, loop):
+    optimizer = Optimizer(1)
+    short_steps(loop, optimizer, FIRST_STEPS + 7)
+    optimizer.missing = MissingGradients(4, 4)
+    short_steps(loop, optimizer, 2 * FIRST_STEPS)
+    optimizer.missing = MissingGradients(0, 4)
+    short_steps(loop, optimizer, 40)
+
+    numbers = numbers_with(recordings, "torch/without_gradient")
+    first, back = FIRST_STEPS + 8, 3 * FIRST_STEPS + 8
+    assert numbers[:FIRST_STEPS] == list(range(first, first + FIRST_STEPS))
+    assert {176, 192, back} <= set(numbers)
+    assert back + 1 not in numbers
+
+
+def test_clipping_is_logged_with_its_limit_where_it_has_one(recordings, loop):
+    for limit in (0.5, math.inf):
+        loop.backward()
+        loop.guesses.clipped(2.0, limit)
+        loop.step(Optimizer(1))
+    loop.backward()
+    loop.step(Optimizer(1))
+    assert numbers_with(recordings, "torch/grad_norm") == [1, 2]
+    assert numbers_with(recordings, "torch/max_grad_norm") == [1]
 
 
 def test_values_of_a_step_that_a_library_tells_have_the_keys_of_trainers(recordings, loop):

@@ -9,7 +9,7 @@ from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard
-from otel_rl.training import guessed_steps, steps, systems
+from otel_rl.training import steps, systems
 from otel_rl.training.logged_values import step_number
 from otel_rl.training.scalars import Source, sink
 from otel_rl.training.trainer_loop import in_phase
@@ -31,7 +31,6 @@ def patch_accelerator(module: ModuleType, patches: Patches) -> None:
     """Patch the one object that a program makes; what it does in a step is followed in PyTorch."""
     patches.observe(module, "Accelerator.__init__", before=_identify, required=True)
     patches.observe(module, "Accelerator.log", begin=_log_begins, end=_log_ended, required=True)
-    patches.observe(module, "Accelerator.clip_grad_norm_", after=_clipped, required=True)
     for method in _SAVING:
         patches.replace(module, f"Accelerator.{method}", in_phase(spans.RL_CHECKPOINT, scope), required=True)
 
@@ -39,11 +38,6 @@ def patch_accelerator(module: ModuleType, patches: Patches) -> None:
 def _identify(accelerator: Any, *_: Any, **__: Any) -> None:
     version = getattr(sys.modules.get("accelerate"), "__version__", None)
     systems.configured(type(accelerator), SYSTEM, version, RlRoleValues.TRAINER, is_layer=True)
-
-
-def _clipped(norm: Any, *_: Any, **__: Any) -> None:
-    if guessed_steps.running is not None and steps.may_guess:
-        guessed_steps.running.clipped(norm)
 
 
 def _log_begins(

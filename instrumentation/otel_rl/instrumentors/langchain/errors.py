@@ -49,6 +49,11 @@ def is_message(result: Any) -> bool:
     return hasattr(result, "tool_call_id") and isinstance(getattr(result, "status", None), str)
 
 
+def content_of(result: Any) -> Any:
+    """Return what the message of a tool holds, or what is no message."""
+    return result.content if is_message(result) else result
+
+
 def error_in(error: BaseException | None) -> BaseException | None:
     """``error`` unless it only steers: an interrupt or a command of LangGraph, a stream that its reader closed."""
     if error is None or isinstance(error, GeneratorExit):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.langchain.errors import error_in, failure_in
+from otel_rl.instrumentors.langchain.errors import content_of, error_in, failure_in
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
 from otel_rl.telemetry.open_spans import mark_error
@@ -43,19 +43,21 @@ def _finished(run: Any, error: BaseException | None = None) -> None:
 
 
 def _returned(handler: Any, output: Any, *, run_id: Any, **_: Any) -> None:
-    _settle(handler, run_id, failure_in(output))
+    _settle(handler, run_id, failure_in(output), outcomes.of_result(content_of(output)))
 
 
-def _settle(handler: Any, run_id: Any, failure: Failure | None, *, is_marked: bool = False) -> None:
+def _settle(
+    handler: Any, run_id: Any, failure: Failure | None, outcome: str = outcomes.OK, *, is_marked: bool = False
+) -> None:
     """Put the outcome on the tool's span and duration; ``is_marked`` where the handler makes it an error by itself."""
     # Neither name is public; opentelemetry-instrumentation-genai-langchain keeps the open spans there.
-    _record_failure(handler._invocation_manager.get_invocation(run_id), failure, is_marked=is_marked)  # noqa: SLF001
+    _record_failure(handler._invocation_manager.get_invocation(run_id), failure, outcome, is_marked=is_marked)  # noqa: SLF001
 
 
-def _record_failure(invocation: Any, failure: Failure | None, *, is_marked: bool) -> None:
+def _record_failure(invocation: Any, failure: Failure | None, outcome: str = outcomes.OK, *, is_marked: bool) -> None:
     if type(invocation).__name__ != "ToolInvocation":
         return
-    values = {attributes.RL_TOOL_OUTCOME: outcomes.OK}
+    values = {attributes.RL_TOOL_OUTCOME: outcome}
     if failure is not None:
         tool = open_tools.here()
         inner = None if tool is None or failure.outcome != outcomes.TOOL_ERROR else tool.inner

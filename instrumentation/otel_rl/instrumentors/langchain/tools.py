@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.langchain import other_instrumentors, runs
-from otel_rl.instrumentors.langchain.errors import error_in, failure_in, is_message
+from otel_rl.instrumentors.langchain.errors import content_of, error_in, failure_in, is_message
 from otel_rl.telemetry import Scope, guard, open_trajectory
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
@@ -63,6 +63,7 @@ class _Observed:
     def _note(self, result: Any, error: BaseException | None) -> None:
         failure = failure_in(result) if error is None else None
         if self._attempt is not None:
+            self._attempt.returned(content_of(result))
             self._attempt.ended(failed=failure is not None or error_in(error) is not None)
         if self._call is None or error is not None:
             return

@@ -251,7 +251,7 @@ class _OwnSteps:
         """End the step with an update."""
         with self._lock:
             if isinstance(step := self._loop.step, GuessedStep):
-                step.seen = Seen(self._parts, {}, rate, None, None)
+                step.seen = Seen(self._parts, {}, rate, None)
                 self._parts, self._begins = [], now
                 self._loop.finish(at=now)
 

@@ -4,7 +4,8 @@ Steps are guessed (:mod:`otel_rl.training.guessed_steps`) from the hooks that Py
 ``torch.autograd.backward``, which every backward pass goes through, and from the batches of its data loaders. They end
 when a trainer or the program itself speaks of steps.
 
-Nothing that a compiled graph contains is patched: no module, and no function that computes.
+Nothing that a compiled graph contains is patched, but for ``clip_grad_norm_``, of which Dynamo is told to trace the
+original.
 """
 
 from __future__ import annotations
@@ -15,17 +16,19 @@ from otel_rl.instrumentors.base import Instrumentor
 
 
 class TorchTrainingInstrumentor(Instrumentor):
-    """Hooks all optimizers; patches ``backward`` and the iterators of data loaders."""
+    """Hooks all optimizers; patches ``backward``, clipping, and the iterators of data loaders."""
 
     library = "torch_training"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
     training: ClassVar = {
         "steps": "guessed",
         "phases": "data wait, forward, backward, optimizer, evaluation",
-        "values": "loss, learning rate, throughput",
+        "values": "loss, learning rate, gradient norm where it is clipped, throughput",
     }
     modules: ClassVar = {
         "torch.optim.optimizer": "patch:patch_optimizer",
         "torch.autograd": "patch:patch_autograd",
         "torch.utils.data.dataloader": "patch:patch_dataloader",
+        "torch.nn.utils.clip_grad": "patch:patch_clipping",
+        "torch.distributed.fsdp.fully_sharded_data_parallel": "patch:patch_sharded_clipping",
     }

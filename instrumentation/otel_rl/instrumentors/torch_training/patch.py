@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
-from otel_rl.instrumentors.dynamo import timed_outside_dynamo
+from otel_rl.instrumentors.dynamo import timed_outside_dynamo, traced_as
 from otel_rl.instrumentors.torch_training import readings
+from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import Scope, deferral
 from otel_rl.training import guessed_steps, steps
+from otel_rl.training.guessed_records import PREFIX, record_in_known_step
 from otel_rl.training.guessed_steps import GuessedSteps
 
 if TYPE_CHECKING:
@@ -49,6 +51,34 @@ def _stop() -> None:
     guesses.stop()
 
 
+def patch_clipping(module: ModuleType, patches: Patches) -> None:
+    """Read the norm that clipping returns; those of Accelerate and Lightning call it too.
+
+    Not before torch 2.5, where a compiled function that clips would have to break its graph for our wrapper.
+    """
+    original = module.clip_grad_norm_
+    if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5):
+        patches.observe(module, "clip_grad_norm_", after=_clipped, required=True)
+        traced_as(module.clip_grad_norm_, original)
+
+
+def patch_sharded_clipping(module: ModuleType, patches: Patches) -> None:
+    """Read the norm over all ranks: the function above has one for those that are not sharded only."""
+    patches.observe(module, "FullyShardedDataParallel.clip_grad_norm_", after=_sharded_clipped, required=True)
+
+
+def _sharded_clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+    _clipped(norm, None, max_norm)
+
+
+def _clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+    if steps.may_guess:
+        guesses.clipped(norm, max_norm)
+    else:
+        values = guesses.clipping(norm, max_norm).values()
+        record_in_known_step(scope, {f"{PREFIX}{key}": value for key, value in values}, LoopSource.GIVEN)
+
+
 def patch_autograd(module: ModuleType, patches: Patches) -> None:
     """Follow all backward passes: ``Tensor.backward`` looks the function up in this module."""
     patches.replace(module, "backward", _following_backward, required=True)
@@ -70,11 +100,22 @@ def _optimizer_begins(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _optimizer_ended(optimizer: Any, *_: Any) -> None:
-    if steps.may_guess:
-        try:
+    try:
+        if steps.may_guess:
             _end_step(optimizer)
-        except Exception as ours:  # noqa: BLE001 - counted
-            _SITE.handle(ours)
+        elif scope.enabled:
+            _count_gradients(optimizer)
+    except Exception as ours:  # noqa: BLE001 - counted
+        _SITE.handle(ours)
+
+
+def _count_in_known_step(optimizer: Any) -> None:
+    missing = readings.missing_gradients(optimizer)
+    if missing is not None:
+        record_in_known_step(scope, missing.values())
+
+
+_count_gradients = timed_outside_dynamo("torch_training.gradients", _count_in_known_step)
 
 
 def _following_backward(original: Function) -> Function:

@@ -125,7 +125,7 @@ class ToolCalls:
                     duration,
                     time.time_ns(),
                     name,
-                    *(failure or ("", outcomes.OK)),
+                    *(failure or ("", outcomes.of_result(result))),
                     self._retry(sample, name, mark, failed=failure is not None),
                     *(-1 if size is None else size for size in sizes),
                 )

@@ -17,6 +17,8 @@ SLOWER = 1.5
 LONGER = 1.08
 #: Differences of a share of calls (failed, retried) that are said, and the fewest such calls.
 NOTABLE_RATE, FEWEST_FAILED = 0.05, 3
+#: Calls of a tool in a row with the same arguments and result from which several rollouts, or one, are in a loop.
+REPEATED_CALLS, MANY_REPEATED_CALLS = 5, 10
 #: A tool, reward function or server is slower than its siblings when it takes so many times as long.
 SLOWER_THAN_SIBLINGS, SLOWER_SERVER = 5.0, 1.5
 #: Of two tools or functions one is always the slower. The cost of what is as it always was must be higher.

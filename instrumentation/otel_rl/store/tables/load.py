@@ -18,6 +18,7 @@ from otel_rl.store.reader.uncaught_exceptions import exception_of
 from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 from otel_rl.store.tables.scalars import LoggedKeys
+from otel_rl.telemetry.exception_text import position
 
 if TYPE_CHECKING:
     from otel_rl.store.reader.processes import Process
@@ -68,7 +69,7 @@ _BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("p
 _OF_SAMPLES = frozenset(
     {events.RL_TRAJECTORIES.name, events.RL_TRAJECTORIES_PENDING.name, events.RL_TRAJECTORIES_CHANGES.name}
 )
-_IN_OTHER_TABLES = _OF_SAMPLES | {events.RL_STEP.name}
+_IN_OTHER_TABLES = _OF_SAMPLES | {events.RL_STEP.name, events.RL_LOG_ERROR.name}
 #: Kind of the errors of calls of tools that do not exist, as their events have them.
 UNKNOWN_TOOL = "unknown tool"
 
@@ -197,6 +198,8 @@ class Loader:
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),
              int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
+             _json_or_none(get(names.RL_INFERENCE_TOOL_CALLS)),
+             _json_or_none(get(names.RL_INFERENCE_INVALID_TOOL_CALLS)),
              int(any(name in span.attributes for name in CONTENT)), span.trace_id, span.span_id, span.parent_id)
         )  # fmt: skip
 
@@ -230,6 +233,8 @@ class Loader:
             uncaught = exception_of(log)
             what = log.time, step, uncaught.message, uncaught.location
             self.rows["exception"] += [(process, kind, *what) for kind in uncaught.kinds]
+        elif log.event == events.RL_LOG_ERROR.name:
+            self._add_logged_error(log, process, step)
         elif log.severity >= ERROR_SEVERITY or log.event == events.RL_TOOL_UNKNOWN.name:
             self._add_error(log, process, step)
 
@@ -239,6 +244,15 @@ class Loader:
         self.rows["scalar"] += self.logged.add(
             process, loop, step, first, log.time, log.body,
             is_guessed=get(names.RL_LOOP_SOURCE) == LoopSource.GUESSED,
+        )  # fmt: skip
+
+    def _add_logged_error(self, log: Log, process: int, step: int | None) -> None:
+        get = log.attributes.get
+        place = position(str(get(names.CODE_FILE_PATH) or ""), int_or_none(get(names.CODE_LINE_NUMBER)) or 0)
+        self.rows["logged_error"].append(
+            (process, log.time, step, str(get(names.RL_LOG_LOGGER) or ""), str(get(names.EXCEPTION_TYPE) or ""), place,
+             str(get(names.EXCEPTION_MESSAGE) or ""), int(get(names.RL_EXCEPTION_NEVER_RETRIEVED) is True),
+             _count(get(names.RL_LOG_RECORDS)))
         )  # fmt: skip
 
     def _add_error(self, log: Log, process: int, step: int | None) -> None:
@@ -337,6 +351,10 @@ def _number(value: Any) -> float | None:
 
 def _count(value: Any) -> int:
     return max(int_or_none(value) or 0, 0)
+
+
+def _json_or_none(value: Any) -> str | None:
+    return None if value is None else _json(value)
 
 
 def _json(value: Any) -> str:

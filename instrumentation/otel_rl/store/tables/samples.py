@@ -37,6 +37,8 @@ COLUMNS = {
     names.RL_ROLLOUT_MODEL_ERRORS: ("model_errors", ""),
     names.RL_ROLLOUT_TOOL_CALLS: ("tool_calls", ""),
     names.RL_ROLLOUT_TOOL_ERRORS: ("tool_errors", ""),
+    names.RL_ROLLOUT_REPEATED_CALLS: ("repeated_calls", ""),
+    names.RL_ROLLOUT_REPEATED_TOOL: ("repeated_tool", _TEXT),
     names.RL_ROLLOUT_SPAN_ERRORS: ("span_errors", ""),
     names.RL_ROLLOUT_INPUT_TOKENS: ("input_tokens", ""),
     names.RL_ROLLOUT_OUTPUT_TOKENS: ("output_tokens", ""),

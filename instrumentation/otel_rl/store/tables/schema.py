@@ -122,6 +122,8 @@ _CALL = """
     input_tokens INTEGER,
     output_tokens INTEGER,
     estimated_tokens INTEGER, -- chunks of a streamed answer that does not say its tokens
+    asked TEXT, -- JSON: names of the tools that the answer asks for
+    invalid TEXT, -- JSON: those of them whose arguments are no JSON
     has_content INTEGER, -- 1 where what was said is recorded
     trace TEXT,
     span TEXT,
@@ -188,6 +190,8 @@ _SAMPLE = """
     model_errors,
     tool_calls,
     tool_errors,
+    repeated_calls, -- most calls of a tool in a row with the same arguments and result, from 2 on
+    repeated_tool TEXT, -- that tool
     span_errors, -- errors of its other spans
     input_tokens,
     output_tokens,
@@ -249,6 +253,18 @@ _ERROR = """
     is_span INTEGER, -- 1 for a failed span, 0 for a log record
     is_server INTEGER, -- 1 where another process had asked for the work
     child INTEGER -- process id of the child that it is about
+"""
+
+_LOGGED_ERROR = """
+    process INTEGER,
+    time INTEGER,
+    step INTEGER, -- last step that the process had begun when it logged the first one
+    logger TEXT,
+    kind TEXT, -- type of the exception, '' where none was logged
+    place TEXT, -- file and line where it was raised, else that of the log call
+    message TEXT, -- '' unless content is captured
+    is_lost INTEGER, -- 1 for the exception of an asyncio task that nobody has awaited
+    number INTEGER -- records at this place so far: the largest one counts
 """
 
 _EXCEPTION = """
@@ -330,6 +346,7 @@ TABLES = {
     "change": _CHANGE,
     "ended": _ENDED,
     "error": _ERROR,
+    "logged_error": _LOGGED_ERROR,
     "exception": _EXCEPTION,
     "event": _EVENT,
     "logged_key": _LOGGED_KEY,

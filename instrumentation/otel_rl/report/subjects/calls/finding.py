@@ -9,7 +9,7 @@ from otel_rl.report.core import human, levels, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
-from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics
+from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics, tool_faults
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.tables.load import MODEL, TOOL
 
@@ -24,7 +24,8 @@ _ERROR_TYPES = 3
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return tools, then models, of which calls fail or are sent again."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
-    return [*hanging.findings(collected, known), *_tools(collected), *_models(collected, changed)]
+    failing = [*_tools(collected), *_models(collected, changed)]
+    return [*hanging.findings(collected, known), *failing, *tool_faults.findings(collected)]
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -37,6 +38,7 @@ def checks(collected: Collected) -> list[Check]:
         _slower("model calls that become slower", _lines(collected, "seconds", MODEL), models, _NO_MODEL, _SLOW_MODEL),
         _first_chunk(_lines(collected, "first_chunk", MODEL), models),
         _retried(collected, models),
+        *tool_faults.checks(collected),
     ]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
-from otel_rl.report.subjects.calls import statistics
+from otel_rl.report.subjects.calls import statistics, tool_faults
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 
 if TYPE_CHECKING:
@@ -16,18 +16,28 @@ if TYPE_CHECKING:
 _HANGS, _LINE = 4, "\n"
 _CALL = "hanging_call"
 _BOTH = "failed spans and error records"
+_LOGGED = {1: "lost_exception", 0: "logged_error"}
+_LOST = "exception of an asyncio task that nobody awaited", "exceptions of asyncio tasks that nobody awaited"
+_RECORD = "error in the program's own log", "errors in the program's own log"
+_KEEP_TASKS = "where the task is made: await it, gather it or use a TaskGroup; the program goes on without its result"
+_AT_PLACES = """
+SELECT what, place, sum(number) AS number, min(first) AS first, max(message) AS message
+FROM (SELECT coalesce(nullif(kind, ''), 'record of ' || logger) AS what, place, max(number) AS number,
+             min(step) AS first, max(message) AS message
+      FROM logged_errors WHERE is_lost = ? GROUP BY process, logger, kind, place)
+GROUP BY what, place ORDER BY number DESC, place"""
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return hangs and errors, where no finding before them is their cause."""
     causes = [finding for of_subject in known.values() for finding in of_subject]
-    return [*_hangs(collected, causes), *_errors(collected, causes)]
+    return [*_hangs(collected, causes), *_errors(collected, causes), *_logged(collected)]
 
 
 def checks(collected: Collected) -> list[Check]:
     """Return what is always looked for."""
     number = sum(process.spans + process.logs for process in collected.reader.processes)
-    codes = ("errors", "failing_tool", "failing_model", "hang", "ended", "earlier_attempt")
+    codes = (*_LOGGED.values(), "errors", "failing_tool", "failing_model", "hang", "ended", "earlier_attempt")
     return [Check.of("errors", number, 1, "span or log record", codes, f"{human.number(number)} spans and log records")]
 
 
@@ -48,6 +58,29 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
         return hangs
     ended.symptoms += hangs
     return []
+
+
+def _logged(collected: Collected) -> list[Finding]:
+    """Return exceptions of asyncio tasks that nobody has awaited, and errors in the program's own log."""
+    found = []
+    for is_lost, code in _LOGGED.items():
+        places = collected.tables.rows(_AT_PLACES, is_lost)
+        number = sum(row["number"] for row in places)
+        if not number:
+            continue
+        first = min((row["first"] for row in places if row["first"] is not None), default=None)
+        what = human.amount(number, *(_LOST if is_lost else _RECORD))
+        listed = human.listed(
+            [f"{row['what']} at {row['place']} ({human.number(row['number'])})" for row in places[:3]]
+        )
+        more = f" and at {human.amount(len(places) - 3, 'other place')}" if len(places) > 3 else ""  # noqa: PLR2004 - as above
+        since = "" if first is None else f", first in step {first}"
+        severity = Severity.WARNING if is_lost else Severity.NOTICE
+        finding = Finding(code, severity, f"{what}: {listed}{more}{since}.", "errors", onset=first)
+        finding.evidence += [row["message"] for row in places[:1] if row["message"]]
+        finding.look_at.append(_KEEP_TASKS if is_lost else "what the program logs there, and what becomes of it")
+        found.append(finding)
+    return found
 
 
 def _is_held_up(hang: ErrorGroup, call: Finding, collected: Collected) -> bool:
@@ -115,6 +148,9 @@ def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) 
         kinds = {kind for exception in uncaught(collected) for kind in exception.kinds}
         explained = (group for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, finding))
         return 2 * sum(group.number for group in explained) > number
+    if finding.code == tool_faults.REPEATED:
+        kinds = tool_faults.ended_by(collected).get(finding.subject, set())
+        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
     if finding.code not in ("failing_tool", "failing_model"):
         return False
     return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number

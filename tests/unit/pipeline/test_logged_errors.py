@@ -1,0 +1,101 @@
+"""Errors in the program's own log: each place once, by type and place, with how many there were."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+
+import pytest
+
+from otel_rl.pipeline import logged_errors
+from otel_rl.pipeline.logged_errors import MOST_PLACES, LoggedErrors
+from otel_rl.telemetry import deferral, lifecycle
+
+
+@pytest.fixture
+def errors(recorded, monkeypatch):
+    for name in ("_at_first_record", "_before_shutdown", "_after_fork"):
+        monkeypatch.setattr(lifecycle, name, [])
+    monkeypatch.setattr(lifecycle, "has_recorded", True)
+    taker = LoggedErrors()
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = taker.take
+    for name in ("env", "asyncio"):
+        logging.getLogger(name).addHandler(handler)
+    yield taker
+    for name in ("env", "asyncio"):
+        logging.getLogger(name).removeHandler(handler)
+
+
+def _events(recorded):
+    deferral.drain_all()
+    return [dict(event.attributes) for event in recorded.events("rl.log.error")]
+
+
+def _log(number=0):
+    try:
+        int(f"secret {number}")
+    except ValueError:
+        logging.getLogger("env").exception("sample %d failed", number)
+
+
+def test_a_place_is_told_when_its_number_has_doubled_and_at_the_end(errors, recorded):
+    for number in range(11):
+        _log(number)
+        deferral.drain_all()
+    assert [event["rl.log.records"] for event in _events(recorded)] == [1, 2, 4, 8]
+    errors.tell()
+    errors.tell()
+    assert [event["rl.log.records"] for event in _events(recorded)] == [1, 2, 4, 8, 11]
+
+
+def test_type_and_place_are_recorded_and_no_text(errors, recorded):
+    _log()
+    [event] = _events(recorded)
+    assert (event["exception.type"], event["rl.log.logger"]) == ("ValueError", "env")
+    assert event["code.file.path"].endswith("test_logged_errors.py")
+    assert event["code.function.name"] == "_log"
+    assert "secret" not in str(event)
+
+
+def test_the_text_comes_with_content(errors, recorded, monkeypatch):
+    monkeypatch.setattr(logged_errors, "capture_content", lambda: True)
+    _log()
+    assert _events(recorded)[0]["exception.message"].endswith("'secret 0'")
+
+
+def test_an_exception_among_the_arguments_has_its_type_too(errors, recorded):
+    logging.getLogger("env").error("failed: %r", KeyError("secret"))
+    logging.getLogger("env").error("failed")
+    assert [event.get("exception.type") for event in _events(recorded)] == ["KeyError", None]
+
+
+def test_the_exception_of_a_task_that_nobody_awaits_is_one_that_was_never_retrieved(errors, recorded):
+    async def judge():
+        raise ValueError
+
+    async def main():
+        asyncio.get_running_loop().create_task(judge())
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    gc.collect()
+    [event] = _events(recorded)
+    assert (event["exception.type"], event["rl.exception.never_retrieved"]) == ("ValueError", True)
+    assert event["code.function.name"].endswith("judge")
+
+
+def test_places_are_bounded(errors, recorded):
+    for number in range(MOST_PLACES + 5):
+        record = logging.makeLogRecord({"name": "env", "levelno": logging.ERROR, "lineno": number, "pathname": "a.py"})
+        errors.take(record)
+    assert len(_events(recorded)) == MOST_PLACES
+
+
+def test_a_process_that_records_nothing_else_records_no_error(errors, recorded, monkeypatch):
+    monkeypatch.setattr(lifecycle, "has_recorded", False)
+    _log()
+    assert _events(recorded) == []
+    lifecycle.run_first_record_callbacks()
+    assert [event["rl.log.records"] for event in _events(recorded)] == [1]
