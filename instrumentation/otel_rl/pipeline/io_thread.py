@@ -258,6 +258,19 @@ class IoThread:
             self._ending = self._retired = False
             self._release()
 
+    def stand_in(self, work: Callable[[], object]) -> bool:
+        """Do ``work`` in the calling thread in place of this one; False where this one runs, and may be at it."""
+        if not self._running.acquire(blocking=False):
+            return False
+        try:
+            work()
+        finally:
+            self._running.release()
+            # What was recorded meanwhile took this for the thread.
+            if self.needed:
+                self.start()
+        return True
+
     def join(self, deadline: float) -> None:
         """Wait until the thread has ended after :meth:`end_with`; the next record starts another one.
 

@@ -924,6 +924,12 @@ RL_TRAJECTORIES_STEP: Final = "rl.trajectories.step"
 RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
 """Reason to record this sample on its own, of those of its batch."""
 
+RL_WAIT_FOR: Final = "rl.wait.for"
+"""Part of the run that takes long, by its rl.run.part, or data_loader for the wait for a batch."""
+
+RL_WAIT_MOVES: Final = "rl.wait.moves"
+"""True where the process or its children used a CPU, read or wrote in it."""
+
 RL_WORKER_END_EXPECTED: Final = "rl.worker.end.expected"
 """True where the program itself has ended the worker."""
 

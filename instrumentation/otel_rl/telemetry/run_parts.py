@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from opentelemetry import trace as trace_api
 
 from otel_rl.core import clock, settings
+from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes, process_identity, program_facts
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, lifecycle, redaction, run_span
+from otel_rl.telemetry import deferral, lifecycle, progress, redaction, run_span
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.scope import Scope
 
@@ -76,18 +77,27 @@ _counts: dict[str, int] = {}
 _follows_identity = False
 
 
-def following(part: str) -> CallHooks:
-    """Return the hooks ``begin`` and ``end`` that record a call as a part of the run."""
+def following(part: str, count: Callable[..., int] = lambda *_, **__: 0) -> CallHooks:
+    """Return the hooks ``begin`` and ``end`` that record a call as a part of the run.
 
-    def begin(*_: Any, **__: Any) -> int | None:
+    ``count`` gets the arguments of the call, and returns what the open part counts (:data:`layout.PARTS`).
+    """
+
+    def begin(*args: Any, **kwargs: Any) -> tuple[int, progress.OpenPart] | None:
         if part in _open.parts:
             return None
+        number = 0
+        with guard("run_parts.count"):
+            number = count(*args, **kwargs)
         _open.parts.add(part)
-        return clock.now()
+        # Making a trainer and mapping a data set start processes.
+        may_watch = part not in (Part.TRAINER, Part.DATASET)
+        return clock.now(), progress.part_began(part, number, may_watch=may_watch)
 
-    def end(since: int, _: Any, error: BaseException | None) -> None:
+    def end(begun: tuple[int, progress.OpenPart], _: Any, error: BaseException | None) -> None:
         _open.parts.discard(part)
-        add(part, since, error)
+        progress.part_ended(begun[1], failed=error is not None)
+        add(part, begun[0], error)
 
     return {"begin": begin, "end": end}
 

@@ -1,0 +1,72 @@
+"""What a process shows before its first record: its folder, its begin, its ring; nothing of it stays if none follows.
+
+Jobs hang and die most while they load. Their folder is made when the import of a library of theirs is over, by the
+program's own thread: a thread of ours would be met by the program's forks.
+"""
+
+from __future__ import annotations
+
+import resource as system_resource
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from otel_rl.core import __version__, clock
+from otel_rl.core.guard import guard
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.process import child_processes
+from otel_rl.semconv import SCHEMA_URL, events
+from otel_rl.telemetry import lifecycle, run_span
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_rl.pipeline.providers import Telemetry
+
+#: Largest file that the process must be allowed to write: beyond its limit the kernel sends it a signal.
+_LARGEST = 1 << 20
+_SCOPE = InstrumentationScope("otel_rl.run", __version__, SCHEMA_URL)
+
+
+def show(telemetry: Telemetry) -> None:
+    """Show that this process runs, unless it has recorded something, or another one speaks for it."""
+    with guard("presence.show"):
+        begin = None if child_processes.is_data_loader_worker() else run_span.shown_begin()
+        if begin is None or lifecycle.is_ending:
+            return
+        flight.show()
+        limit = system_resource.getrlimit(system_resource.RLIMIT_FSIZE)[0]
+        if _goes_to_files(telemetry) and (limit == system_resource.RLIM_INFINITY or limit >= _LARGEST):
+            line = _line(telemetry, *begin)
+            telemetry.files.stand_in(lambda: telemetry.store.files.show(line))
+
+
+def withdraw(telemetry: Telemetry) -> None:
+    """Remove what was shown, at the end of a process that has recorded nothing."""
+    with guard("presence.withdraw"):
+        if not lifecycle.has_recorded and not any(thread.needed for thread in telemetry.threads):
+            telemetry.files.stand_in(telemetry.store.files.withdraw)
+            flight.withdraw()
+
+
+def _goes_to_files(telemetry: Telemetry) -> bool:
+    return any(sink.destination.is_file and sink.signal == "logs" for sink in telemetry.sinks)
+
+
+def _line(telemetry: Telemetry, began: int, attributes: Mapping[str, Any]) -> bytes:
+    from otel_rl.store.writer.otlp_json import encode_logs  # noqa: PLC0415 - not where all goes to a collector
+
+    provider, severity = telemetry.logger_provider, SeverityNumber.INFO
+    record = LogRecord(
+        timestamp=began,
+        observed_timestamp=clock.now(),
+        severity_number=severity,
+        severity_text=severity.name,
+        attributes=attributes,
+        event_name=events.RL_RUN_START.name,
+    )
+    resource = provider.resource if provider is not None else Resource.get_empty()
+    return encode_logs([ReadableLogRecord(record, resource, _SCOPE)])
