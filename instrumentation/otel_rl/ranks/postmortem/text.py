@@ -289,12 +289,13 @@ def _without_waits(postmortem: Postmortem) -> list[str]:
     failed = sorted(
         (state for state in postmortem.ranks if state.has_failed), key=lambda state: state.ring.wall(state.last)
     )
-    waiting = [f"{state.label} waits, {part.words}" for state in postmortem.ranks if (part := _waits(state))]
+    waiting = [_waits(state, state.waited) for state in postmortem.ranks if state.waited and state not in failed]
     return [*_bounded([_failure(state) for state in failed]), *_bounded(waiting), *standings(postmortem)]
 
 
-def _waits(state: RankState) -> PartOfRun | None:
-    return state.waited if state.is_alive else None
+def _waits(state: RankState, part: PartOfRun) -> str:
+    how = "waits" if state.is_alive else "ended"
+    return f"{state.label} {how}, {part.words}{'' if state.is_alive else f': {state.cause}'}"
 
 
 def _failure(state: RankState) -> str:

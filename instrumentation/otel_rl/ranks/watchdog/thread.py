@@ -135,7 +135,7 @@ class Watchdog:
         if self.sees_hang:
             self._sees_hang(False)
             inside, self._inside = self._inside, None
-            reports.hang_over(seconds, None if inside is None else open_operations.failed_collective(inside))
+            reports.hang_over(seconds, None if inside is None else open_operations.failed(inside, seconds))
 
     def _may_be_long(self, calls: int) -> bool:
         """Return whether this is work that shows no progress for as long as it likes."""

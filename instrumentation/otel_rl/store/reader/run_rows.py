@@ -34,6 +34,8 @@ _CRITICAL, _WARNING = "critical", "warning"
 _NUMBER = re.compile(r"P\d+_")
 #: Nanoseconds between the last records of processes that may have ended together: several intervals of export.
 _TOGETHER = 60_000_000_000
+#: States in which a run says what it is or was doing.
+_DOING = frozenset({EndState.RUNNING, EndState.STOPPED})
 _SEVERITIES = {2: _CRITICAL, 1: _WARNING}
 
 
@@ -71,7 +73,7 @@ class RunRow:
     #: When the first process failed, was killed or was seen last, and what it died of.
     failed: int = 0
     failure: str = ""
-    #: The part of the run that it is in while it runs: ``before the first step, in init_process_group for 90 s``.
+    #: The part of the run that it is in, or was in when it was stopped: ``in init_process_group for 90 s``.
     doing: str = ""
     world_size: int | None = None
     processes: int = 0
@@ -207,7 +209,7 @@ def of_processes(
         is_outdated=summary is not None and not is_current,
         failed=bad[1].time if bad is not None else 0,
         failure=_text(_sentence(*bad)) if bad is not None else "",
-        doing=_text(next((folder.part for folder, end in ends if end.state is EndState.RUNNING and folder.part), "")),
+        doing=_text(next((folder.part for folder, end in ends if end.state in _DOING and folder.part), "")),
         world_size=max((size for folder in latest if (size := folder.process.number("world_size"))), default=None),
         processes=len(folders),
         hosts=tuple(sorted({_text(host) for folder in folders if (host := folder.value("host"))})[:_HOSTS]),

@@ -343,7 +343,8 @@ def _notice(ends: list[ProcessEnd]) -> Finding:
     said = latest.words if len(ends) == 1 else _plural(latest.words)
     ranks = [end.process.rank for end in ends if end.process.rank is not None]
     who = human.listed([end.process.label for end in ends])
-    severity = Severity.WARNING if latest.may_be_waited_for else Severity.NOTICE
+    is_grave = latest.may_be_waited_for or any(end.waited for end in ends)
+    severity = Severity.WARNING if is_grave else Severity.NOTICE
     return Finding("ended", severity, f"{who} {said}.", "processes", onset=latest.iteration, ranks=ranks)
 
 
