@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Seconds from the first record to the first export, so that a process killed early still exports something.
-FIRST_EXPORT = 2.0
+FIRST_EXPORT = 0.5
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
 #: Seconds for which a thread of the program gives way to an I/O thread, and least seconds from one time to the next.

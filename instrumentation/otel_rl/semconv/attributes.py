@@ -312,6 +312,12 @@ RL_CUDA_MEMORY_STATE: Final = "rl.cuda.memory.state"
 RL_DATASET_NAME: Final = "rl.dataset.name"
 """Data set that the trainer was given; of files the kind of file."""
 
+RL_DATASET_ROWS_AFTER: Final = "rl.dataset.rows.after"
+"""Rows that this left."""
+
+RL_DATASET_ROWS_BEFORE: Final = "rl.dataset.rows.before"
+"""Rows of a data set before it was mapped or filtered."""
+
 RL_ENGINE_ABORTED_SAMPLES: Final = "rl.engine.aborted_samples"
 """Candidates whose generation was aborted."""
 

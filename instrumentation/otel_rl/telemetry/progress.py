@@ -18,6 +18,7 @@ from weakref import WeakSet, ref
 
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
+from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def phase_ended(identity: int) -> None:
 def call_ended() -> None:
     """Note that a call of a model or of a tool has ended."""
     made[CALLS] += 1
+    process_identity.note_work()
 
 
 def watch_event_loops(watcher: Callable[[Any], object] | None) -> None:

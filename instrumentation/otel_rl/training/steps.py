@@ -170,6 +170,7 @@ class Step(PhaseDurations):
         self.begin_spans(waiting_since)
         if self.loop.is_current:
             self._token = attach(self.context)
+        process_identity.note_work()
         self._begin_flight()
         _tell(openers.callbacks, self, _OPENER)
         if waiting_since is not None:
@@ -290,7 +291,6 @@ class Step(PhaseDurations):
         deferral.post(Signal.TRACES, partial(self._record, ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
-        process_identity.note_trained()
         self._record_posts()
         self.record_durations()
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)
