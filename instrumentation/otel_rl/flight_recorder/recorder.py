@@ -64,7 +64,7 @@ class FlightRecorder:
         """Make a ring with the first step or collective. Called by whoever also ends it: see ``otel_rl.ending``."""
         if settings.current().ring != "on":
             return
-        self._armed = True
+        self._armed, self._has_removed_old = True, False
         if self.ring is None:
             self._remove_those_before_exec()
             self._prepare()

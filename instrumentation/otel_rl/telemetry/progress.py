@@ -138,18 +138,14 @@ def open_phases() -> tuple[str, ...]:
 
 
 class OpenPart:
-    """A part of the run that shows no progress while it is open: rendezvous, a model that loads, the wait for a batch.
-
-    The ring has it too, for readers and after a kill.
-    """
+    """A part of the run that shows no progress while it is open, as the wait for a batch; the ring has it too."""
 
     __slots__ = ("argument", "began", "handle", "name", "thread", "told_at")
 
     def __init__(self, name: str, argument: int) -> None:
-        self.name, self.argument = name, argument
+        self.name, self.argument, self.thread = name, argument, get_ident()
         #: Of the monotonic clock, in s.
         self.began = monotonic()
-        self.thread = get_ident()
         #: Seconds after its begin at which the watchdog has told of it; 0: it has not.
         self.told_at = 0.0
         self.handle = flight.begin(layout.PART, name, argument)

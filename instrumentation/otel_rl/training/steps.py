@@ -170,7 +170,6 @@ class Step(PhaseDurations):
         self.begin_spans(waiting_since)
         if self.loop.is_current:
             self._token = attach(self.context)
-        process_identity.note_work()
         self._begin_flight()
         _tell(openers.callbacks, self, _OPENER)
         if waiting_since is not None:

@@ -38,7 +38,7 @@ _UTIME, _STIME = 11, 12
 _MASTER = "MASTER_ADDR", "MASTER_PORT"
 
 
-class _Work(NamedTuple):
+class _Spent(NamedTuple):
     """What the process and its children have used: seconds of CPU, and bytes read and written."""
 
     cpu: float
@@ -52,7 +52,7 @@ class PartWatch:
         self._limit = limit
         #: The part that was looked at, its work at that look, and for how many seconds nothing has moved in it.
         self._part: OpenPart | None = None
-        self._work = _Work(0.0, 0)
+        self._work = _Spent(0.0, 0)
         self._still = 0.0
 
     def look(self, now: float, passed: float) -> None:
@@ -128,7 +128,7 @@ def _report(part: OpenPart, limit: float, *, moves: bool) -> None:
     reports.write_line(f"otel-rl: {reports.who()} waits: {redaction.text(text, 'logs')}")
 
 
-def _work() -> _Work:
+def _work() -> _Spent:
     """Return what was used so far; without /proc only the CPU of the process itself."""
     spent = os.times()
     cpu, moved = spent.user + spent.system + spent.children_user + spent.children_system, 0
@@ -138,7 +138,7 @@ def _work() -> _Work:
             if pid != "self":
                 fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
                 cpu += (int(fields[_UTIME]) + int(fields[_STIME])) / _TICK
-    return _Work(cpu, moved)
+    return _Spent(cpu, moved)
 
 
 def _bytes(pid: str) -> int:

@@ -33,7 +33,7 @@ from otel_rl.store.reader.run_records import (
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from otel_rl.process.exit_records import Exit
     from otel_rl.store.reader.otlp_values import Attributes
@@ -163,7 +163,7 @@ class ProcessFolder:
         own = self.process.lifetime
         if not self._has_end:
             is_alive = lifetime.is_alive(own) if own is not None else None
-            where = f", {self.part}" if asks and not self.process.is_of_ray and self.part else ""
+            where = f", {self.part}" if asks and is_alive is False and self.part else ""
             state, said = end_states.unrecorded(seen, is_alive, where, is_of_ray=self.process.is_of_ray)
         elif not asks or (self.process.clean_exit and self.process.exit_status == 0 and seen is None):
             state, said = end_states.recorded(self.process, "", None, seen)
@@ -174,8 +174,7 @@ class ProcessFolder:
             state, said = end_states.recorded(self.process, signal, status, seen)
         exception = self._exception() if asks and state.is_bad else None
         if exception is not None and exception.is_interrupt:
-            where = f", {self.part}" if self.part else ""
-            return FoundEnd(EndState.STOPPED, uncaught_exceptions.interrupted(exception) + where, exception.time)
+            return FoundEnd(EndState.STOPPED, uncaught_exceptions.interrupted(exception), exception.time)
         if exception is not None:
             is_training = self.values.steps is not None
             return FoundEnd(EndState.FAILED, uncaught_exceptions.failed(exception, is_training), exception.time)
@@ -220,6 +219,12 @@ class ProcessFolder:
             for line in lines_from_end(path, _MOST) if path is not None else ():
                 if needle in line:
                     yield line
+
+
+def doing(ends: Iterable[tuple[ProcessFolder, FoundEnd]]) -> str:
+    """Return the part of the run in which the first of these processes is, or was when it was stopped."""
+    states = EndState.RUNNING, EndState.STOPPED
+    return next((folder.part for folder, end in ends if end.state in states and folder.part), "")
 
 
 def look_into(path: Path) -> ProcessFolder | None:

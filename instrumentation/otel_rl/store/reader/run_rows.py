@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues as Launcher
 from otel_rl.semconv.attributes import RlRoleValues as Role
-from otel_rl.store.reader import end_states, run_records
+from otel_rl.store.reader import end_states, process_folders, run_records
 from otel_rl.store.reader.collector_tails import runs_of_output
 from otel_rl.store.reader.end_states import GRAVEST_FIRST, EndState
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, integer, list_of, mapping_of, number
@@ -34,8 +34,6 @@ _CRITICAL, _WARNING = "critical", "warning"
 _NUMBER = re.compile(r"P\d+_")
 #: Nanoseconds between the last records of processes that may have ended together: several intervals of export.
 _TOGETHER = 60_000_000_000
-#: States in which a run says what it is or was doing.
-_DOING = frozenset({EndState.RUNNING, EndState.STOPPED})
 _SEVERITIES = {2: _CRITICAL, 1: _WARNING}
 
 
@@ -209,7 +207,7 @@ def of_processes(
         is_outdated=summary is not None and not is_current,
         failed=bad[1].time if bad is not None else 0,
         failure=_text(_sentence(*bad)) if bad is not None else "",
-        doing=_text(next((folder.part for folder, end in ends if end.state in _DOING and folder.part), "")),
+        doing=_text(process_folders.doing(ends[:_TAILS])),
         world_size=max((size for folder in latest if (size := folder.process.number("world_size"))), default=None),
         processes=len(folders),
         hosts=tuple(sorted({_text(host) for folder in folders if (host := folder.value("host"))})[:_HOSTS]),
