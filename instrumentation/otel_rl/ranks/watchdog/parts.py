@@ -61,7 +61,7 @@ class PartWatch:
         if part is None or now - part.began < self._limit / 2:
             self._part = None
             return
-        work = _work()
+        work = _spent()
         if part is not self._part:
             # What was before it was looked at is taken to be as what follows.
             self._part, self._still = part, now - part.began
@@ -128,7 +128,7 @@ def _report(part: OpenPart, limit: float, *, moves: bool) -> None:
     reports.write_line(f"otel-rl: {reports.who()} waits: {redaction.text(text, 'logs')}")
 
 
-def _work() -> _Spent:
+def _spent() -> _Spent:
     """Return what was used so far; without /proc only the CPU of the process itself."""
     spent = os.times()
     cpu, moved = spent.user + spent.system + spent.children_user + spent.children_system, 0

@@ -2,7 +2,7 @@
 
 The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.compress`,
 :meth:`FileStore.refresh` and :meth:`FileStore.close`; there is no lock. Other threads may set a flag with
-:meth:`FileStore.mark_stale`. Before that thread exists, the program's own calls :meth:`FileStore.show`, and
+:meth:`FileStore.mark_stale`. Another one in its place calls :meth:`FileStore.show`, and
 :meth:`FileStore.withdraw` where nothing followed.
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
