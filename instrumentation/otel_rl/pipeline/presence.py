@@ -64,7 +64,7 @@ def _within_time(work: Callable[[], object]) -> None:
     done, began = Wakeup(), time.monotonic()
     thread: list[int] = []
 
-    def run() -> None:
+    def _run() -> None:
         thread.append(get_native_id())
         try:
             with guard("presence.work"):
@@ -73,7 +73,7 @@ def _within_time(work: Callable[[], object]) -> None:
             done.set()
 
     try:
-        start_new_thread(run, ())
+        start_new_thread(_run, ())
     except RuntimeError:
         # No more threads: then there is nothing to see either.
         return
