@@ -121,4 +121,4 @@ def _notes(row: RunRow) -> list[str]:
     is_said = row.code == "ended" and bool(row.failure)
     older = ", as the report found it earlier" if row.is_outdated else ""
     found = f"{row.severity}{older}: {row.finding}" if row.severity in _SHOWN and not is_said else ""
-    return [terminal.one_line(note) for note in (failure, found, row.remark) if note]
+    return [terminal.one_line(note) for note in (failure, row.doing, found, row.remark) if note]

@@ -170,8 +170,14 @@ def _describe_run(_: Step | None = None) -> None:
         run_parts.await_report()
 
 
+def _note_work(_: Step) -> None:
+    from otel_rl.process import process_identity  # noqa: PLC0415 - see above
+
+    process_identity.note_work()
+
+
 #: What follows the steps of a process and has not started yet, the first one last.
-_following = [_describe_run, _start_health, _start_own_cost, _start_pressure, _follow_pools]
+_following = [_describe_run, _start_health, _start_own_cost, _start_pressure, _follow_pools, _note_work]
 
 
 def _start_console() -> None:

@@ -17,6 +17,7 @@ from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.distro.own_triggers import GENERAL_PURPOSE, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
+from otel_rl.pipeline import presence
 from otel_rl.store.writer import process_store
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 GROUP = "opentelemetry_instrumentor"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
 _OURS = "otel_rl_"
+#: Instrumentors of libraries that say nothing of what a program does: importing them does not make it a job.
+_OF_ANY_PROGRAM = frozenset(
+    {*GENERAL_PURPOSE, *(f"otel_rl_{name}" for name in ("mlflow", "safetensors", "swanlab", "tensorboard"))}
+    | {f"otel_rl_{name}" for name in ("tensorboardx", "trackio", "wandb")}
+)
 #: Of several owners of one library the official one is kept; ours enriches it.
 _PREFERRED = "opentelemetry-instrumentation-"
 
@@ -133,6 +139,16 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
     waiting = _WaitingInstrumentor(entry_point)
     for module in modules:
         hooks.after_import(module, waiting.imported)
+    if ours and entry_point.name not in _OF_ANY_PROGRAM:
+        hooks.after_import(modules[-1], _show_presence)
+
+
+def _show_presence(_: ModuleType) -> None:
+    from otel_rl.distro import configurator  # noqa: PLC0415 - it imports this module's layer
+
+    telemetry = configurator.telemetry()
+    if telemetry is not None:
+        presence.show(telemetry)
 
 
 class _WaitingInstrumentor:

@@ -58,6 +58,7 @@ class Copies:
         if ring is None or directory is None or (ring is self._copied and now < self._next):
             return
         self._copied, self._next = ring, now + INTERVAL
+        flight.remove_old_once()
         # A full disk has been reported by the file store. The next attempt comes at its time.
         with suppress(OSError):
             _copy(ring, directory)

@@ -7,8 +7,8 @@ header                what the file is, who writes it, two clocks, the last hear
 names                 of phases, tools, model calls and loops; records refer to them by number
 groups                process groups (:mod:`otel_rl.ranks.model.groups`), each with the number of its failed launches
 operations            names of collectives
-open operations       entries of steps, phases, tools and model calls that are open
-records               of those that are over: first steps and phases, then tools and model calls; record ``n`` of
+open operations       entries of steps, phases, parts of the run, tools and model calls that are open
+records               of those that are over: first steps, phases and parts, then tools and model calls; record ``n`` of
                       either lies at place ``n % length`` of its part
 collectives           launches and waits, open ones too, each at the place that was free the longest
 ====================  ==============================================================================
@@ -162,8 +162,31 @@ THREAD_BITS = 2
 LAST_THREAD = (1 << THREAD_BITS) - 1
 
 #: What an operation is.
-STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL = range(1, 7)
-OF_STEPS = frozenset({STEP, PHASE})
+STEP, PHASE, COLLECTIVE, WAIT, TOOL, MODEL_CALL, PART = range(1, 8)
+OF_STEPS = frozenset({STEP, PHASE, PART})
+#: Shortest part of the run, in ns, that leaves a record: a loop waits for each of its batches.
+SHORTEST_PART = 1_000_000_000
 KINDS = {STEP: "step", PHASE: "phase", COLLECTIVE: "collective", WAIT: "wait", TOOL: "tool", MODEL_CALL: "model call"}
+KINDS[PART] = "part of the run"
+#: Parts of the run by their names, which are mostly those of `rl.run.part`, and what the argument of each counts.
+LOADER = "data_loader"
+PARTS = {
+    "rendezvous": ("init_process_group", "world size {}"),
+    "model": ("the loading of a model", ""),
+    "tokenizer": ("the loading of a tokenizer", ""),
+    "dataset": ("the preparation of a data set", "{} rows"),
+    "trainer": ("the setup of a trainer", ""),
+    "checkpoint": ("the loading of a checkpoint", ""),
+    "engine": ("the start of an inference engine", ""),
+    LOADER: ("the wait for a batch of its data loader", "{} workers"),
+}
+
+
+def part_words(name: str, argument: int) -> str:
+    """Return what stands behind `in` for a part of the run: ``init_process_group (world size 2)``."""
+    words, counted = PARTS.get(name, (name, ""))
+    return f"{words} ({counted.format(argument)})" if counted and argument else words
+
+
 #: What a record says of it: that it began, ended, or ended with an error.
 BEGIN, DONE, FAILED = range(1, 4)

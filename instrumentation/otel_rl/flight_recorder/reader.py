@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +39,10 @@ _LAST_WHAT = 1 << layout.THREAD_SHIFT + layout.THREAD_BITS
 KEEP_TOGETHER = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 
 
+#: Seconds from which on a length is said in minutes.
+_MINUTES = 180.0
+
+
 class UnreadableRing(Exception):  # noqa: N818 - reads as what it is
     """The file is no ring that this version can read."""
 
@@ -52,7 +57,7 @@ class Event(NamedTuple):
     #: Of the end; of the begin while it is open.
     moment: int
     began: int
-    #: Iteration of a step.
+    #: Iteration of a step; what a part of the run counts (:data:`layout.PARTS`).
     argument: int = 0
     group: str = ""
     #: Number of the collective in its group; 0: not known. None: it is a send or receive, which has none.
@@ -63,6 +68,27 @@ class Event(NamedTuple):
     thread: int = 0
     #: Of a step: number of its loop among those without a name.
     loop: int = 0
+
+    @property
+    def part_words(self) -> str:
+        """What stands behind `in` for a part of the run."""
+        return layout.part_words(self.name, self.argument)
+
+
+class PartOfRun(NamedTuple):
+    """A part of the run in which a process waits, or waited in vain."""
+
+    #: What stands behind `in`.
+    name: str
+    seconds: float
+    is_before_first_step: bool
+
+    @property
+    def words(self) -> str:
+        """For a sentence: ``before the first step, in init_process_group (world size 2) for 90 s``."""
+        seconds = self.seconds
+        length = f"{seconds:.0f} s" if seconds < _MINUTES else f"{seconds / 60:.0f} min"
+        return f"{'before the first step, ' * self.is_before_first_step}in {self.name} for {length}"
 
 
 @dataclass
@@ -103,6 +129,8 @@ class RingSnapshot:
     #: Places that were being written, or make no sense.
     torn: int = 0
     launcher: str = ""
+    #: Monotonic ns at which it was made; 0: not known.
+    made: int = 0
 
     @property
     def last_sign(self) -> int:
@@ -113,6 +141,17 @@ class RingSnapshot:
     def last_record(self) -> int:
         """Moment (ns) at which the process last began or ended something that it records; 0: it never did."""
         return max(self.last_step[1], *(event.moment for event in (*self.records[-1:], *self.open)), 0)
+
+    def part(self) -> PartOfRun | None:
+        """Return the part of the run that it is in, or was in at its end: open, or what it did last, and in vain."""
+        part = next((event for event in reversed(self.open) if event.kind == layout.PART), None)
+        if part is not None:
+            end = time.monotonic_ns() if self.is_alive() else max(self.heartbeat, self.ended, self.last_record)
+            return PartOfRun(part.part_words, (end - part.began) / 1e9, not self.last_step[1])
+        last = next((one for one in reversed(self.records) if one.kind not in (layout.STEP, layout.PHASE)), None)
+        if last is None or last.kind != layout.PART or last.what != layout.FAILED:
+            return None
+        return PartOfRun(last.part_words, (last.moment - last.began) / 1e9, not self.last_step[1])
 
     def wall(self, moment: int) -> int:
         """Return the wall clock (ns) of a moment of this ring."""
@@ -368,6 +407,7 @@ def _parse_header(path: Path, data: bytes) -> RingSnapshot:
         unlisted=layout.UNLISTED.unpack_from(data, layout.UNLISTED_AT),
         hangs_since=layout.HANG.unpack_from(data, layout.HANG_AT)[0],
         launcher=_text(data, layout.HEADER_TEXT, layout.LAUNCHER_AT),
+        made=layout.CLOCKS.unpack_from(data, layout.CREATED_AT)[0],
     )
 
 

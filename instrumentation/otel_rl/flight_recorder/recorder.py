@@ -1,4 +1,4 @@
-"""The ring of this process: made with its first step or collective, left behind by a fork.
+"""The ring of this process: made with its first step or collective, or shown before it; left behind by a fork.
 
 ``begin`` and ``end`` are variables of this module's one :class:`FlightRecorder`. They point at what the process can do
 now: nothing, make the ring, or write into it. The hot path asks no condition.
@@ -49,6 +49,9 @@ class FlightRecorder:
         self._maker = 0
         self._armed = False
         self._follows = False
+        #: It is made before there is something to record: without a word, and the removal of old ones waits.
+        self._is_early = False
+        self._has_removed_old = False
         #: Rings that this process does not write any more. A map has a descriptor, which its end closes. The number may
         #: be that of a file of the program by then (``os.closerange``). So no map ends before the interpreter does.
         self._kept: list[Ring] = []
@@ -61,7 +64,7 @@ class FlightRecorder:
         """Make a ring with the first step or collective. Called by whoever also ends it: see ``otel_rl.ending``."""
         if settings.current().ring != "on":
             return
-        self._armed = True
+        self._armed, self._has_removed_old = True, False
         if self.ring is None:
             self._remove_those_before_exec()
             self._prepare()
@@ -77,6 +80,15 @@ class FlightRecorder:
                 from otel_rl.flight_recorder import files  # noqa: PLC0415
 
                 files.remove_own(stale)
+
+    def withdraw(self) -> None:
+        """Remove the ring of a process that has nothing to tell; a step or collective makes another one."""
+        ring = self.ring
+        if ring is not None:
+            self._drop_ring()
+            with guard("flight_recorder.withdraw"):
+                remove_file(ring.path)
+            self._prepare()
 
     def disarm(self) -> None:
         """Record nothing more; the file stays."""
@@ -114,6 +126,26 @@ class FlightRecorder:
                 self._making = allocate_lock()
         return self.ring
 
+    def show(self) -> None:
+        """Make the ring before the first step; where that fails the step tries it again, and says so."""
+        if self.on and self.ring is None:
+            self._is_early = True
+            try:
+                self.obtain()
+            finally:
+                self._is_early = False
+
+    def remove_old_once(self) -> None:
+        """Remove rings of processes that are gone; one process of a node is enough."""
+        from otel_rl.flight_recorder import files  # noqa: PLC0415 - most processes train nothing
+        from otel_rl.flight_recorder.reader import header_text  # noqa: PLC0415
+
+        who = process_identity.current()
+        if not self._has_removed_old and who.local_rank in (0, None):
+            self._has_removed_old = True
+            with guard("flight_recorder.remove_old"):
+                files.remove_old(Path(settings.current().ring_directory).expanduser(), header_text(who.id or ""))
+
     def begin_again(self, handle: Handle | None, step: int | None = None) -> Handle | None:
         """Begin the operation of ``handle`` another time; None where there is no such handle in the present ring."""
         ring = self.ring
@@ -123,24 +155,24 @@ class FlightRecorder:
         with guard("flight_recorder.create"):
             if _loaded():
                 self._create()
-        if self.ring is None:
+        if self.ring is None and not self._is_early:
             self._turn_off()
 
     def _create(self) -> None:
         from otel_rl.flight_recorder import files  # noqa: PLC0415 - most processes train nothing
-        from otel_rl.flight_recorder.reader import header_text  # noqa: PLC0415
         from otel_rl.flight_recorder.ring import create  # noqa: PLC0415
 
         who = process_identity.current()
         directory = Path(settings.current().ring_directory).expanduser()
-        # One per node is enough. First: they may take the room that the new one needs.
-        if who.local_rank in (0, None):
-            with guard("flight_recorder.remove_old"):
-                files.remove_old(directory, header_text(who.id or ""))
+        if not self._is_early:
+            # First: they may take the room that the new one needs.
+            self.remove_old_once()
         try:
             ring = create(directory, files.name(who.id, socket.gethostname(), who.rank))
         except (OSError, AttributeError) as error:
             # AttributeError: os.posix_fallocate is missing.
+            if self._is_early:
+                return
             _degrade(
                 error,
                 f"cannot make its ring of {layout.SIZE >> 10} KiB in {settings.current().ring_directory}",
@@ -180,6 +212,7 @@ class FlightRecorder:
         if self.ring is not None:
             self.ring.places.release()
         self._drop_ring()
+        self._has_removed_old = False
         if self._armed:
             self._prepare()
 

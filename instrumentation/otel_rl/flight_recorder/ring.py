@@ -172,6 +172,10 @@ class Ring:
         """Write the heartbeat, and how the process' clocks stand to each other now."""
         layout.CLOCKS.pack_into(self.buffer, layout.HEARTBEAT_AT, clock(), time.time_ns())
 
+    def rest(self) -> None:
+        """Take the heartbeat back: the thread that gave it has ended, and the process goes on."""
+        layout.CLOCKS.pack_into(self.buffer, layout.HEARTBEAT_AT, 0, 0)
+
     def step_over(self, waited: int) -> None:
         """Record the end of a step, and the ns that the process has waited in collectives since it began."""
         layout.WAITED.pack_into(self.buffer, layout.WAITED_AT, clock(), waited)
@@ -264,6 +268,10 @@ class Ring:
         if handle.is_over:
             # Its record may have been overwritten by a later one by now.
             return
+        is_short = not failed and clock() - handle.moment < layout.SHORTEST_PART
+        if is_short and handle.codes & layout.KIND_MASK == layout.PART:
+            self._unlist(handle, part)
+            return
         # A signal handler may raise at any line: the next call, if only that of the finaliser, repeats what was done.
         handle.number = number = handle.number or part.next_record()
         words, at = self._words, part.records_at + number % part.records * _RECORD_WORDS
@@ -273,9 +281,12 @@ class Ring:
         words[at + 3] = handle.argument
         words[at + 4] = handle.moment
         words[at + 5] = number
+        self._unlist(handle, part)
+
+    def _unlist(self, handle: Handle, part: _Part) -> None:
         entry = handle.entry
         if entry >= 0:
-            words[entry + _ENDED] = handle.begun
+            self._words[entry + _ENDED] = handle.begun
         handle.entry, handle.is_over = _NOWHERE, True
         if entry >= 0:
             part.free.append(entry)

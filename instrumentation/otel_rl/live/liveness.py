@@ -217,10 +217,16 @@ def _sign(process: Process | None, ring: RingSnapshot | None, folder: Path | Non
         ended=(process.number("ended_unix_nano") or 0) if process is not None else 0,
         lifetime=own,
     )
-    if ring is not None and ring.last_step[1]:
-        sign.step = ring.last_step[0]
-        sign.phase = " > ".join(event.name for event in ring.open if event.kind == layout.PHASE)
+    if ring is not None:
+        sign.step = ring.last_step[0] if ring.last_step[1] else None
+        inside = [event for event in ring.open if event.kind in (layout.PHASE, layout.PART)]
+        sign.phase = " > ".join(one.name if one.kind == layout.PHASE else one.part_words for one in inside)
+        part = ring.part()
+        sign.part, sign.part_seconds = (part.words, part.seconds) if part is not None else ("", 0.0)
     sign.silent, sign.still = _since(ring, folder)
+    if ring is not None and sign.step is None and not ring.heartbeat and sign.is_alive:
+        # Before the first step no thread of ours needs to run.
+        sign.silent = None
     return sign
 
 
@@ -251,7 +257,7 @@ def _since(ring: RingSnapshot | None, folder: Path | None) -> tuple[float | None
     if ring is not None and ring.path.name != COPY:
         now = time.monotonic_ns()
         latest = max((event.moment for event in ring.open), default=0)
-        progress = max(latest, ring.last_step[1], ring.clocks[0] if not ring.heartbeat else 0)
+        progress = max(latest, ring.last_step[1], ring.made)
         return (now - max(ring.heartbeat, progress)) / _NANOSECONDS, (now - progress) / _NANOSECONDS
     if folder is None:
         return None, None

@@ -43,6 +43,9 @@ class ProcessSign:
     silent: float | None = None
     #: Since it last began or ended a step or phase.
     still: float | None = None
+    #: The part of the run that it is in (``in init_process_group (world size 2) for 90 s``), and for how many seconds.
+    part: str = ""
+    part_seconds: float = 0.0
     #: How it ended, where it did not in order.
     cause: str = ""
     #: When it has recorded its end, in ns since the epoch; 0: it has not.
@@ -53,7 +56,7 @@ class ProcessSign:
     def place(self) -> str:
         """Where it is, for a sentence; ``""`` where that is not known."""
         if self.step is None:
-            return ""
+            return self.phase
         return f"step {self.step}{f' ({self.phase})' if self.phase else ''}"
 
     @property
@@ -85,7 +88,7 @@ class LiveFinding:
     """One thing that is wrong at this moment.
 
     Attributes:
-        code: ``gone``, ``ended``, ``stopped``, ``hang``, ``hanging_call``, ``late_rank`` or ``silent``.
+        code: ``gone``, ``ended``, ``stopped``, ``waiting``, ``hang``, ``hanging_call``, ``late_rank`` or ``silent``.
         text: what, where, who waits, since when, in a sentence or two.
         place: where it is: ``step 8 (train)``.
         step: of the place.

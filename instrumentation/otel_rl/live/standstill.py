@@ -80,7 +80,23 @@ class StandstillJudge:
             found += self._of_calls(hanging)
         named = {rank for finding in found for rank in finding.ranks}
         left = [sign for sign in signs if sign.rank is None or sign.rank not in named]
-        return [*found, *_stopped(left), *_silent(left)]
+        return [*found, *_stopped(left), *_silent(left), *self._waiting(left)]
+
+    def _waiting(self, signs: list[ProcessSign]) -> list[LiveFinding]:
+        """Return processes that are in one part of the run for longer than the watchdog's limit."""
+        long = [
+            sign for sign in signs if sign.state is ProcessState.RUNNING and sign.part_seconds >= self._hang_seconds
+        ]
+        return [
+            LiveFinding(
+                "waiting", Severity.WARNING, f"{sign.label} waits",
+                f"{sign.label[:1].upper()}{sign.label[1:]} waits, {sign.part}.",
+                [] if sign.rank is None else [sign.rank], sign.place, sign.step,
+                time.time_ns() - round(sign.part_seconds * _NANOSECONDS),
+            )
+            for sign in long
+            if sign.part and self._hang_seconds
+        ]  # fmt: skip
 
     def _of_calls(self, hanging: Sequence[WaitChain]) -> list[LiveFinding]:
         now = time.time_ns()

@@ -13,6 +13,7 @@
 ``otlp_answer``         what the answer to an OTLP request says of what was sent
 ``otlp_exporter``       an OTLP exporter with what the destination answered
 ``outage``              the line about a destination that cannot be reached
+``presence``            what a process shows on disk before its first record
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
 ``logged_errors``       where the program has logged errors, each place once

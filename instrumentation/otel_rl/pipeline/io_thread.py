@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Seconds from the first record to the first export, so that a process killed early still exports something.
-FIRST_EXPORT = 2.0
+FIRST_EXPORT = 0.5
 #: Longest sleep in seconds; also how soon a chore follows the flag that asks for it.
 _LONGEST_SLEEP = 1.0
 #: Seconds for which a thread of the program gives way to an I/O thread, and least seconds from one time to the next.
@@ -257,6 +257,19 @@ class IoThread:
             self._identifier = None
             self._ending = self._retired = False
             self._release()
+
+    def stand_in(self, work: Callable[[], object]) -> bool:
+        """Do ``work`` in the calling thread in place of this one; False where this one runs, and may be at it."""
+        if not self._running.acquire(blocking=False):
+            return False
+        try:
+            work()
+        finally:
+            self._running.release()
+            # What was recorded meanwhile took this for the thread.
+            if self.needed:
+                self.start()
+        return True
 
     def join(self, deadline: float) -> None:
         """Wait until the thread has ended after :meth:`end_with`; the next record starts another one.

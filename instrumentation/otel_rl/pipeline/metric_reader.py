@@ -21,7 +21,6 @@ from otel_rl.core.guard import guard
 from otel_rl.pipeline import start_times
 from otel_rl.pipeline.batching import GATE_INTERVAL
 from otel_rl.pipeline.destination import NOT_COLLECTED
-from otel_rl.pipeline.io_thread import FIRST_EXPORT
 from otel_rl.pipeline.sink import NO_ANSWER
 from otel_rl.process import child_processes
 from otel_rl.semconv.metrics import SELF_TELEMETRY
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     from otel_rl.pipeline.sink import Sink
 
 _SECONDS = 1000.0
+#: Seconds from the first measurement to the first collection.
+_FIRST_COLLECTION = 2.0
 #: Most collections of a delta temporality that wait during an outage: ten minutes of them.
 MAXIMUM_BACKLOG = 40
 
@@ -86,7 +87,7 @@ class LazyMetricReader(MetricReader):
         self._awake = True
         if child_processes.is_data_loader_worker():
             return
-        self._next = time.monotonic() + min(self._interval, FIRST_EXPORT)
+        self._next = time.monotonic() + min(self._interval, _FIRST_COLLECTION)
         self._thread.start()
 
     @property

@@ -165,6 +165,9 @@ class Telemetry:
 
     def after_fork_in_child(self) -> None:
         """Reset queues, threads, exporters and files: they belong to the parent."""
+        # First: what follows may start a thread, which must not take the parent's directory for the child's.
+        provider = self.tracer_provider or self.logger_provider
+        self.store.after_fork_in_child(provider.resource if provider is not None else Resource.get_empty())
         self.gate.after_fork_in_child()
         outage.after_fork_in_child()
         for thread in self.threads:
@@ -175,8 +178,6 @@ class Telemetry:
             self.undelivered.after_fork_in_child()
         if self.meter_provider is not None:
             forget_measurements(self.meter_provider, self.readers)
-        provider = self.tracer_provider or self.logger_provider
-        self.store.after_fork_in_child(provider.resource if provider is not None else Resource.get_empty())
         start_times.after_fork_in_child()
 
     def queue(

@@ -80,7 +80,7 @@ _listeners: list[Callable[[ProcessIdentity], None]] = []
 _lock = threading.RLock()
 _frozen = False
 _meeting = False
-_has_trained = False
+_has_worked = False
 
 
 def current() -> ProcessIdentity:
@@ -172,8 +172,8 @@ def settled() -> bool:
 
     Before a process group stands, that is: the launcher has numbered the ranks and they have one run id, or the rank is
     known otherwise, or nothing distributed has been imported. A Ray worker may be gone before it has a rank, and has
-    the run id of its driver: its rank is completed later. A driver has none. A process that trains before there is a
-    group is no rank: those meet before their first step.
+    the run id of its driver: its rank is completed later. A driver has none. A process that works before there is a
+    group is no rank: those meet before their first step or call.
     """
     if _frozen or _meeting:
         return _frozen
@@ -181,13 +181,16 @@ def settled() -> bool:
         return True
     if _current.numbered:
         return _current.agreed
-    return _current.rank is not None or _has_trained or "torch.distributed" not in sys.modules
+    return _current.rank is not None or _has_worked or "torch.distributed" not in sys.modules
 
 
-def note_trained() -> None:
-    """Record that this process has completed a step."""
-    global _has_trained
-    _has_trained = True
+def note_work() -> None:
+    """Record that this process has begun a step, or has made a call: it would have met others before that."""
+    global _has_worked
+    if not _has_worked:
+        _has_worked = True
+        if settled():
+            _notify(_current)
 
 
 def will_meet() -> bool:
@@ -210,8 +213,8 @@ def frozen() -> bool:
 
 def after_fork_in_child() -> None:
     """Stop the child from leading the run or sharing its steps; it may join a process group of its own."""
-    global _current, _lock, _frozen, _meeting, _has_trained
+    global _current, _lock, _frozen, _meeting, _has_worked
     # The parent may have held the lock at the fork.
     _lock = threading.RLock()
-    _frozen = _meeting = _has_trained = False
+    _frozen = _meeting = _has_worked = False
     _current = replace(_current, numbered=False, agreed=True, leads=False, steps_key=None)

@@ -312,6 +312,12 @@ RL_CUDA_MEMORY_STATE: Final = "rl.cuda.memory.state"
 RL_DATASET_NAME: Final = "rl.dataset.name"
 """Data set that the trainer was given; of files the kind of file."""
 
+RL_DATASET_ROWS_AFTER: Final = "rl.dataset.rows.after"
+"""Rows that this left."""
+
+RL_DATASET_ROWS_BEFORE: Final = "rl.dataset.rows.before"
+"""Rows of a data set before it was mapped or filtered."""
+
 RL_ENGINE_ABORTED_SAMPLES: Final = "rl.engine.aborted_samples"
 """Candidates whose generation was aborted."""
 
@@ -947,6 +953,12 @@ RL_TRAJECTORIES_STEP: Final = "rl.trajectories.step"
 
 RL_TRAJECTORY_REASON: Final = "rl.trajectory.reason"
 """Reason to record this sample on its own, of those of its batch."""
+
+RL_WAIT_FOR: Final = "rl.wait.for"
+"""Part of the run that takes long, by its rl.run.part, or data_loader for the wait for a batch."""
+
+RL_WAIT_MOVES: Final = "rl.wait.moves"
+"""True where the process or its children used a CPU, read or wrote in it."""
 
 RL_WORKER_END_EXPECTED: Final = "rl.worker.end.expected"
 """True where the program itself has ended the worker."""

@@ -488,6 +488,27 @@ RL_TRAJECTORY_CONTENT: Final = definitions.EventDefinition(
         attributes.GEN_AI_OUTPUT_MESSAGES,
     ),
 )
+RL_WAIT: Final = definitions.EventDefinition(
+    name="rl.wait",
+    description="A part of the run outside of steps takes longer than the limit; the body has all stacks; WARN",
+    attributes=(
+        attributes.RL_WAIT_FOR,
+        attributes.RL_WAIT_MOVES,
+        attributes.RL_HANG_DURATION,
+        attributes.RL_HANG_LIMIT,
+        attributes.RL_RANK,
+        attributes.RL_LOOP_ITERATION,
+    ),
+)
+RL_WAIT_END: Final = definitions.EventDefinition(
+    name="rl.wait.end",
+    description="A part of the run that an rl.wait event told of is over",
+    attributes=(
+        attributes.RL_WAIT_FOR,
+        attributes.RL_HANG_DURATION,
+        attributes.RL_RANK,
+    ),
+)
 RL_WORKER_END: Final = definitions.EventDefinition(
     name="rl.worker.end",
     description="A worker has ended, as the process knows from the cluster; WARN where the program has not ended it",

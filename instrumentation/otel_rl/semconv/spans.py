@@ -526,6 +526,8 @@ RL_RUN_PART: Final = definitions.SpanDefinition(
     description="Time of the leading process outside of steps, where it is known what for",
     attributes=(
         attributes.RL_RUN_PART,
+        attributes.RL_DATASET_ROWS_BEFORE,
+        attributes.RL_DATASET_ROWS_AFTER,
         attributes.ERROR_TYPE,
     ),
 )

@@ -16,6 +16,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
+from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder.recorder import flight
+from otel_rl.process import process_identity
 from otel_rl.telemetry import lifecycle
 
 if TYPE_CHECKING:
@@ -86,6 +89,7 @@ def phase_ended(identity: int) -> None:
 def call_ended() -> None:
     """Note that a call of a model or of a tool has ended."""
     made[CALLS] += 1
+    process_identity.note_work()
 
 
 def watch_event_loops(watcher: Callable[[Any], object] | None) -> None:
@@ -128,6 +132,68 @@ def open_in_event_loop(kind: int, loop: int) -> int:
 def open_phases() -> tuple[str, ...]:
     """Names of the phases that are open in any thread, the one begun last at the end."""
     return tuple(_open_phases.values())
+
+
+# -- parts of the run that are open ----------------------------------------------------------------------------------
+
+
+class OpenPart:
+    """A part of the run that shows no progress while it is open, as the wait for a batch; the ring has it too."""
+
+    __slots__ = ("argument", "began", "handle", "name", "thread", "told_at")
+
+    def __init__(self, name: str, argument: int) -> None:
+        self.name, self.argument, self.thread = name, argument, get_ident()
+        #: Of the monotonic clock, in s.
+        self.began = monotonic()
+        #: Seconds after its begin at which the watchdog has told of it; 0: it has not.
+        self.told_at = 0.0
+        self.handle = flight.begin(layout.PART, name, argument)
+
+    @property
+    def words(self) -> str:
+        """What stands behind `in` in a sentence."""
+        return layout.part_words(self.name, self.argument)
+
+
+#: By id, in the order of their begins.
+_open_parts: dict[int, OpenPart] = {}
+#: Called with each part that begins and that ends, for who watches them.
+_part_watchers: tuple[Callable[[OpenPart], object], Callable[[OpenPart, bool], object]] | None = None
+
+
+def watch_parts(began: Callable[[OpenPart], object], ended: Callable[[OpenPart, bool], object]) -> None:
+    """Call ``began(part)`` and ``ended(part, failed)`` in the thread of each part that begins and ends."""
+    global _part_watchers
+    _part_watchers = began, ended
+
+
+def part_began(name: str, argument: int = 0, *, may_watch: bool = True) -> OpenPart:
+    """Note that a part of the run has begun; ``argument`` is what :data:`layout.PARTS` says that it counts.
+
+    Without ``may_watch`` no thread begins for it: the program may fork within it.
+    """
+    part = OpenPart(name, argument)
+    if len(_open_parts) >= MAXIMUM_OPEN:
+        _open_parts.pop(next(iter(_open_parts)), None)
+    _open_parts[id(part)] = part
+    if _part_watchers is not None and may_watch:
+        _part_watchers[0](part)
+    return part
+
+
+def part_ended(part: OpenPart, *, failed: bool) -> None:
+    """Note that it is over."""
+    handle, part.handle = part.handle, None
+    if handle is not None:
+        flight.end(handle, failed)
+    if _open_parts.pop(id(part), None) is not None and _part_watchers is not None:
+        _part_watchers[1](part, failed)
+
+
+def open_parts() -> list[OpenPart]:
+    """Return the parts that are open in any thread, the one begun last at the end."""
+    return list(_open_parts.values())
 
 
 # -- calls that are open -----------------------------------------------------------------------------------------------
@@ -324,6 +390,7 @@ def _current_task() -> ref[Any] | None:
 def _forget() -> None:
     """In a forked child they are the parent's."""
     _open_phases.clear()
+    _open_parts.clear()
     _open_calls.clear()
     _ended_calls.clear()
     for operations in _in_event_loops:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from opentelemetry import trace as trace_api
 
 from otel_rl.core import clock, settings
+from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.process import child_processes, process_identity, program_facts
 from otel_rl.semconv import attributes, events, spans
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
-from otel_rl.telemetry import deferral, lifecycle, redaction, run_span
+from otel_rl.telemetry import deferral, lifecycle, progress, redaction, run_span
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.telemetry.scope import Scope
 
@@ -48,6 +49,8 @@ class _PartOfRun(NamedTuple):
     start: int
     end: int
     error: str | None = None
+    #: Of a data set, before and after.
+    rows: tuple[int, int] | None = None
 
 
 class _Open(threading.local):
@@ -76,25 +79,40 @@ _counts: dict[str, int] = {}
 _follows_identity = False
 
 
-def following(part: str) -> CallHooks:
-    """Return the hooks ``begin`` and ``end`` that record a call as a part of the run."""
+def following(part: str, count: Callable[..., int] = lambda *_, **__: 0) -> CallHooks:
+    """Return the hooks ``begin`` and ``end`` that record a call as a part of the run.
 
-    def begin(*_: Any, **__: Any) -> int | None:
+    ``count`` gets the arguments of the call, and returns what the open part counts (:data:`layout.PARTS`), as rows of a
+    data set. Its result then has those after it.
+    """
+
+    def begin(*args: Any, **kwargs: Any) -> tuple[int, progress.OpenPart] | None:
         if part in _open.parts:
             return None
+        number = 0
+        with guard("run_parts.count"):
+            number = count(*args, **kwargs)
         _open.parts.add(part)
-        return clock.now()
+        # Making a trainer and mapping a data set start processes.
+        may_watch = part not in (Part.TRAINER, Part.DATASET)
+        return clock.now(), progress.part_began(part, number, may_watch=may_watch)
 
-    def end(since: int, _: Any, error: BaseException | None) -> None:
+    def end(begun: tuple[int, progress.OpenPart], result: Any, error: BaseException | None) -> None:
+        since, opened = begun
         _open.parts.discard(part)
-        add(part, since, error)
+        progress.part_ended(opened, failed=error is not None)
+        rows = None
+        if part == Part.DATASET and opened.argument and error is None:
+            with guard("run_parts.rows"):
+                rows = opened.argument, len(result)
+        add(part, since, error, rows)
 
     return {"begin": begin, "end": end}
 
 
-def add(part: str, since: int, error: BaseException | None = None) -> None:
-    """Record a part that has just ended; ``since`` in ns since the epoch."""
-    _wait_or_post(_PartOfRun(part, since, clock.now(), None if error is None else error_type(error)))
+def add(part: str, since: int, error: BaseException | None = None, rows: tuple[int, int] | None = None) -> None:
+    """Record a part that has just ended; ``since`` in ns since the epoch, ``rows`` of a data set before and after."""
+    _wait_or_post(_PartOfRun(part, since, clock.now(), None if error is None else error_type(error), rows))
 
 
 def is_inside() -> bool:
@@ -147,7 +165,8 @@ def _wait_or_post(stretch: _PartOfRun) -> None:
 
 
 def _wait(stretch: _PartOfRun) -> bool:
-    if stretch.end - stretch.start < SHORTEST or _counts.get(stretch.part, 0) >= MOST:
+    is_empty = stretch.rows is not None and not stretch.rows[1]
+    if (stretch.end - stretch.start < SHORTEST and not is_empty) or _counts.get(stretch.part, 0) >= MOST:
         return False
     _counts[stretch.part] = _counts.get(stretch.part, 0) + 1
     _waiting.append(stretch)
@@ -157,7 +176,9 @@ def _wait(stretch: _PartOfRun) -> bool:
 def _record(stretch: _PartOfRun) -> None:
     run_span.own_records[Signal.TRACES] += 1
     context = trace_api.set_span_in_context(trace_api.NonRecordingSpan(run_span.link().context))
-    part = {attributes.RL_RUN_PART: stretch.part}
+    part: dict[str, Any] = {attributes.RL_RUN_PART: stretch.part}
+    if stretch.rows is not None:
+        part[attributes.RL_DATASET_ROWS_BEFORE], part[attributes.RL_DATASET_ROWS_AFTER] = stretch.rows
     span = _scope.start_span(spans.RL_RUN_PART, attributes=part, context=context, start_time=stretch.start)
     _scope.end_span(span, stretch.error, stretch.end)
 

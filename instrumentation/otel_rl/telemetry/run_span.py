@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import Context
@@ -126,6 +126,17 @@ def _announce(identity: process_identity.ProcessIdentity) -> None:
     """Emit the start event once the identity of this process is final; at the end at the latest."""
     if _is_final(identity) and _reports(identity):
         _announce_once()
+
+
+def shown_begin() -> tuple[int, Mapping[str, Any]] | None:
+    """Return when the process began and the attributes of that event; None of one that others speak for, or too late.
+
+    What records nothing reports only as a rank, a driver, or as what leads the run.
+    """
+    identity = process_identity.current()
+    if _announced or _ended or not (identity.leads or _is_rank_or_driver(identity)):
+        return None
+    return _started, _attributes()
 
 
 def _announce_once() -> None:

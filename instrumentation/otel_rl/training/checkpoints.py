@@ -73,6 +73,7 @@ class Transfer:
         "_flight",
         "_format",
         "_outer",
+        "_part",
         "_stream",
         "began",
         "context",
@@ -99,13 +100,16 @@ class Transfer:
         #: Bytes of the saves and loads within it.
         self.nested = 0
         self._flight: Handle | None = None
+        self._part: progress.OpenPart | None = None
         #: Of its phase, while and after it is recorded.
         self.context: Context | None = None
         self.began = deferral.now()
 
     def open(self) -> None:
         """Let the flight recorder and the watchdog know what the thread is doing; a save may take minutes."""
-        if self._outer is None and self.path is not None and self.operation != Operation.LOAD:
+        if self._outer is None and self.path is not None and self.operation == Operation.LOAD:
+            self._part = progress.part_began(RunPart.CHECKPOINT)
+        elif self._outer is None and self.path is not None:
             self._flight = flight.begin(layout.PHASE, RlPhaseValues.CHECKPOINT)
             progress.phase_began(id(self), RlPhaseValues.CHECKPOINT)
 
@@ -130,6 +134,9 @@ class Transfer:
 
     def _close(self, error: BaseException | None) -> None:
         record, self._flight = self._flight, None
+        part, self._part = self._part, None
+        if part is not None:
+            progress.part_ended(part, failed=error is not None)
         if record is not None:
             flight.end(record, error is not None)
         progress.phase_ended(id(self))

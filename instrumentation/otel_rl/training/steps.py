@@ -290,7 +290,6 @@ class Step(PhaseDurations):
         deferral.post(Signal.TRACES, partial(self._record, ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
-        process_identity.note_trained()
         self._record_posts()
         self.record_durations()
         self.scope.record(metrics.RL_LOOP_DURATION, seconds, context=self.context)

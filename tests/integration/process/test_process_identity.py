@@ -42,7 +42,7 @@ with otel_rl.step(1):
     pass
 while not process_identity.settled():
     time.sleep(0.01)
-print(process_identity._has_trained)
+print(process_identity._has_worked)
 """
 SPAWNED_RANKS = (
     "import multiprocessing, os\ndef work(rank):\n    "

@@ -108,6 +108,18 @@ def test_file_system_that_stops_answering_later_stalls_no_host_call(
     assert done.code == 3
 
 
+def test_an_import_that_shows_the_job_goes_on_where_the_file_system_does_not_answer(
+    programs: Programs, stall: stalled_files.Stall
+) -> None:
+    text = """
+import os, openai
+print("imported", os.path.exists(os.environ["STALL_REACHED"]), os.path.exists(os.environ["STALL_RELEASE"]))
+"""
+    done = programs.instrumented(text, OTEL_RL_QUIET="1", OTEL_RL_EXIT_TIMEOUT="1", **stall.environ("mkdir"))
+
+    assert (done.code, done.out, done.err) == (0, "imported True False\n", "")
+
+
 def test_released_file_system_gets_all_that_was_recorded_meanwhile(
     programs: Programs, stall: stalled_files.Stall
 ) -> None:

@@ -241,6 +241,11 @@ def test_a_silent_process_is_said_to_be_silent_also_one_that_never_gave_a_heartb
         ranks.rings[0].beat()
     assert "no heartbeat" not in ranks.examine().ranks[0].cause
     monkeypatch.setattr("otel_rl.ranks.postmortem.ranks.SILENT", 0.0)
+    if not beats:
+        # Nobody has promised one before the first step.
+        assert "no heartbeat" not in ranks.examine().ranks[0].cause
+        step = ranks.rings[0].begin(layout.STEP, "", 1)
+        ranks.rings[0].end(step)
     assert "no heartbeat for 0 s: it may hold the GIL" in ranks.examine().ranks[0].cause
 
 

@@ -254,3 +254,76 @@ def test_directory_that_was_taken_away_has_a_manifest_at_the_end(tmp_path):
     store.refresh()
 
     assert (tmp_path / "data/run/process" / manifest.NAME).exists()
+
+
+def moving(root):
+    """A store whose process learns its rank."""
+    places = ["run/pid1"]
+    return places, FileStore(
+        str(root),
+        lambda: places[-1],
+        lambda: {"place": places[-1]},
+        file_limit=10**6,
+        total_limit=10**6,
+        warn=[].append,
+    )
+
+
+def test_what_is_shown_before_the_first_line_is_replaced_by_it(tmp_path):
+    store = make(tmp_path)
+    store.show(b"shown")
+    folder = tmp_path / "run/process"
+    assert [path.read_text() for path in folder.glob("logs-*.jsonl")] == ["shown\n"]
+    assert (folder / "manifest.json").exists()
+
+    store.write("logs", b"first", 1)
+    assert [path.read_text() for path in folder.glob("logs-*.jsonl")] == ["first\n"]
+
+
+@pytest.mark.parametrize("place", ["run/rank0", "another/rank0"])
+def test_a_process_that_learns_who_it_is_has_one_directory_under_its_new_name(tmp_path, place):
+    places, store = moving(tmp_path)
+    store.show(b"shown")
+    places.append(place)
+    store.mark_stale()
+    store.refresh()
+    assert [path.name for path in (tmp_path / place).glob("logs-*.jsonl")] == ["logs-shown-0000.jsonl"]
+    assert json.loads((tmp_path / place / "manifest.json").read_text())["place"] == place
+
+    store.write("logs", b"first", 1)
+    assert [path.parent for path in tmp_path.glob("*/*/manifest.json")] == [tmp_path / place]
+    assert {path.name for path in tmp_path.iterdir()} == {place.partition("/")[0]}
+
+
+def test_what_was_shown_leaves_nothing_where_no_line_follows(tmp_path):
+    store = make(tmp_path / "data")
+    store.show(b"shown")
+    store.withdraw()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_directory_that_was_there_before_stays_with_what_is_in_it(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/notes").touch()
+    store = make(tmp_path)
+    store.show(b"shown")
+    store.withdraw()
+    assert [path.name for path in tmp_path.rglob("*")] == ["run", "notes"]
+
+
+def test_a_directory_with_lines_is_not_withdrawn(tmp_path):
+    store = make(tmp_path)
+    store.show(b"shown")
+    store.write("logs", b"first", 1)
+    store.withdraw()
+    assert (tmp_path / "run/process/logs-0001.jsonl").exists()
+
+
+def test_what_cannot_be_shown_is_no_complaint_before_the_first_line(tmp_path):
+    (tmp_path / "file").touch()
+    warnings = []
+    store = make(tmp_path / "file/data", warnings)
+    store.show(b"shown")
+    assert warnings == []
+    assert not store.write("logs", b"first", 1)
+    assert len(warnings) == 1

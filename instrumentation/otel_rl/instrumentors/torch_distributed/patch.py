@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 scope = Scope("torch_distributed")
+#: Place of the parameter of ``init_process_group``.
+_WORLD_SIZE = 3
 #: Made of sends and receives with each rank, all of which get a number, and waits for them (torch 2.13,
 #: ``ProcessGroupGloo``).
 _MONITORED = "monitored_barrier"
@@ -46,7 +48,7 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     if _is_launcher():
         return
     patches.on_restore(_stop)
-    joining = run_parts.following(Part.RENDEZVOUS)
+    joining = run_parts.following(Part.RENDEZVOUS, _world_size)
     patches.observe(module, "init_process_group", **joining, after=lambda *_, **__: _group_made(module), required=True)
     if settings.current().nccl_timing == "on":
         _nccl_timing().switch_on(os.environ)
@@ -69,6 +71,12 @@ def patch_distributed_c10d(module: ModuleType, patches: Patches) -> None:
     patches.replace(module, "Work.wait", functools.partial(_timed, recorder), required=True)
     mode()
     reporter.start()
+
+
+def _world_size(*args: Any, world_size: int = -1, **_: Any) -> int:
+    """Return how many ranks are to join, by the arguments of ``init_process_group`` or its variable; 0: not known."""
+    world_size = args[_WORLD_SIZE] if len(args) > _WORLD_SIZE else world_size
+    return world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE") or 0)
 
 
 def patch_data_parallel(module: ModuleType, patches: Patches) -> None:

@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
+from otel_rl.flight_recorder.layout import LOADER
 from otel_rl.instrumentors.dynamo import timed_outside_dynamo, traced_as
 from otel_rl.instrumentors.torch_training import readings
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, progress
 from otel_rl.training import guessed_steps, steps
 from otel_rl.training.guessed_records import PREFIX, record_in_known_step
 from otel_rl.training.guessed_steps import GuessedSteps
@@ -147,15 +148,28 @@ def _following_backward(original: Function) -> Function:
 def _following_next(original: Function) -> Function:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 - it takes its place
-        if not steps.may_guess:
-            return original(self)
         since = deferral.now()
+        part = None
+        try:
+            part = progress.part_began(LOADER, self._num_workers, may_watch=not self._num_yielded)
+        except Exception as ours:  # noqa: BLE001 - counted
+            _SITE.handle(ours)
+        has_failed = True
         try:
             batch = original(self)
+            has_failed = False
         except StopIteration:
-            with _SITE:
-                guesses.loader_ended(id(self._dataset))
+            has_failed = False
+            if steps.may_guess:
+                with _SITE:
+                    guesses.loader_ended(id(self._dataset))
             raise
+        finally:
+            if part is not None:
+                with _SITE:
+                    progress.part_ended(part, failed=has_failed)
+        if not steps.may_guess:
+            return batch
         try:
             is_first = self._num_yielded == 1
             _take_batch(id(self._dataset), since, batch, torch.is_grad_enabled(), is_first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.telemetry import run_parts
@@ -34,4 +34,8 @@ def patch_datasets_load(module: ModuleType, patches: Patches) -> None:
 def patch_arrow_dataset(module: ModuleType, patches: Patches) -> None:
     """Follow what prepares a data set, also within the making of a trainer of TRL."""
     for method in _MAPS:
-        patches.observe(module, f"Dataset.{method}", **run_parts.following(Part.DATASET))
+        patches.observe(module, f"Dataset.{method}", **run_parts.following(Part.DATASET, _rows))
+
+
+def _rows(data_set: Any, *_: Any, **__: Any) -> int:
+    return len(data_set)

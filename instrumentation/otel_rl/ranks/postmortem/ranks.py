@@ -18,7 +18,7 @@ from otel_rl.semconv.attributes import RlLauncherValues
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_rl.flight_recorder.reader import RingSnapshot
+    from otel_rl.flight_recorder.reader import PartOfRun, RingSnapshot
     from otel_rl.process.exit_records import Exit
     from otel_rl.process.lifetime import Lifetime
     from otel_rl.ranks.model.collectives import Collective, EnteredCollective, Numbering
@@ -94,6 +94,11 @@ class RankState:
         return (time.monotonic_ns() - self.last) / 1e9
 
     @property
+    def waited(self) -> PartOfRun | None:
+        """The part of the run that it is in, or was in when it ended."""
+        return self.ring.part()
+
+    @property
     def label(self) -> str:
         """Its name in sentences."""
         return f"rank {self.ring.rank}" if self.ring.rank is not None else f"process {self.ring.lifetime.pid}"
@@ -128,7 +133,9 @@ def state_of(ring: RingSnapshot, exits: Mapping[Lifetime, Exit] = NO_EXITS) -> R
         collective=unfinished[-1] if unfinished else _latest_collective(ring),
         unfinished=unfinished,
         failed_launches={group_of(text): number for text, number in ring.failed_launches.items()},
-        last=max((event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.clocks[0]),
+        last=max(
+            (event.moment for event in (*ring.records[-1:], *ring.open[-1:])), default=ring.made or ring.clocks[0]
+        ),
     )
     _enter(rank_state)
     return rank_state
@@ -142,8 +149,12 @@ def _was_open(ring: RingSnapshot) -> bool:
 
 
 def _inside(ring: RingSnapshot) -> list[str]:
-    """Return the phases, then the calls in one text: a ring does not say which of them are in one rollout."""
-    phases = [event.name for event in ring.open if event.kind == layout.PHASE]
+    """Return the phases and parts of the run, then the calls: a ring does not say which of them are in one rollout."""
+    phases = [
+        event.name if event.kind == layout.PHASE else event.part_words
+        for event in ring.open
+        if event.kind in (layout.PHASE, layout.PART)
+    ]
     calls = Counter(f"{layout.KINDS[event.kind]} {event.name}" for event in ring.open if event.kind in _CALLS)
     named = calls.most_common(_NAMED_CALLS)
     words = [f"{number} x {call}" if number > 1 else call for call, number in named]
@@ -172,7 +183,9 @@ def _ending(ring: RingSnapshot, seen: Exit | None) -> tuple[str, str]:
 
 
 def _silence(ring: RingSnapshot) -> str:
-    # One that never gave a heartbeat has been silent since it made the ring.
+    if not ring.heartbeat and not ring.last_step[1]:
+        # Before the first step no thread of ours needs to run.
+        return ""
     silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
     if silent < SILENT:
         return ""

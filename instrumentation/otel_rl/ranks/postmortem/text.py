@@ -10,6 +10,7 @@ from otel_rl.ranks.postmortem import chain_text, dump_text, order, ranks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from otel_rl.flight_recorder.reader import PartOfRun
     from otel_rl.process.exit_records import Exit
     from otel_rl.ranks.model.collectives import EnteredCollective
     from otel_rl.ranks.postmortem import Postmortem
@@ -288,12 +289,19 @@ def _without_waits(postmortem: Postmortem) -> list[str]:
     failed = sorted(
         (state for state in postmortem.ranks if state.has_failed), key=lambda state: state.ring.wall(state.last)
     )
-    return [*_bounded([_failure(state) for state in failed]), *standings(postmortem)]
+    waiting = [_waits(state, state.waited) for state in postmortem.ranks if state.waited and state not in failed]
+    return [*_bounded([_failure(state) for state in failed]), *_bounded(waiting), *standings(postmortem)]
+
+
+def _waits(state: RankState, part: PartOfRun) -> str:
+    how = "waits" if state.is_alive else "ended"
+    return f"{state.label} {how}, {part.words}{'' if state.is_alive else f': {state.cause}'}"
 
 
 def _failure(state: RankState) -> str:
     where = "during" if state.step_was_open else "after"
-    return f"{state.label}{'' if state.step is None else f' {where} step {state.step}'}: {state.cause}"
+    part = f", {state.waited.words}" if state.waited is not None else ""
+    return f"{state.label}{'' if state.step is None else f' {where} step {state.step}'}{part}: {state.cause}"
 
 
 def standings(postmortem: Postmortem) -> list[str]:

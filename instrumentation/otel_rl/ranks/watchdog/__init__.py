@@ -1,9 +1,11 @@
 """Watchdog: a thread of each process that trains or rolls out; it reports a hang while it lasts, and when it is over.
 
-The thread begins with the first step of a process, or its first call in a rollout, and ends with the process.
+The thread begins with the first step of a process, or its first call in a rollout, and ends with the process. Before
+that it begins and ends with each part of the run that may take long, so that no fork of the program meets it.
 
 Modules, each importing only those below it:
     thread: what the thread does when it wakes: compare, judge, report.
+    parts: rendezvous, what loads, and the wait for a batch, where they take long.
     calls: tools, models and services that do not return.
     call_list: the list of them that outlives the process.
     call_reports: the events of such a call, and their lines.
@@ -32,7 +34,7 @@ from otel_rl.training import steps
 
 if TYPE_CHECKING:
     from otel_rl.ranks.watchdog.thread import Watchdog
-    from otel_rl.telemetry.progress import OpenCall
+    from otel_rl.telemetry.progress import OpenCall, OpenPart
     from otel_rl.training.steps import Step
 
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
@@ -40,6 +42,8 @@ __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 _watchdog: Watchdog | None = None
 #: A watchdog has seen a step. The gauge is 0 after its end, so that no process that ended in a hang leaves it at 1.
 _watched = False
+#: The thread runs for an open part of the run alone.
+_only_for_parts = False
 _loading = Loading()
 #: Held by the thread that makes the watchdog: rollouts may begin in many at once.
 _making = allocate_lock()
@@ -51,6 +55,7 @@ def arm() -> None:
         steps.openers.add(_step_began)
         steps.contributors.add(_step_ends)
         progress.watch_calls(_call_began)
+        progress.watch_parts(_part_began, _part_ended)
         lifecycle.after_fork_in_child(_forked)
 
 
@@ -65,21 +70,48 @@ def end() -> None:
 
 
 def _step_began(step: Step) -> None:
-    global _watched
+    global _watched, _only_for_parts
     watchdog = _watchdog or _make()
     if watchdog is not None:
-        _watched = True
+        _watched, _only_for_parts = True, False
+        progress.calls_are_seen()
         watchdog.times.began(step)
         watchdog.start()
 
 
 def _call_began(call: OpenCall) -> None:
     """Watch from the first call in a rollout on; a program without rollouts and steps has nobody who waits."""
+    global _only_for_parts
     state = call.state()
     if state is not None and state.trajectory is not None:
         watchdog = _watchdog or _make()
         if watchdog is not None:
+            _only_for_parts = False
+            progress.calls_are_seen()
             watchdog.start()
+
+
+def _part_began(_: OpenPart) -> None:
+    """Watch while a part of the run is open."""
+    global _only_for_parts
+    if _watchdog is None and not lifecycle.is_ending:
+        watchdog = _make()
+        if watchdog is not None:
+            _only_for_parts = True
+            watchdog.start()
+
+
+def _part_ended(part: OpenPart, failed: bool) -> None:
+    global _watchdog, _only_for_parts
+    if _only_for_parts and not progress.open_parts():
+        watchdog, _watchdog, _only_for_parts = _watchdog, None, False
+        if watchdog is not None:
+            watchdog.end()
+            watchdog.rest()
+    if part.told_at:
+        from otel_rl.ranks.watchdog import parts  # noqa: PLC0415 - the thread has loaded it
+
+        parts.over(part, failed=failed)
 
 
 def _step_ends(step: Step) -> None:
@@ -110,7 +142,6 @@ def _loaded() -> Watchdog | None:
         steps.openers.remove(_step_began)
         progress.watch_calls(None)
         return None
-    progress.calls_are_seen()
     progress.sign_frames(call_places.sign)
     reports.observe(_sees_hang)
     return Watchdog(settings.current().hang_seconds)
@@ -124,6 +155,6 @@ def _sees_hang() -> bool | None:
 
 def _forked() -> None:
     """Forget the thread, which is the parent's; the child gets one with its own first step."""
-    global _watchdog, _watched, _making
-    _watchdog, _watched, _making = None, False, allocate_lock()
+    global _watchdog, _watched, _making, _only_for_parts
+    _watchdog, _watched, _making, _only_for_parts = None, False, allocate_lock(), False
     progress.watch_calls(_call_began)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.flight_recorder import reader, waiting
+from otel_rl.flight_recorder import layout, reader, waiting
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES, entered_by
+from otel_rl.ranks.watchdog import monotonic
 from otel_rl.telemetry import progress
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Operations(NamedTuple):
     is_after: bool = False
     #: Whether the step waits for that, as far as its phase and the thread of the call tell.
     waits_for_call: bool = True
+    #: The part of the run that is open in it, as the wait for a batch.
+    part: str | None = None
 
     @property
     def group_name(self) -> str | None:
@@ -47,7 +50,8 @@ class Operations(NamedTuple):
         phase = f" ({self.phase})" if self.phase else ""
         if self.operation is None:
             call = f", waits for {self.call}" if self.waits_for_call else f"; meanwhile {self.call} is open"
-            return f"{where}{phase}{call if self.call else ''}"
+            part = f", in {self.part}" if self.part else ""
+            return f"{where}{phase}{part}{call if self.call else ''}"
         waits_in = self.operation if self.collective is None else self.collective.named(self.operation)
         return f"{where}{phase}, waits in {waits_in}"
 
@@ -65,7 +69,7 @@ def find_operations(
     that was made last, where none is open.
     """
     phases = progress.open_phases()
-    entered = _entered()
+    entered, parts = _entered(), progress.open_parts()
     return Operations(
         iteration=step.iteration if step is not None else after,
         phase=phases[-1] if phases else None,
@@ -73,22 +77,37 @@ def find_operations(
         collective=entered.collective if entered is not None else None,
         call=call,
         is_after=step is None and after is not None,
+        part=parts[-1].words if parts else None,
         waits_for_call=waiting.is_waited_for(phases[-1] if phases else None, in_step=in_step),
     )
 
 
-def failed_collective(inside: Operations) -> str | None:
-    """Return the collective of ``inside`` for a sentence, where the ring says that it has failed since."""
+def failed(inside: Operations, seconds: float) -> str | None:
+    """Return what of ``inside`` has failed, as the ring says: its collective, or what was open for ``seconds``."""
     ring = flight.ring
-    if ring is None or inside.collective is None:
+    if ring is None:
         return None
     try:
         records = reader.read(ring.path).records
     except reader.UnreadableRing:
         return None
+    if inside.collective is None:
+        since = monotonic() - seconds
+        # The innermost one ends first.
+        return next((_of_step(one) for one in records if one.moment > since * 1e9 and _has_failed(one)), None)
     ended = (entered_by(event) for event in reversed(records) if event.kind in OF_COLLECTIVES)
     latest = next((one for one in ended if one.collective == inside.collective), None)
     return latest.words if latest is not None and latest.outcome == FAILED else None
+
+
+def _has_failed(event: reader.Event) -> bool:
+    return event.kind in layout.OF_STEPS and event.what == layout.FAILED
+
+
+def _of_step(event: reader.Event) -> str:
+    if event.kind == layout.PART:
+        return event.part_words
+    return f"step {event.argument}" if event.kind == layout.STEP else f"phase {event.name}"
 
 
 def _entered() -> EnteredCollective | None:

@@ -60,7 +60,9 @@ def _read(path: Path) -> reader.RingSnapshot | None:
 
 
 def _peer(ring: reader.RingSnapshot) -> Peer:
-    silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9
+    # Before the first step no thread of ours needs to run.
+    gives_signs = bool(ring.heartbeat or ring.last_step[1])
+    silent = (time.monotonic_ns() - (ring.heartbeat or ring.clocks[0])) / 1e9 if gives_signs else 0.0
     phases = frozenset(event.name for event in ring.open if event.kind == layout.PHASE)
     return Peer(label(ring), silent, phases)
 

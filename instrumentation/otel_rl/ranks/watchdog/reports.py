@@ -86,7 +86,7 @@ def hang(silence: Hang, stacks: str, step: Step | None) -> None:
 
 
 def hang_over(seconds: float, failed: str | None = None) -> None:
-    """Report that the process makes progress again, and which collective has ``failed`` for that, if one has."""
+    """Report that the process makes progress again, and what has ``failed`` for that, if that has."""
     if failed is None:
         words = f"{who()} goes on after {seconds:.0f} s without progress"
     else:

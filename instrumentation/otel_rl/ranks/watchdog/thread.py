@@ -13,6 +13,7 @@ from otel_rl.core.threads import PeriodicThread
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.ranks.watchdog import monotonic, open_operations, peers, reports, stacks, waits_between_steps
 from otel_rl.ranks.watchdog.calls import CallWatch
+from otel_rl.ranks.watchdog.parts import PartWatch
 from otel_rl.ranks.watchdog.step_times import MAY_BE_LONG, StepTimes
 from otel_rl.semconv.attributes import RlPhaseValues
 from otel_rl.telemetry import progress
@@ -37,6 +38,7 @@ class Watchdog:
     def __init__(self, minimum: float) -> None:
         self.times = StepTimes(minimum)
         self.calls = CallWatch(minimum)
+        self.parts = PartWatch(minimum)
         self._sleep = min(_LONGEST_SLEEP, minimum / _LOOKS)
         self._thread = PeriodicThread(NAME, self._sleep, self.look)
         self._signs: tuple[object, ...] = ()
@@ -63,6 +65,11 @@ class Watchdog:
         """End the thread; it looks a last time: the program may have ended soon after a hang."""
         self._thread.end()
 
+    def rest(self) -> None:
+        """Take back the heartbeat after :meth:`end`, where the process goes on without the thread."""
+        if flight.ring is not None:
+            flight.ring.rest()
+
     def look(self) -> float:
         """Compare, judge, report; return the seconds until the next look."""
         self._look()
@@ -84,6 +91,10 @@ class Watchdog:
         phases = progress.made[progress.PHASES]
         if phases != self._phases:
             self._phases, self._calls_before = phases, calls[0]
+        # In a step, parts are what it hangs in.
+        if self.times.limit() is None or MAY_BE_LONG.intersection(progress.open_phases()):
+            with guard("watchdog.parts"):
+                self.parts.look(now, passed)
         signs = (self.times.seen, phases, calls, self._parts())
         if signs != self._signs:
             self._signs = signs
@@ -124,7 +135,7 @@ class Watchdog:
         if self.sees_hang:
             self._sees_hang(False)
             inside, self._inside = self._inside, None
-            reports.hang_over(seconds, None if inside is None else open_operations.failed_collective(inside))
+            reports.hang_over(seconds, None if inside is None else open_operations.failed(inside, seconds))
 
     def _may_be_long(self, calls: int) -> bool:
         """Return whether this is work that shows no progress for as long as it likes."""

@@ -7,8 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.core import settings
+from otel_rl.flight_recorder import files, layout, reader
+from otel_rl.flight_recorder.copies import COPY
 from otel_rl.process import lifetime
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
@@ -29,8 +33,7 @@ from otel_rl.store.reader.run_records import (
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from otel_rl.process.exit_records import Exit
     from otel_rl.store.reader.otlp_values import Attributes
@@ -130,6 +133,22 @@ class ProcessFolder:
             reward = reward_of_rollouts(rows) if rows is not None else None
         return reward, loss_of([*newest.values()])
 
+    @cached_property
+    def part(self) -> str:
+        """The part of the run that it is in, or was in at its end, for a sentence; empty where no ring tells of one."""
+        own = self.process.lifetime
+        if own is None:
+            return ""
+        directory, run_id = Path(settings.current().ring_directory).expanduser(), self.value("run_id")
+        paths = [*directory.glob(f"{files.prefix(run_id)}*-{own.pid}*{layout.SUFFIX}"), self.path / COPY]
+        for path in paths:
+            with suppress(reader.UnreadableRing, OSError):
+                ring = reader.read(path, {os.geteuid(), self.path.stat().st_uid})
+                if ring.lifetime == own:
+                    part = ring.part()
+                    return part.words if part is not None else ""
+        return ""
+
     @property
     def _has_end(self) -> bool:
         return self.process.number("ended_unix_nano") is not None or bool(self.process.clean_exit)
@@ -144,7 +163,8 @@ class ProcessFolder:
         own = self.process.lifetime
         if not self._has_end:
             is_alive = lifetime.is_alive(own) if own is not None else None
-            state, said = end_states.unrecorded(seen, is_alive, is_of_ray=self.process.is_of_ray)
+            where = f", {self.part}" if asks and is_alive is False and self.part else ""
+            state, said = end_states.unrecorded(seen, is_alive, where, is_of_ray=self.process.is_of_ray)
         elif not asks or (self.process.clean_exit and self.process.exit_status == 0 and seen is None):
             state, said = end_states.recorded(self.process, "", None, seen)
         else:
@@ -199,6 +219,12 @@ class ProcessFolder:
             for line in lines_from_end(path, _MOST) if path is not None else ():
                 if needle in line:
                     yield line
+
+
+def doing(ends: Iterable[tuple[ProcessFolder, FoundEnd]]) -> str:
+    """Return the part of the run in which the first of these processes is, or was when it was stopped."""
+    states = EndState.RUNNING, EndState.STOPPED
+    return next((folder.part for folder, end in ends if end.state in states and folder.part), "")
 
 
 def look_into(path: Path) -> ProcessFolder | None:

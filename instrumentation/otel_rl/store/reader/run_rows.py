@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import RlLauncherValues as Launcher
 from otel_rl.semconv.attributes import RlRoleValues as Role
-from otel_rl.store.reader import end_states, run_records
+from otel_rl.store.reader import end_states, process_folders, run_records
 from otel_rl.store.reader.collector_tails import runs_of_output
 from otel_rl.store.reader.end_states import GRAVEST_FIRST, EndState
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, integer, list_of, mapping_of, number
@@ -71,6 +71,8 @@ class RunRow:
     #: When the first process failed, was killed or was seen last, and what it died of.
     failed: int = 0
     failure: str = ""
+    #: The part of the run that it is in, or was in when it was stopped: ``in init_process_group for 90 s``.
+    doing: str = ""
     world_size: int | None = None
     processes: int = 0
     hosts: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ def of_processes(
         is_outdated=summary is not None and not is_current,
         failed=bad[1].time if bad is not None else 0,
         failure=_text(_sentence(*bad)) if bad is not None else "",
+        doing=_text(process_folders.doing(ends[:_TAILS])),
         world_size=max((size for folder in latest if (size := folder.process.number("world_size"))), default=None),
         processes=len(folders),
         hosts=tuple(sorted({_text(host) for folder in folders if (host := folder.value("host"))})[:_HOSTS]),

@@ -114,7 +114,8 @@ class Loader:
             self._add_phase(span, process, step)
         elif span.name in _PARTS:
             name = str(attributes.get(names.RL_RUN_PART)) if span.name == spans.RL_RUN_PART.type else WHOLE_RUN
-            self.rows["part"].append((process, name, span.start, span.end))
+            rows = map(int_or_none, map(attributes.get, (names.RL_DATASET_ROWS_BEFORE, names.RL_DATASET_ROWS_AFTER)))
+            self.rows["part"].append((process, name, span.start, span.end, *rows))
         if (reward := attributes.get(names.RL_REWARD_NAME)) is not None:
             self._add_call(span, process, (REWARD, str(reward), ""), (step, second), error)
         if error:
@@ -137,7 +138,7 @@ class Loader:
                 name = f"{called[1]} {span.trace_id[:8]}"
                 self._add_rollout(span, (process, AGENT_ROOT, name, *at), error)
         elif names.GEN_AI_OPERATION_NAME in attributes or names.MCP_METHOD_NAME in attributes:
-            self.rows["part"].append((process, OTHER_OPERATION, span.start, span.end))
+            self.rows["part"].append((process, OTHER_OPERATION, span.start, span.end, None, None))
 
     def _add_step(self, span: Span, process: int, step: int | None) -> None:
         get = span.attributes.get

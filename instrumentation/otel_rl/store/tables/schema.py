@@ -151,7 +151,9 @@ _PART = """
     process INTEGER,
     name TEXT, -- import, rendezvous, model, ...; run: all of it; operation: one that is no row of call
     started INTEGER,
-    ended INTEGER
+    ended INTEGER,
+    rows_before INTEGER, -- rows of a data set before it was mapped or filtered
+    rows_after INTEGER -- rows that this left
 """
 
 _SAMPLE = """

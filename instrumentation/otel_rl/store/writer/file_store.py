@@ -2,7 +2,8 @@
 
 The files' I/O thread is the only one that calls :meth:`FileStore.write`, :meth:`FileStore.compress`,
 :meth:`FileStore.refresh` and :meth:`FileStore.close`; there is no lock. Other threads may set a flag with
-:meth:`FileStore.mark_stale`.
+:meth:`FileStore.mark_stale`. Another one in its place calls :meth:`FileStore.show`, and
+:meth:`FileStore.withdraw` where nothing followed.
 
 Every stream has its own share of the bound. A full stream loses its oldest file, so the newest data stays; errors are a
 stream of their own, so they stay too, and copies are one, so that they take no room from others. What is removed or
@@ -15,9 +16,11 @@ from __future__ import annotations
 import errno
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.guard import remove_file
 from otel_rl.store.writer import manifest
 from otel_rl.store.writer.rotating_file import FILE_MODE, Descriptor, Full, RotatingFile
 from otel_rl.telemetry import drops
@@ -38,16 +41,19 @@ SHARES = {
 #: Copies of rows that wait for the end of their step. Many times as many have room as can wait, so that the oldest are
 #: of no use, and their removal is no loss.
 _COPIES = "logs-pending"
+#: What :meth:`FileStore.show` writes; the first record takes its place.
+_SHOWN = "logs-shown-0000.jsonl"
 #: A stream has at least this many files, so that making room removes a small part of it.
 _FILES_PER_STREAM = 8
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DIRECTORY_MODE = 0o700
+_GITIGNORE = ".gitignore"
 
 
 class FileStore:
     """The directory of one process and the files that each stream is appended to.
 
-    Nothing is created before the first :meth:`write`.
+    Nothing is created before :meth:`show` or the first :meth:`write`.
 
     Args:
         root: The data directory, absolute.
@@ -85,6 +91,10 @@ class FileStore:
         # Device and inode of the directory, and of the root directory when it was made.
         self._made: tuple[tuple[int, int] | None, tuple[int, int] | None] = None, None
         self._stale = False
+        #: Only :meth:`show` has written so far: the directory is named anew where :attr:`_place` has changed.
+        self.is_only_shown = False
+        #: Directories above it that this process has made.
+        self._parents: set[Path] = set()
         self._warned: set[str] = set()
 
     def after_fork_in_child(self) -> None:
@@ -106,6 +116,7 @@ class FileStore:
         try:
             self._close_inherited()
             self._begin_anew_if_removed()
+            self._settle(has_record=True)
             file = self._file(stream)
             self.progressed = time.monotonic()
             self._count_removed(stream, file.append(data, items))
@@ -118,6 +129,56 @@ class FileStore:
             self.progressed = time.monotonic()
             return True
         return False
+
+    def show(self, line: bytes) -> None:
+        """Make the directory with its manifest and one ``line``, for readers who ask before the first record.
+
+        Nothing stays open, and nothing is reported: what stands in the way is met again by the first record.
+        """
+        if self.directory is None:
+            try:
+                self.is_only_shown = True
+                _write_new(self._create() / _SHOWN, line + b"\n")
+            except OSError:
+                self.directory = self._root / self._place()
+                self.withdraw()
+
+    def withdraw(self) -> None:
+        """Remove what :meth:`show` has made, and the folders above it that are empty then."""
+        directory, shown, self.directory, self.is_only_shown = self.directory, self.is_only_shown, None, False
+        if directory is None or not shown:
+            return
+        with suppress(OSError):
+            for path in (directory / _SHOWN, directory / manifest.NAME):
+                remove_file(path)
+            directory.rmdir()
+        self._remove_empty(directory.parent, self._root)
+
+    def _settle(self, *, has_record: bool) -> None:
+        """Give the directory the name that the identity has by now; the first record replaces what was shown."""
+        if not self.is_only_shown or self.directory is None:
+            return
+        place = self._root / self._place()
+        if place != self.directory:
+            # Where it cannot be moved it keeps its name: the manifest says who the process is.
+            with suppress(OSError):
+                before = self.directory
+                self._make_run(place.parent)
+                before.rename(place)
+                self.directory, self._stale = place, True
+                self._remove_empty(before.parent)
+        if has_record:
+            self.is_only_shown, self._stale = False, True
+            with suppress(OSError):
+                remove_file(self.directory / _SHOWN)
+
+    def _remove_empty(self, *directories: Path) -> None:
+        """Remove what this process has made, where nobody has put anything into it."""
+        for directory in filter(self._parents.__contains__, directories):
+            with suppress(OSError):
+                if [entry.name for entry in os.scandir(directory)] == [_GITIGNORE]:
+                    remove_file(directory / _GITIGNORE)
+                directory.rmdir()
 
     def _close_inherited(self) -> None:
         while self._inherited:
@@ -132,31 +193,35 @@ class FileStore:
         return self._files[stream]
 
     def _create(self) -> Path:
-        made_root = _make_directory(self._root)
-        directory = self._root / self._place()
-        made_run = _make_directory(directory.parent)
-        _make_directory(directory)
         # A directory that was there before may hold the user's own things: only what we made is hidden from git.
-        if made_root:
+        if _make_directory(self._root):
+            self._parents.add(self._root)
             _hide_from_git(self._root)
-        elif made_run and not (self._root / ".gitignore").exists():
-            _hide_from_git(directory.parent)
+        directory = self._root / self._place()
+        self._make_run(directory.parent)
+        _make_directory(directory)
         self._stale = False
         manifest.write(directory, self._describe())
         self.directory = directory
         self._made = _identity(directory), _identity(Path("/"))
         return directory
 
+    def _make_run(self, directory: Path) -> None:
+        if _make_directory(directory):
+            self._parents.add(directory)
+            if not (self._root / _GITIGNORE).exists():
+                _hide_from_git(directory)
+
     def _begin_anew_if_removed(self) -> None:
         """Make the directory again where somebody has removed or moved it: what is written there reaches no reader."""
         if self.directory is None or _identity(self.directory) == self._made[0]:
             return
         # After chroot the path means another place; the descriptors still mean the right one.
-        if _identity(Path("/")) != self._made[1]:
+        if self._files and _identity(Path("/")) != self._made[1]:
             return
         removed = {stream: file.items for stream, file in self._files.items()}
         self.close()
-        self._files, self.directory = {}, None
+        self._files, self.directory, self.is_only_shown = {}, None, False
         self._count_removed_by_others(removed)
 
     def _count_removed_by_others(self, removed: Mapping[str, int]) -> None:
@@ -208,6 +273,8 @@ class FileStore:
         self._stale = False
         try:
             self._begin_anew_if_removed()
+            self._settle(has_record=False)
+            self._stale = False
             manifest.write(self.directory or self._create(), self._describe())
         except OSError as error:
             self._drop("metrics", "store_unwritable", 0, error)
@@ -240,6 +307,10 @@ def _make_directory(path: Path) -> bool:
 
 
 def _hide_from_git(directory: Path) -> None:
-    descriptor = os.open(directory / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write("*\n")
+    _write_new(directory / _GITIGNORE, b"*\n")
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

@@ -90,7 +90,8 @@ class ProcessStore:
     def _manifest(self) -> Mapping[str, Any]:
         who = process_identity.current()
         content: dict[str, Any] = {
-            "versions": {"otel_rl": __version__, **_loaded_versions()},
+            # Of libraries that have no module with their version it takes milliseconds: not while the program waits.
+            "versions": {"otel_rl": __version__, **({} if self.files.is_only_shown else _loaded_versions())},
             "run_id": who.id,
             "attempt": who.attempt,
             "rank": who.rank,

@@ -29,6 +29,8 @@ _THREAD_BEFORE = 300.0
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
 _EARLIER, _CELL = "earlier_attempt", "cell_failed"
+#: What mapping or filtering has emptied.
+_EMPTIED = "SELECT rows_before FROM part WHERE rows_after = 0 AND rows_before > 0 ORDER BY started LIMIT 1"
 #: Why a rank may not report although its job is well.
 _WHY_MISSING = (
     "Likely it was started by something that otel-rl does not know as a launcher: OTEL_RL_CHILDREN=all records such"
@@ -242,6 +244,9 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
         return [rings]
     finding = _first(stops)
+    if emptied := collected.tables.rows(_EMPTIED):
+        rows = human.amount(emptied[0]["rows_before"], "row")
+        finding.evidence.insert(0, f"The preparation of a data set left 0 of {rows}.")
     if rings is not None:
         if rings.ranks or _tells_who_waits(collected):
             finding.look_at = [*finding.look_at, *rings.look_at]
@@ -343,7 +348,8 @@ def _notice(ends: list[ProcessEnd]) -> Finding:
     said = latest.words if len(ends) == 1 else _plural(latest.words)
     ranks = [end.process.rank for end in ends if end.process.rank is not None]
     who = human.listed([end.process.label for end in ends])
-    severity = Severity.WARNING if latest.may_be_waited_for else Severity.NOTICE
+    is_grave = latest.may_be_waited_for or any(end.waited for end in ends)
+    severity = Severity.WARNING if is_grave else Severity.NOTICE
     return Finding("ended", severity, f"{who} {said}.", "processes", onset=latest.iteration, ranks=ranks)
 
 

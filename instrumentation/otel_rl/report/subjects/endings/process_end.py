@@ -42,6 +42,10 @@ _PLANNED = {
     "OUT_OF_SCOPE": "nothing referred to it any more",
     "REF_DELETED": "nothing referred to it any more",
 }
+#: Seconds of a wait that nobody told that are worth a warning: the default of a watchdog's limit.
+_LONG_WAIT = 60.0
+#: Time in ns that an exception takes at most from a wait to the end of the process: data loaders await their workers.
+_TO_UNWIND = 60_000_000_000
 _RESTARTED = "RESTARTED"
 #: Section of the page on how the run ended.
 SECTION = "ending"
@@ -70,6 +74,8 @@ class ProcessEnd:
     is_survived: bool = False
     #: True of one of those whose pool may wait for its call for good.
     may_be_waited_for: bool = False
+    #: Seconds for which it had waited or made no progress when it ended, or by now, for longer than a watchdog's limit.
+    waited: float = 0.0
     #: Between which moments it ended, as far as records, heartbeats and its parent tell; None: not at all.
     bounds: EndBounds | None = None
 
@@ -130,6 +136,7 @@ class _Ends:
     def __init__(self, collected: Collected) -> None:
         self._begun = {log.process.key for log in collected.tables.events(events.RL_RUN_START.name)}
         self._recorded, self._workers = recorded.ended(collected), recorded.workers(collected)
+        self._told = recorded.told_waits(collected)
         self._exceptions: dict[str, UncaughtException] = {}
         for exception in errors.uncaught(collected):
             if exception.cell is not None:
@@ -156,7 +163,7 @@ class _Ends:
             self._exceptions[exception.process.key] = exception
 
     def of(self, processes: Iterable[Process]) -> list[ProcessEnd]:
-        ends = _with_driver([self._of(process) for process in processes])
+        ends = _with_driver([self._after_wait(self._of(process)) for process in processes])
         well = {_place(end.process): end for end in ends if end.state.is_well}
         return [
             self._survived(end, end.exit, well)
@@ -164,6 +171,27 @@ class _Ends:
             else end
             for end in ends
         ]
+
+    def _after_wait(self, end: ProcessEnd) -> ProcessEnd:
+        """Add for how long it had waited, and for what, to the end of a process that somebody stopped, or that runs."""
+        if end.state not in (EndState.STOPPED, EndState.RUNNING):
+            return end
+        ring, told = self._ring(end.process), self._told.get(end.process.key)
+        part = ring.waited if ring is not None else None
+        if told is not None and told.end and abs(end.time - told.end) > _TO_UNWIND:
+            # It went on since.
+            told = None
+        if part is None and told is None:
+            return end
+        until = time.time_ns() if end.state is EndState.RUNNING else end.time
+        seconds = part.seconds if part is not None else ((told.end or until) - told.begin) / 1e9 if told else 0.0
+        waited = seconds if told is not None or seconds >= _LONG_WAIT else 0.0
+        if end.state is EndState.RUNNING:
+            # Its sentence has it.
+            return replace(end, waited=waited)
+        length = human.duration(seconds)
+        said = f", in {part.name} for {length}" if part is not None else f", after {length} without progress"
+        return replace(end, words=f"{end.words}{said}", waited=waited)
 
     def _survived(self, end: ProcessEnd, seen: Exit, well: Mapping[tuple[str, int], ProcessEnd]) -> ProcessEnd:
         parent = well[seen.host, seen.parent]

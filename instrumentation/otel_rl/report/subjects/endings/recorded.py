@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
-from otel_rl.store.reader.otlp_values import int_or_none
+from otel_rl.store.reader.otlp_values import float_or_none, int_or_none
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -30,6 +30,27 @@ class WorkerEnd(NamedTuple):
     is_expected: bool
     #: Process id of its last process; those before it died, and the cluster started it again.
     pid: int | None
+
+
+class ToldWait(NamedTuple):
+    """What a watchdog told last of a process; times in ns since the epoch, ``end`` is 0 where it was not over."""
+
+    begin: int
+    end: int
+
+
+def told_waits(collected: Collected) -> dict[str, ToldWait]:
+    """Return the last hang or wait that each process was told to be in, by its key."""
+    found: dict[str, ToldWait] = {}
+    begins, ends = (events.RL_HANG.name, events.RL_WAIT.name), (events.RL_HANG_END.name, events.RL_WAIT_END.name)
+    logs = [log for name in (*begins, *ends) for log in collected.tables.events(name)]
+    for log in sorted(logs, key=lambda log: log.time):
+        if log.event in begins:
+            before = float_or_none(log.attributes.get(names.RL_HANG_DURATION)) or 0.0
+            found[log.process.key] = ToldWait(log.time - round(before * 1e9), 0)
+        elif log.process.key in found:
+            found[log.process.key] = found[log.process.key]._replace(end=log.time)
+    return found
 
 
 def ended(collected: Collected) -> dict[str, RunEnd]:

@@ -82,10 +82,13 @@ KNOWN_FAILURES = (
 
 def step(ring: RankState | None) -> str:
     """Return ``, during step 4, train``: where its flight recorder saw it last; empty where it has none."""
-    if ring is None or ring.step is None or ring.is_old_copy:
+    if ring is None or ring.is_old_copy:
         return ""
-    inside = f" ({' > '.join(ring.inside)})" if ring.inside else ""
-    return f", {'during' if ring.step_was_open else 'after'} step {ring.step}{inside}"
+    part = f", {ring.waited.words}" if ring.waited is not None else ""
+    if ring.step is None:
+        return part
+    inside = f" ({' > '.join(ring.inside)})" if ring.inside and not part else ""
+    return f", {'during' if ring.step_was_open else 'after'} step {ring.step}{inside}{part}"
 
 
 def evidence(exception: UncaughtException) -> list[str]:
