@@ -39,6 +39,8 @@ FIRST_VIEW = 6 * 1024 * 1024
 _BYTES_OF_STEPS = 500 * 8 * 1024
 #: Seconds between two requests to end what is made.
 _STOPPING = 0.02
+#: Seconds for which a series is not looked at again for a change.
+_FRESH = 30.0
 #: Seconds until a run is read again after the disk was full.
 _WITHOUT_ROOM = 60.0
 
@@ -78,7 +80,7 @@ class _Reading:
     def __init__(self, source: RunSource, newest: int | None) -> None:
         self.reader = FollowingReader(source, newest)
         self.collected = Collected(self.reader, subjects.load())
-        self.collected.earlier_looks = EarlierLooks()
+        self.collected.earlier_looks = EarlierLooks(_FRESH)
         self.is_current = False
 
     def read_on(self, until: float) -> None:
@@ -190,7 +192,7 @@ class Follower:
 
         def _make(reading: _Reading) -> bytes:
             if anew:
-                reading.collected.earlier_looks = EarlierLooks()
+                reading.collected.earlier_looks = EarlierLooks(_FRESH)
             reading.reader.count_cut_off()
             reading.collected.settle()
             collected = reading.collected.complete()

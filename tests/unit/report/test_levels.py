@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from otel_rl.report.core import levels
-from otel_rl.report.core.levels import EarlierLooks, rise
+from otel_rl.report.core.levels import EarlierLooks, Rise, rise
 
 
 def _noisy(level: float, number: int, seed: int = 0, noise: float = 0.1) -> list[float]:
@@ -99,16 +98,22 @@ def test_equal_values_on_both_sides_of_a_step_are_a_rise() -> None:
     assert (found.first, found.before, found.after) == (20, 0.1, 0.2)
 
 
-def test_a_series_that_grows_is_looked_at_again_only_after_a_while(monkeypatch):
-    looks, seen = EarlierLooks(), []
+def test_a_series_that_grows_is_looked_at_again_only_after_a_while():
+    looks, seen = EarlierLooks(fresh=1e6), []
 
     def look():
         seen.append(1)
-        return levels.Rise(10, 19, 1.0, 2.0)
+        return Rise(10, 19, 1.0, 2.0)
 
     assert looks.rise("step", 20, look).last == 19
     assert looks.rise("step", 25, look).last == 24, "what went on at the last look goes on"
     assert len(seen) == 1
-    monkeypatch.setattr(levels, "FRESH", -1.0)
-    assert looks.rise("step", 25, look).last == 19
+    looks.rise("step", 15, look)
+    assert len(seen) == 2, "a series with fewer points is another one"
+
+
+def test_a_report_looks_at_everything_anew():
+    looks, seen = EarlierLooks(), []
+    for points in (20, 25):
+        looks.find("value", points, lambda: seen.append(1))
     assert len(seen) == 2

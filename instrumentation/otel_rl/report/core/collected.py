@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 from otel_rl.report.core import flight_rings, step_rewards, timeline
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
+from otel_rl.report.core.levels import EarlierLooks
 from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.blocks import PageBlock, Section
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.finding import Check
-    from otel_rl.report.core.levels import EarlierLooks
     from otel_rl.report.core.steps import Steps
     from otel_rl.semconv.definitions import MetricDefinition
     from otel_rl.store.reader import Record
@@ -104,8 +104,8 @@ class Collected:
         self.answers: dict[Any, Any] = {}
         #: Caches of subjects that survive :meth:`settle`.
         self.kept: dict[Any, Any] = {}
-        #: What is looked for in series that grow, kept from one look at them to the next; None: everything anew.
-        self.earlier_looks: EarlierLooks | None = None
+        #: What was found in series that grow, kept from one look at them to the next where a run is followed.
+        self.earlier_looks = EarlierLooks()
         #: Of a view: the steps that it is on.
         self.only: Steps | None = None
         #: Attempts that a later one follows.

@@ -18,7 +18,8 @@ import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -51,8 +52,7 @@ _ON_THE_WAY = 0.2
 _STAGE = 0.05
 #: A stage still rises where its last third is so many times its first one: it has come to the last third.
 _STILL_RISING = 1.3
-#: Seconds for which a series that is followed is not looked at again.
-FRESH = 30.0
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +65,35 @@ class Rise:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class _EarlierLook:
-    """What was found in a series of so many points; ``moment`` in s of the monotonic clock."""
-
-    moment: float
-    points: int
-    found: Rise | None
-
-
 class EarlierLooks:
     """What was found in series that grow: to look again at each new point would cost most of what following a run does.
 
-    A series is looked at again after :data:`FRESH` seconds.
+    A series is looked at again after ``fresh`` seconds; with 0, as in a report, always.
     """
 
-    def __init__(self) -> None:
-        self._looks: dict[Hashable, _EarlierLook] = {}
+    def __init__(self, fresh: float = 0.0) -> None:
+        self._fresh = fresh
+        #: By series when it was looked at, its points at that time, and what was found.
+        self._looks: dict[Hashable, tuple[float, int, Any]] = {}
+
+    def find(self, key: Hashable, points: int, look: Callable[[], _Found]) -> _Found:
+        """Return what ``look`` finds, or has found lately in the series with this key, which has so many points."""
+        return self._look(key, points, look)[1]
 
     def rise(self, key: Hashable, points: int, look: Callable[[], Rise | None]) -> Rise | None:
-        """Return what ``look`` finds, or has found lately in the series with this key; what went on goes on."""
-        now, earlier = time.monotonic(), self._looks.get(key)
-        if earlier is None or points < earlier.points or now > earlier.moment + FRESH:
-            earlier = self._looks[key] = _EarlierLook(now, points, look())
-        found = earlier.found
-        if found is not None and found.last == earlier.points - 1:
-            return replace(found, last=points - 1)
-        return found
+        """Return the same of a rise; what went on at the last look goes on."""
+        seen, found = self._look(key, points, look)
+        return replace(found, last=points - 1) if found is not None and found.last == seen - 1 else found
+
+    def _look(self, key: Hashable, points: int, look: Callable[[], _Found]) -> tuple[int, _Found]:
+        if not self._fresh:
+            return points, look()
+        now, (moment, seen, found) = time.monotonic(), self._looks.get(key, (-inf, 0, None))
+        if points < seen or now > moment + self._fresh:
+            found = look()
+            self._looks[key] = now, points, found
+            return points, found
+        return seen, found
 
 
 def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ratio: bool = True) -> Rise | None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.calls.statistics import CallStatistics
 
 _ERROR_TYPES = 3
+#: By how much more of its calls a tool fails at one server than at each of the others.
+_MORE_AT_ONE = 0.2
+#: Behind the last step, and the last second.
+_LAST = 1 << 62
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -119,8 +123,10 @@ def _is_notable(failed: float, number: float) -> bool:
 def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
     rate = _rate(collected, (TOOL, tool.name, None), tool.failed, tool.number)
     inside = "; ".join(part for part in (_types(tool.errors), rate.before) if part)
+    server = _failing_server(collected, tool.name, rate.onset)
+    of = f"{human.percent(rate.share)} of {'all' if server else 'its calls'}"
     text = (
-        f"Tool {tool.name} fails in {human.percent(rate.share)} of its calls{rate.since}"
+        f"Tool {tool.name} fails in {server}{of}{rate.since}"
         f" ({human.number(rate.failed)} of {human.number(rate.number)}: {inside}){rate.first}"
     )
     cost = tool.failed / tool.number
@@ -139,6 +145,22 @@ def _of_tool(collected: Collected, tool: CallStatistics) -> Finding:
         onset=rate.onset,
         look_at=[_reason(collected, tool.name)],
     )
+
+
+def _failing_server(collected: Collected, tool: str, onset: int | None) -> str:
+    """Return how often the calls of a tool fail at one server, where they do not at its others; else ``""``."""
+    rates: dict[str, tuple[float, int]] = {}
+    for (_, name, place, _), line in sorted(lines.of_kind(collected, "failed", TOOL).items(), key=str):
+        since = onset if onset is not None and line.by_step else -1
+        if name == tool and (calls := line.count_between(since, _LAST)) >= thresholds.FEWEST_CALLS:
+            failed, before = rates.get(place, (0.0, 0))
+            rates[place] = failed + line.total_between(since, _LAST), before + calls
+    shares = sorted(((failed / calls, place) for place, (failed, calls) in rates.items()), reverse=True)
+    if len(shares) < 2 or shares[0][0] - shares[1][0] < _MORE_AT_ONE:  # noqa: PLR2004 - two servers
+        return ""
+    (share, place), *others = shares
+    rest = human.listed([f"{human.percent(other)} at {at or 'an unknown place'}" for other, at in others])
+    return f"{human.percent(share)} of its calls at {place or 'an unknown place'} ({rest}), "
 
 
 def _reason(collected: Collected, tool: str) -> str:
@@ -207,8 +229,7 @@ def _rise(collected: Collected, key: tuple[str, str, str | None], line: Line) ->
     if not line.by_step:
         return None
     look = partial(levels.rise, line.means, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
-    looks = collected.earlier_looks
-    return look() if looks is None else looks.rise(("failed", *key), len(line.x), look)
+    return collected.earlier_looks.rise(("failed", *key), len(line.x), look)
 
 
 def _models(collected: Collected, named: set[str]) -> list[Finding]:

@@ -57,5 +57,7 @@ def _explains(cause: Linked, effect: Linked) -> bool:
         return cause.link >= Link.TOKENS and near and cause.grows == effect.grows
     if effect.link not in LEADS_TO.get(cause.link, ()):
         return False
-    # What grows shows in a duration when it is large enough.
-    return near or (cause.grows and effect.onset >= cause.onset and effect.link >= Link.MEMORY)
+    if cause.grows:
+        # It shows in a duration when it is large enough, and nothing jumps since it grows.
+        return effect.link in (Link.LONGER, Link.MEMORY) and effect.onset >= cause.onset - thresholds.TOGETHER
+    return near

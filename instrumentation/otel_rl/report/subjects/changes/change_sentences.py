@@ -8,6 +8,7 @@ from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.changes.series import SeriesKind
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -101,10 +102,11 @@ def _look_at(change: LevelChange) -> list[str]:
 
 
 def about(kind: SeriesKind, name: str) -> str:
-    """Return the tool, reward function or model that a series is of; ``""`` for a part of the steps."""
+    """Return the tool, reward function, model, evaluation or checkpoint that a series is of; ``""`` for others."""
     if kind.is_of_model:
         return sentences.model(name)
-    return name if kind in (SeriesKind.TOOL, SeriesKind.REWARD) else ""
+    is_named = kind in (SeriesKind.TOOL, SeriesKind.REWARD) or name in (Phase.EVALUATE, Phase.CHECKPOINT)
+    return name if is_named else ""
 
 
 def _group(kind: SeriesKind) -> SeriesKind:

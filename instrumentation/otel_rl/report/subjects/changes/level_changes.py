@@ -203,9 +203,7 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
         yield from _of_place(group, context)
 
 
-def _rise(series: StepSeries, looks: EarlierLooks | None) -> levels.Rise | None:
-    if looks is None:
-        return _look(series)
+def _rise(series: StepSeries, looks: EarlierLooks) -> levels.Rise | None:
     key = (series.kind, series.name, series.place, series.rank)
     return looks.rise(key, len(series.values), lambda: _look(series))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human
@@ -46,7 +47,7 @@ _LOOK_AT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class ValueChange:
     """A change of a value, as a finding, with its place in the chain; ``onset`` is a step or a second."""
 
     link: Link
@@ -56,12 +57,17 @@ class Shift:
     is_growth: bool = False
 
 
-def shifts(collected: Collected) -> list[Shift]:
+def shifts(collected: Collected) -> list[ValueChange]:
     """Return what happened to each value, at most one thing of each."""
-    return [shift for watched in quantities.of_run(collected) if (shift := _of(watched)) is not None]
+    looks = collected.earlier_looks
+    found = (
+        looks.find(("value", watched.name), len(watched.x), partial(_of, watched))
+        for watched in quantities.of_run(collected)
+    )
+    return [change for change in found if change is not None]
 
 
-def _of(watched: Watched) -> Shift | None:
+def _of(watched: Watched) -> ValueChange | None:
     for look in (_still, _jump, _growth):
         if (shift := look(watched)) is not None:
             return shift
@@ -71,7 +77,7 @@ def _of(watched: Watched) -> Shift | None:
 # -- still -------------------------------------------------------------------------------------------------------------
 
 
-def _still(watched: Watched) -> Shift | None:
+def _still(watched: Watched) -> ValueChange | None:
     if watched.link not in _MOVING or not watched.logged:
         return None
     found = detectors.still(watched.values)
@@ -105,7 +111,7 @@ def _is_odd(watched: Watched, found: Still) -> bool:
 # -- jumps -------------------------------------------------------------------------------------------------------------
 
 
-def _jump(watched: Watched) -> Shift | None:
+def _jump(watched: Watched) -> ValueChange | None:
     found = [jump for jump in detectors.jumps(watched.values) if _is_notable(watched, jump)]
     if not found:
         return None
@@ -121,7 +127,7 @@ def _jump(watched: Watched) -> Shift | None:
     is_judged = watched.logged and watched.link is Link.POLICY
     is_grave = not is_better and not is_judged and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
-    text = f"{_upper(watched.name)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
+    text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
     return _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
 
 
@@ -135,7 +141,7 @@ def _is_notable(watched: Watched, jump: Jump) -> bool:
 # -- growth ------------------------------------------------------------------------------------------------------------
 
 
-def _growth(watched: Watched) -> Shift | None:
+def _growth(watched: Watched) -> ValueChange | None:
     if watched.link not in _GROWING:
         return None
     found = detectors.growth(watched.values)
@@ -146,7 +152,7 @@ def _growth(watched: Watched) -> Shift | None:
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
     text = (
-        f"{_upper(watched.name)} {_grow(watched)} from {watched.unit(found.before)} to {watched.unit(found.after)}"
+        f"{_upper(watched)} {_grow(watched)} from {watched.unit(found.before)} to {watched.unit(found.after)}"
         f" between {watched.counts} {watched.x[found.first]} and {watched.x[-1]}."
     )
     # Answers and episodes may become longer. Prompts are made by the program.
@@ -160,7 +166,7 @@ def _grow(watched: Watched) -> str:
     return "grow" if watched.name.split()[1:2] == ["tokens"] else "grows"
 
 
-def _of_memory(watched: Watched, found: Growth) -> Shift | None:
+def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
     step = found.slope / max((watched.x[-1] - watched.x[0]) / max(len(watched.x) - 1, 1), 1)
     if step < _MEMORY or found.after - found.before < _MEMORY_SHARE * found.before:
         return None
@@ -174,8 +180,9 @@ def _of_memory(watched: Watched, found: Growth) -> Shift | None:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def _upper(name: str) -> str:
-    return name if "/" in name or "_" in name else name[:1].upper() + name[1:]
+def _upper(watched: Watched) -> str:
+    """Return what a sentence begins with: a key of the program stays as it is."""
+    return watched.name if watched.chart else watched.name[:1].upper() + watched.name[1:]
 
 
 def _since(watched: Watched, place: int) -> str:
@@ -186,7 +193,7 @@ def _at(watched: Watched, place: int) -> str:
     return f"at {watched.counts} {watched.x[place]}"
 
 
-def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> Shift:
+def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> ValueChange:
     finding = Finding(
         "changed_value",
         severity,
@@ -198,4 +205,4 @@ def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_gr
         onset=watched.x[place] if watched.by_step else None,
         look_at=[_LOOK_AT[watched.link]] if watched.link in _LOOK_AT else [],
     )
-    return Shift(watched.link, watched.x[place], finding, watched, is_growth)
+    return ValueChange(watched.link, watched.x[place], finding, watched, is_growth)

@@ -63,7 +63,9 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
         if levels is None or levels[0] <= 0 or levels[1] <= 0:
             continue
         grown = log(levels[1] / levels[0])
-        if grown >= max(_MORE_WORK, _OF_DURATION * log(longer)):
+        # How long a rollout waits for others says nothing of how much more there is to do.
+        least = 0.0 if change.kind is SeriesKind.FIRST_CALL else _OF_DURATION * log(longer)
+        if grown >= max(_MORE_WORK, least):
             return f"There is more to do: {work.name} went from {work.unit(levels[0])} to {work.unit(levels[1])}."
     return ""
 

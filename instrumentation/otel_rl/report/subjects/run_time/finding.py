@@ -1,12 +1,13 @@
-"""Whether most of a long run lies outside of its steps, and the numbers of the card."""
+"""Whether most of a long run lies outside of its steps, or in evaluations and saves, and the numbers of the card."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Finding, Severity, unexplained
 from otel_rl.report.subjects.run_time import shares
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -16,7 +17,36 @@ _CALLS = (shares.FIRST_CALL, shares.CALLS)
 _WITH_GAPS = "calls, and between"
 
 
-def findings(collected: Collected, _: Known) -> list[Finding]:
+#: Share of the time since the first step that is said of what is made on purpose, and that is a warning.
+_SAID, _WARNING = 0.1, 0.25
+_ON_PURPOSE = ((shares.EVALUATION, "Evaluation", Phase.EVALUATE), (shares.SAVING, "Saving", Phase.CHECKPOINT))
+
+
+def findings(collected: Collected, known: Known) -> list[Finding]:
+    """Return what a run spent its time in besides steps, where that is much."""
+    return [*_outside_steps(collected), *unexplained(_on_purpose(collected), known["changes"])]
+
+
+def _on_purpose(collected: Collected) -> list[Finding]:
+    """Return evaluations and saves that take a good part of the time since the first step."""
+    spent = dict(shares.of_run(collected).shares)
+    named = [what for what, _, _ in _ON_PURPOSE]
+    whole = sum(spent.get(what, 0.0) for what in (shares.FIRST_STEP, shares.STEPS, shares.BETWEEN, *named))
+    found = []
+    for what, noun, phase in _ON_PURPOSE:
+        seconds = spent.get(what, 0.0)
+        if seconds < max(_SAID * whole, thresholds.LOST_SECONDS):
+            continue
+        text = (
+            f"{noun} takes {human.percent(seconds / whole)} of the time since the first step"
+            f" ({human.duration(seconds)} of {human.duration(whole)})."
+        )
+        severity = Severity.WARNING if seconds >= _WARNING * whole else Severity.NOTICE
+        found.append(Finding(f"{phase}_share", severity, text, "run_time", subject=phase, cost=seconds / whole))
+    return found
+
+
+def _outside_steps(collected: Collected) -> list[Finding]:
     """Return one notice where a long run spent little of its time in steps."""
     groups = grouped(collected)
     whole = sum(groups.values())
