@@ -31,6 +31,8 @@ _DRIFT, _DEVIATIONS = 0.34, 3.0
 STILL = 8
 #: Parts that growth is read from, the share of pairs of them that must rise, and by how many deviations of a value.
 _PARTS, _RISING, _GROWN = 12, 0.9, 4.0
+#: From so many times its first level on growth is one by factors.
+_MANIFOLD = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,9 @@ def growth(values: Sequence[float]) -> Growth | None:
     if whole <= 0:
         return None
     pairs = levels[np.newaxis, :] - levels[:, np.newaxis]
-    begin = int(np.flatnonzero(levels <= levels[0] + whole / 10)[-1])
+    # What doubles again and again has grown for long before it is large.
+    grown = np.log(levels / levels[0]) if levels[0] > 0 and levels[-1] > _MANIFOLD * levels[0] else levels - levels[0]
+    begin = int(np.flatnonzero(grown <= grown[-1] / 10)[-1])
     later = slice(begin, _PARTS)
     size = _PARTS - begin
     if size < _PARTS // 2 or (pairs[later, later][np.triu_indices(size, 1)] > 0).mean() < _RISING:

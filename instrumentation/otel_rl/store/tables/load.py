@@ -198,7 +198,7 @@ class Loader:
              # Other instrumentors write it, too.
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),
-             int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
+             int_or_none(get(names.RL_TOOL_RESULT_SIZE)), int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
              _json_or_none(get(names.RL_INFERENCE_TOOL_CALLS)),
              _json_or_none(get(names.RL_INFERENCE_INVALID_TOOL_CALLS)),
              int(any(name in span.attributes for name in CONTENT)), span.trace_id, span.span_id, span.parent_id)

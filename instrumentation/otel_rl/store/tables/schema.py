@@ -121,6 +121,7 @@ _CALL = """
     retries INTEGER, -- requests beyond the first one
     input_tokens INTEGER,
     output_tokens INTEGER,
+    result_size INTEGER, -- bytes or characters that a tool answered
     estimated_tokens INTEGER, -- chunks of a streamed answer that does not say its tokens
     asked TEXT, -- JSON: names of the tools that the answer asks for
     invalid TEXT, -- JSON: those of them whose arguments are no JSON

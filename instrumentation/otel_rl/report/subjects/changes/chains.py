@@ -59,5 +59,6 @@ def _explains(cause: Linked, effect: Linked) -> bool:
         return False
     if cause.grows:
         # It shows in a duration when it is large enough, and nothing jumps since it grows.
-        return effect.link in (Link.LONGER, Link.MEMORY) and effect.onset >= cause.onset - thresholds.TOGETHER
+        later = effect.onset >= cause.onset - thresholds.TOGETHER
+        return later and (effect.grows or effect.link in (Link.LONGER, Link.MEMORY))
     return near

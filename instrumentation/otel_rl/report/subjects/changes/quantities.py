@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.core.lines import of_rows
+from otel_rl.report.core.lines import merged, of_rows
 from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
+from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +73,7 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
     (r"(learning_rate|lr)(/\w+|[-_]\w+)?$", Link.RATE, NEITHER),
     (r"^rewards?/[^/]+/mean$", Link.SCORE, UP),
     (r"(zero_?std|zero_variance|frac_reward)", Link.REWARD, DOWN),
-    (r"(reward|return|score|rew)(s|_mean|/mean|_std|/std)?$|ep_rew_mean$", Link.REWARD, UP),
+    (r"(reward|return|score|rew)s?([_/](mean|min|max|std))?$", Link.REWARD, UP),
     (r"advantage", Link.ADVANTAGE, NEITHER),
     (r"grad(ient)?_?norm", Link.GRADIENT, NEITHER),
     (r"(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
@@ -219,20 +221,22 @@ def _groups(collected: Collected) -> Iterator[Watched]:
         yield _watched(name, Link.REWARD, DOWN, line, human.percent, section="trajectories")
 
 
-_TOKENS = """
+_OF_CALLS = """
 SELECT kind, name, place, step, second, count({value}), sum({value}), min({value}), max({value}) FROM calls
-WHERE is_fair AND kind = 'model' AND {value} IS NOT NULL GROUP BY callee, step, second
-ORDER BY kind, name, place, step, second"""
+WHERE is_fair AND {value} IS NOT NULL GROUP BY callee, step, second ORDER BY kind, name, place, step, second"""
 
 
 def _of_calls(collected: Collected) -> Iterator[Watched]:
     for value, noun in (("input_tokens", "input tokens"), ("output_tokens", "output tokens")):
-        for (_, name, place), line in of_rows(collected.tables.stream(_TOKENS.format(value=value))).items():
-            of = sentences.model(name) + (f" at {place}" if place else "")
-            yield _watched(
-                f"{noun} of a call of model {of}", Link.TOKENS, NEITHER, line, section="models",
-                subject=sentences.model(name),
-            )  # fmt: skip
+        for (kind, name, place), line in of_rows(collected.tables.stream(_OF_CALLS.format(value=value))).items():
+            if kind != MODEL:
+                continue
+            subject = sentences.model(name)
+            name_of = f"{noun} of a call of model {subject}" + (f" at {place}" if place else "")
+            yield _watched(name_of, Link.TOKENS, NEITHER, line, section="models", subject=subject)
+    sizes = of_rows(collected.tables.stream(_OF_CALLS.format(value="result_size")))
+    for name, line in merged({key: line for key, line in sizes.items() if key[0] == TOOL}, itemgetter(1)).items():
+        yield _watched(f"result of tool {name}", Link.TOOL, NEITHER, line, human.size, section="tools", subject=name)
 
 
 _MEMORY = """

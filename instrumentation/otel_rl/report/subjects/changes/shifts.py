@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import detectors, human
+from otel_rl.report.core import detectors, human, thresholds
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.levels import TO_DEVIATION
 from otel_rl.report.subjects.changes import quantities
@@ -32,7 +32,7 @@ _MANIFOLD, _TOO_MUCH = 2.0, 4.0
 #: Links whose values never stand still in a training that goes on.
 _MOVING = frozenset({Link.SCORE, Link.REWARD, Link.ADVANTAGE, Link.GRADIENT, Link.LOSS, Link.POLICY})
 #: Links of which growth is a finding: the others are to grow, or are judged by rules of their own.
-_GROWING = frozenset({Link.MEMORY, Link.TOKENS, Link.ROLLOUT, Link.ENGINE, Link.DATA})
+_GROWING = frozenset({Link.MEMORY, Link.TOOL, Link.TOKENS, Link.ROLLOUT, Link.ENGINE, Link.DATA})
 
 _LOOK_AT = {
     Link.DATA: "The data of these steps: what was read, filtered and put together.",
@@ -55,6 +55,7 @@ class ValueChange:
     finding: Finding
     watched: Watched
     is_growth: bool = False
+    is_better: bool = False
 
 
 def shifts(collected: Collected) -> list[ValueChange]:
@@ -64,7 +65,13 @@ def shifts(collected: Collected) -> list[ValueChange]:
         looks.find(("value", watched.name), len(watched.x), partial(_of, watched))
         for watched in quantities.of_run(collected)
     )
-    return [change for change in found if change is not None]
+    changes = [change for change in found if change is not None]
+    improved = [change.onset for change in changes if change.is_better]
+    for change in changes:
+        if change.watched.better == NEITHER and any(abs(at - change.onset) <= thresholds.TOGETHER for at in improved):
+            # What a policy has learned at once.
+            change.finding.severity = Severity.NOTICE
+    return [change for change in changes if not change.is_better or change.link is Link.SCORE]
 
 
 def _of(watched: Watched) -> ValueChange | None:
@@ -118,8 +125,6 @@ def _jump(watched: Watched) -> ValueChange | None:
     jump = max(found, key=lambda one: one.deviations)
     rises = jump.after > jump.before
     is_better = (watched.better == UP and rises) or (watched.better == DOWN and not rises)
-    if is_better and watched.link is not Link.SCORE:
-        return None
     low, high = sorted((abs(jump.before), abs(jump.after)))
     # Curves move by themselves; counts do not.
     is_manifold = not watched.logged and low * _MANIFOLD <= high
@@ -128,7 +133,8 @@ def _jump(watched: Watched) -> ValueChange | None:
     is_grave = not is_better and not is_judged and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
     text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
-    return _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
+    change = _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
+    return replace(change, is_better=is_better)
 
 
 def _is_notable(watched: Watched, jump: Jump) -> bool:
@@ -152,8 +158,8 @@ def _growth(watched: Watched) -> ValueChange | None:
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
     text = (
-        f"{_upper(watched)} {_grow(watched)} from {watched.unit(found.before)} to {watched.unit(found.after)}"
-        f" between {watched.counts} {watched.x[found.first]} and {watched.x[-1]}."
+        f"{_upper(watched)} {_grow(watched)} {_since(watched, found.first)}: from {watched.unit(found.before)} to"
+        f" {watched.unit(found.after)}."
     )
     # Answers and episodes may become longer. Prompts are made by the program.
     is_made = any(word in watched.name for word in ("input", "prompt", "context", "result"))

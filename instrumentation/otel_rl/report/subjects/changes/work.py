@@ -71,7 +71,8 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
 
 
 def _is_work_of(work: quantities.Watched, change: LevelChange) -> bool:
-    if work.link not in (Link.TOKENS, Link.ROLLOUT) or work.unit is not human.number or not work.by_step:
+    is_counted = work.link in (Link.TOKENS, Link.ROLLOUT) and work.unit is human.number
+    if not work.by_step or not (is_counted or work.section == "tools"):
         return False
     if work.name == quantities.ROLLOUTS:
         # They are made at once, and share servers and tools.
