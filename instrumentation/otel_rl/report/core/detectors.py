@@ -29,8 +29,11 @@ _LEVEL, _LONGEST_LEVEL, _CLEAR = 8, 40, 7.0
 _DRIFT, _DEVIATIONS = 0.34, 3.0
 #: Equal values in a row that are no chance where the series varied before.
 STILL = 8
-#: Parts that growth is read from, the share of pairs of them that must rise, and by how many deviations of a value.
-_PARTS, _RISING, _GROWN = 12, 0.9, 4.0
+#: Parts that growth is read from, the fewest in which it rises, the share of pairs of them that must rise, and by how
+#: many deviations of a value.
+_PARTS, _FEWEST_PARTS, _RISING, _GROWN = 12, 4, 0.9, 4.0
+#: Share of the growth from which on it has begun.
+_STARTED = 0.03
 #: From so many times its first level on growth is one by factors.
 _MANIFOLD = 4.0
 
@@ -156,28 +159,26 @@ def growth(values: Sequence[float]) -> Growth | None:
     array = np.asarray(values, dtype=np.float64)
     if len(array) < _PARTS:
         return None
-    parts = np.array_split(drawn_in(array), _PARTS)
-    levels = np.array([median(part) for part in parts])
-    whole = levels[-1] - levels[0]
-    if whole <= 0:
-        return None
-    pairs = levels[np.newaxis, :] - levels[:, np.newaxis]
+    drawn = drawn_in(array)
     # What doubles again and again has grown for long before it is large.
-    grown = np.log(levels / levels[0]) if levels[0] > 0 and levels[-1] > _MANIFOLD * levels[0] else levels - levels[0]
-    begin = int(np.flatnonzero(grown <= grown[-1] / 10)[-1])
-    later = slice(begin, _PARTS)
-    size = _PARTS - begin
-    if size < _PARTS // 2 or (pairs[later, later][np.triu_indices(size, 1)] > 0).mean() < _RISING:
-        return None
+    by_factors = drawn.min() > 0 and median(drawn[-FEWEST:]) > _MANIFOLD * median(drawn[:FEWEST])
+    drawn = np.log(drawn) if by_factors else drawn
+    parts = np.array_split(drawn, _PARTS)
+    levels = np.array([median(part) for part in parts])
+    whole = float(levels[-1] - levels[0])
     noise = np.concatenate([part - level for part, level in zip(parts, levels, strict=True)])
     deviation = TO_DEVIATION * median(np.abs(noise))
-    if float(np.diff(levels).max()) > whole / 2 or whole < _GROWN * deviation:
+    if whole <= _GROWN * deviation or float(np.diff(levels).max()) > whole / 2:
         return None
-    x = np.cumsum([0, *(len(part) for part in parts[:-1])])[later]
-    slopes = (
-        pairs[later, later][np.triu_indices(size, 1)] / (x[np.newaxis, :] - x[:, np.newaxis])[np.triu_indices(size, 1)]
-    )
-    return Growth(int(x[0]), float(levels[begin]), float(levels[-1]), float(np.median(slopes)))
+    begin = int(np.flatnonzero(levels <= levels[0] + whole / 10)[-1])
+    rising = levels[begin:]
+    pairs = (rising[np.newaxis, :] - rising[:, np.newaxis])[np.triu_indices(len(rising), 1)]
+    if len(rising) < _FEWEST_PARTS or (pairs > 0).mean() < _RISING:
+        return None
+    limit = levels[0] + max(_STARTED * whole, FEWEST * deviation)
+    first = min(int(np.flatnonzero(drawn <= limit)[-1]) + 1, len(array) - FEWEST)
+    before, after = median(array[: max(first, len(parts[0]))]), median(array[-len(parts[-1]) :])
+    return Growth(first, before, after, (after - before) / max(len(array) - len(parts[-1]) / 2 - first, 1))
 
 
 @dataclass(frozen=True, slots=True)
