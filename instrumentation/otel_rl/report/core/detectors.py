@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.intp]]
 
+#: From a mean absolute deviation to a standard deviation.
+_FROM_MEAN = 1.2533
 #: Points on either side of a jump through which a line is drawn, and the fewest.
 _WINDOW, _FEWEST_OF_A_LINE = 8, 4
 #: Smallest share of the difference of both levels that is a jump and no slope, and how far above the gaps elsewhere.
@@ -103,7 +105,14 @@ def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
         return None
     middle = median(left), median(right)
     noise = np.concatenate([left - middle[0], right - middle[1]])
-    deviation = max(TO_DEVIATION * median(np.abs(noise)), 1e-9 * (1 + float(np.abs(values).max())))
+    # More than half of few values may be equal, and few values of a walk lie close together.
+    spreads = (
+        TO_DEVIATION * median(np.abs(noise)),
+        _FROM_MEAN * float(np.abs(noise).mean()),
+        TO_DEVIATION * median(np.abs(np.diff(values))) / 2**0.5,
+    )
+    # Few values show too little of their spread.
+    deviation = max(*spreads, 1e-9 * (1 + float(np.abs(values).max()))) * (1 + _LEVEL / len(values))
     sharp = abs(gap) >= LIMIT * (1 + 4 / reach**1.5) * error
     if not sharp and not _are_levels(left, right, noise, deviation):
         return None

@@ -128,8 +128,8 @@ def _jump(watched: Watched) -> ValueChange | None:
     low, high = sorted((abs(jump.before), abs(jump.after)))
     # Curves move by themselves; counts do not.
     is_manifold = not watched.logged and low * _MANIFOLD <= high
-    # Rules of their own judge the divergence and the entropy of a policy.
-    is_judged = watched.logged and watched.link is Link.POLICY
+    # Rules of their own judge the learning rate, which has a schedule, and the divergence and entropy of a policy.
+    is_judged = watched.logged and watched.link in (Link.RATE, Link.POLICY)
     is_grave = not is_better and not is_judged and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
     text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."

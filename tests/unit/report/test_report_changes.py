@@ -1,0 +1,304 @@
+"""What changed in values, came and went, or differs from its siblings: the cause first, and no false alarm."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from unit.report.made_up_jobs import STARTED, Job, Part, examined, rollout
+from unit.report.synthetic_run import process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from otel_rl.report.core.finding import Finding
+
+STEPS = 48
+
+
+@dataclass
+class Loop:
+    """A loop of one process: lengths, attributes and logged values by step, which all vary a little."""
+
+    folder: Path
+    seconds: Callable[[int], float] = lambda _step: 0.5
+    attributes: Callable[[int], dict[str, Any]] = lambda _step: {}
+    logged: Callable[[int], dict[str, float]] = lambda _step: {}
+    rollouts: Callable[[int], Iterable[list[Part]]] = lambda _step: ()
+    samples: Callable[[int], dict[str, list[Any]]] = lambda _step: {}
+    dice: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - repeatable
+
+    def near(self, value: float, by: float = 0.05) -> float:
+        """A value close to another one."""
+        return value * self.dice.uniform(1 - by, 1 + by)
+
+    def findings(self) -> list[Finding]:
+        """What the report finds in it."""
+        writer, at = process(self.folder / "run", 0, world_size=1, started=STARTED), 1.0
+        for step in range(1, STEPS + 1):
+            length, begin = self.near(self.seconds(step)), at
+            values = {"rl.loop.iteration": step}
+            for number, parts in enumerate(self.rollouts(step)):
+                at = rollout(writer, step, number, at, parts)
+            at = max(at, begin + length)
+            writer.span("rl.rank.step", begin, at, {**values, "rl.loop.source": "given", **self.attributes(step)})
+            told = {**values, "rl.step.first": step, "rl.step.last": step}
+            if logged := self.logged(step):
+                writer.event("rl.step", at, logged, told)
+            if samples := self.samples(step):
+                source = {"rl.trajectories.source": "rollout", "rl.trajectories.started": 0}
+                writer.event("rl.trajectories", at, samples, {**values, **source})
+        writer.ended = writer.at(at)
+        writer.write()
+        return examined(self.folder / "run").findings
+
+
+def _texts(findings: list[Finding]) -> list[str]:
+    return [one.text for one in findings if one.severity != "notice"]
+
+
+def _all(findings: list[Finding]) -> list[Finding]:
+    return [one for finding in findings for one in (finding, *finding.symptoms)]
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_score_from_a_cache_is_the_finding_and_what_follows_stands_below_it(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def logged(step: int) -> dict[str, float]:
+        judge = 0.531 if step >= 25 else loop.near(0.55, 0.2)
+        spread = 0.02 if step >= 25 else 0.3
+        return {"rewards/judge/mean": judge, "reward": judge + loop.near(0.5), "reward_std": loop.near(spread)}
+
+    loop.logged = logged
+    [one] = loop.findings()
+    assert one.text.startswith("rewards/judge/mean is exactly 0.531 since step 25; it was 0.4")
+    assert (one.severity, one.onset, one.subject) == ("warning", 25, "rewards/judge/mean")
+    [symptom] = one.symptoms
+    assert symptom.text.startswith("reward_std fell from 0.3")
+    assert symptom.text.endswith(" at step 25.")
+
+
+def test_a_score_that_was_learned_to_its_best_is_no_finding(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"rewards/format/mean": min(1.0, 0.2 + 0.03 * step + loop.dice.uniform(0, 0.05))}
+    assert loop.findings() == []
+
+
+@pytest.mark.parametrize("key", ["epoch", "num_tokens", "step_time", "perf/mfu"])
+def test_a_schedule_that_steps_is_no_warning(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, logged=lambda step: {"train/learning_rate": 1e-4 if step < 25 else 1e-5})
+    assert _texts(loop.findings()) == []
+
+
+def test_counts_and_times_are_no_curves(tmp_path: Path, key: str) -> None:
+    assert Loop(tmp_path, logged=lambda step: {key: 1.0 if step < 25 else 40.0}).findings() == []
+
+
+def test_a_value_of_the_program_that_no_rule_knows_is_said_when_it_jumps(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"batch/filtered": loop.near(3 if step < 30 else 14)}
+    [text] = _texts(loop.findings())
+    assert text.startswith("batch/filtered rose from 3")
+    assert text.endswith(" at step 30.")
+
+
+def test_memory_that_grows_with_each_step_is_said_with_how_much_it_is(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.attributes = lambda step: {"rl.loop.memory": 2**29 + 6 * 2**20 * step + loop.dice.randrange(2**19)}
+    [text] = _texts(loop.findings())
+    assert text.startswith("Memory of rank 0 grows by 6")
+    assert " MiB a step since step " in text
+
+
+def test_memory_that_is_taken_once_is_no_growth(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, attributes=lambda step: {"rl.loop.memory": 2**29 if step < 10 else 2**31})
+    assert [one for one in loop.findings() if "grows" in one.text] == []
+
+
+# -- longer, and not slower --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("waits", "severities"), [(0.5, {"notice"}), (0.001, {"critical", "warning"})])
+def test_a_step_that_is_longer_since_others_have_the_cpu_is_a_notice(
+    tmp_path: Path, waits: float, severities: set[str]
+) -> None:
+    loop = Loop(tmp_path, seconds=lambda step: 0.48 if step < 25 else 1.03)
+    loop.attributes = lambda step: {
+        "rl.loop.cpu_time": loop.near(0.48 if step < 25 else 0.6),
+        "rl.loop.cpu_wait_time": loop.near(0.001 if step < 25 else waits),
+    }
+    found = _all(loop.findings())
+    assert {one.severity.value for one in found} == severities
+    said = [sentence for one in found for sentence in one.evidence if "The machine was busy" in sentence]
+    assert bool(said) == (severities == {"notice"})
+
+
+def test_longer_answers_are_no_slower_model(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def rollouts(step: int) -> list[list[Part]]:
+        tokens = 40 if step < 20 else 160
+        values = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.output_tokens": tokens}
+        return [[("chat m", loop.near(tokens / 400), dict(values))] for _ in range(4)]
+
+    loop.rollouts = rollouts
+    found = _all(loop.findings())
+    [slower] = [one for one in found if one.code == "slower_model"]
+    assert slower.severity == "notice"
+    assert slower.evidence == ["There is more to do: output tokens of a call of model m went from 40 to 160."]
+
+
+# -- tools, servers, rollouts ------------------------------------------------------------------------------------------
+
+
+def _tool(name: str, seconds: float, error: str | None = None, **values: Any) -> Part:
+    named = {key.replace("__", "."): value for key, value in values.items()}
+    return f"execute_tool {name}", seconds, {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "error": error, **named,
+    }  # fmt: skip
+
+
+def test_results_of_a_tool_that_grow_are_the_cause_of_longer_prompts(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def rollouts(step: int) -> list[list[Part]]:
+        size = int(100 * 2 ** (max(step - 20, 0) / 4))
+        model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": size}
+        return [[_tool("search", 0.01, rl__tool__result__size=size), ("chat m", 0.05, model)]]
+
+    loop.rollouts = rollouts
+    first, *others = [one for one in loop.findings() if one.severity != "notice"]
+    assert first.text == "Result of tool search grows since step 23: from 100 B to 9.67 KiB."
+    assert [one.text.split(" since")[0] for one in first.symptoms] == ["Input tokens of a call of model m grow"]
+    assert others == []
+
+
+def test_a_tool_that_fails_on_one_of_its_servers_is_said_with_that_server(tmp_path: Path) -> None:
+    def rollouts(step: int) -> list[list[Part]]:
+        def call(server: int, number: int) -> Part:
+            error = "TimeoutError" if server == 1 and step >= 15 and number % 2 else None
+            return _tool("lookup", 0.01, error, server__address=f"10.0.0.{server}", server__port=80)
+
+        return [[call(0, number), call(1, number)] for number in range(4)]
+
+    [one] = [one for one in Loop(tmp_path, rollouts=rollouts).findings() if one.code == "failing_tool"]
+    assert "fails in 50 % of its calls at 10.0.0.1:80 (0 % at 10.0.0.0:80), 25 % of all since step 15" in one.text
+
+
+def test_a_server_that_gets_no_call_any_more_is_said(tmp_path: Path) -> None:
+    def rollouts(step: int) -> list[list[Part]]:
+        return [
+            [("chat m", 0.05, {
+                "gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "server.port": 8000,
+                "server.address": f"10.0.0.{number if step < 30 else 0}",
+            })]
+            for number in range(2)
+        ]  # fmt: skip
+
+    [text] = _texts(Loop(tmp_path, rollouts=rollouts).findings())
+    assert text == (
+        "Model m at 10.0.0.1:8000 got no call from step 30 to 48, after 50 % of the calls before: all went to"
+        " 10.0.0.0:8000."
+    )
+
+
+def test_rollouts_that_wait_before_their_first_call_are_told_from_slow_calls(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def rollouts(step: int) -> list[list[Part]]:
+        waits = 0.02 if step < 25 else 0.4
+        return [[("invoke", loop.near(waits), {}), _tool("search", loop.near(0.1))] for _ in range(3)]
+
+    loop.rollouts = rollouts
+    first, *_ = loop.findings()
+    assert first.text.startswith("Waiting of a rollout before its first call takes ")
+    assert " since step 25 " in first.text
+
+
+def test_groups_of_equal_rewards_are_the_cause_of_a_gradient_that_vanishes(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"grad_norm": loop.near(1.2 if step < 22 else 0.05)}
+    loop.samples = lambda step: {
+        "rl.group.id": ["a", "a", "b", "b"],
+        "rl.rollout.reward": [loop.dice.random() for _ in range(4)] if step < 22 else [0.4, 0.4, 0.7, 0.7],
+    }
+    first, *_ = loop.findings()
+    assert first.text == "Share of groups with the same reward for all answers rose from 0 % to 100 % at step 22."
+    assert any(symptom.text.startswith("grad_norm fell from 1.2") for symptom in first.symptoms)
+
+
+# -- what comes and goes -----------------------------------------------------------------------------------------------
+
+
+def test_a_wait_for_data_in_every_third_step_is_found_though_most_steps_have_none(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {"data_wait": 0.8 if step >= 14 and step % 3 == 2 else 0.01, "train": 0.3}
+
+    [one] = [
+        one for one in examined(Job(tmp_path / "run", phases, ranks=1).write()).findings if one.severity != "notice"
+    ]
+    assert one.text.startswith("Phase data_wait takes 799 ms")
+    assert " in every third step, from step 14 (" in one.text
+    assert (one.code, one.onset) == ("recurring_phase", 14)
+
+
+def test_a_rank_that_is_slow_in_bursts_is_said_with_these_steps(tmp_path: Path) -> None:
+    slow = {*range(16, 21), *range(31, 36)} | {*range(46, 51)}
+
+    def phases(step: int, rank: int) -> dict[str, float]:
+        return {"forward": 0.25 if rank == 1 and step in slow else 0.05, "train": 0.05}
+
+    first, *others = [
+        one for one in examined(Job(tmp_path / "run", phases, steps=60).write()).findings if one.severity != "notice"
+    ]
+    assert first.text.startswith("Phase forward on rank 1 takes 25")
+    assert " in steps 16 to 20, 31 to 35 and 46 to 50 (" in first.text
+    assert others == []
+
+
+def test_sampling_for_several_steps_at_once_is_how_a_loop_is_made(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {"sample": 2.0 if step % 4 == 1 else 0.01, "train": 0.3}
+
+    found = examined(Job(tmp_path / "run", phases, ranks=1).write()).findings
+    assert {one.severity.value for one in found} <= {"notice"}
+
+
+def test_a_checkpoint_that_takes_longer_is_compared_with_checkpoints(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        saves = {"checkpoint": 2.0 if step >= 25 else 0.3} if step % 5 == 0 else {}
+        return {"train": 0.5, **saves}
+
+    first, *_ = examined(Job(tmp_path / "run", phases, ranks=1, steps=60).write()).findings
+    assert first.text.startswith("Phase checkpoint takes ")
+    assert " since step 25 (" in first.text
+
+
+# -- in general --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_in_which_nothing_happens_has_no_warning(tmp_path: Path, seed: int) -> None:
+    """Forty curves, of which some walk, rise, saturate or decay; uneven steps, an evaluation and a slow first step."""
+    loop = Loop(tmp_path, dice=random.Random(seed))  # noqa: S311 - repeatable
+    walks = [0.0] * 10
+
+    def logged(step: int) -> dict[str, float]:
+        for place in range(len(walks)):
+            walks[place] += loop.dice.gauss(0, 1)
+        return (
+            {f"walk_{place}": value for place, value in enumerate(walks)}
+            | {f"noise_{place}": loop.dice.gauss(1, 0.3) for place in range(10)}
+            | {f"rising_{place}": step * 0.1 * place + loop.dice.gauss(0, 1) for place in range(10)}
+            | {f"loss_{place}": 3 * 0.9**step + loop.dice.lognormvariate(0, 0.2) for place in range(10)}
+        )
+
+    loop.logged = logged
+    loop.seconds = lambda step: (5.0 if step == 1 else 0.4) * loop.dice.lognormvariate(0, 0.3)
+    assert _texts(loop.findings()) == []
