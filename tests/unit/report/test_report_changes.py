@@ -90,6 +90,20 @@ def test_a_score_that_was_learned_to_its_best_is_no_finding(tmp_path: Path) -> N
     assert loop.findings() == []
 
 
+@pytest.mark.parametrize("worse", [True, False])
+def test_an_evaluation_that_gets_worse_while_the_training_gets_better_is_said(tmp_path: Path, *, worse: bool) -> None:
+    loop = Loop(tmp_path)
+
+    def logged(step: int) -> dict[str, float]:
+        evaluated = {"eval_loss": loop.near(1.5 + 0.03 * max(step - 15, 0) if worse else 1.5, 0.02)}
+        return {"train_loss": loop.near(2 * 0.97**step + 0.2), **(evaluated if step % 2 == 0 else {})}
+
+    loop.logged = logged
+    texts = _texts(loop.findings())
+    assert bool(texts) == worse
+    assert all(text.startswith("eval_loss against train_loss is worse since step ") for text in texts)
+
+
 def test_a_schedule_that_steps_is_no_warning(tmp_path: Path) -> None:
     loop = Loop(tmp_path, logged=lambda step: {"train/learning_rate": 1e-4 if step < 25 else 1e-5})
     assert _texts(loop.findings()) == []

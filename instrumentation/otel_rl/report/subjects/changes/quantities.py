@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from operator import itemgetter
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences
@@ -107,6 +109,7 @@ class Watched:
         subject: what it is about.
         counts: what its points count: steps, or log calls of the program.
         logged: True for a value that the program logs: a curve, which moves by itself.
+        is_gap: True for how much worse an evaluation is than the training.
     """
 
     name: str
@@ -122,6 +125,7 @@ class Watched:
     counts: str = "step"
     by_step: bool = True
     logged: bool = False
+    is_gap: bool = False
 
 
 def link_of(key: str) -> tuple[Link, int]:
@@ -135,8 +139,10 @@ def of_run(collected: Collected) -> list[Watched]:
     """Return the quantities of the steps that the page shows."""
     if collected.only is not None:
         return []
+    logged = list(_logged(collected))
     return [
-        *_logged(collected),
+        *logged,
+        *_gaps(logged),
         *_scores_by_rank(collected),
         *_of_samples(collected),
         *_groups(collected),
@@ -195,6 +201,33 @@ def _watched(
     return Watched(
         name, link, better, list(line.x), line.means, unit, section, chart, subject, rank, by_step=line.by_step
     )
+
+
+#: Prefixes of what an evaluation and a training log, and evaluations from which on they are compared.
+_EVALUATED, _TRAINED = re.compile(r"^(eval|val|valid|validation|test)[/_]"), re.compile(r"^train(ing)?[/_]")
+_FEWEST_EVALUATIONS = 8
+
+
+def _gaps(logged: list[Watched]) -> Iterator[Watched]:
+    """Yield by how much each evaluation is worse than the training, where it gets worse and the training does not."""
+    trained = {_TRAINED.sub("", one.name): one for one in logged if not _EVALUATED.match(one.name)}
+    for evaluated in logged:
+        own = trained.get(_EVALUATED.sub("", evaluated.name))
+        if own is None or own is evaluated or not evaluated.better or len(evaluated.x) < _FEWEST_EVALUATIONS:
+            continue
+        sign = -evaluated.better
+        third = len(evaluated.x) // 3
+        parts = [
+            sign * median(evaluated.values[begin : begin + third]) for begin in (0, third, len(evaluated.x) - third)
+        ]
+        points = [
+            [value for at, value in zip(own.x, own.values, strict=True) if before < at <= x]
+            for before, x in pairwise([-1, *evaluated.x])
+        ]
+        if not all(points) or parts[-1] <= min(parts):
+            continue
+        gaps = [sign * (value - fmean(near)) for value, near in zip(evaluated.values, points, strict=True)]
+        yield replace(evaluated, name=f"{evaluated.name} against {own.name}", values=gaps, better=DOWN, is_gap=True)
 
 
 def _scores_by_rank(collected: Collected) -> Iterator[Watched]:

@@ -75,7 +75,7 @@ def shifts(collected: Collected) -> list[ValueChange]:
 
 
 def _of(watched: Watched) -> ValueChange | None:
-    for look in (_still, _jump, _growth):
+    for look in (_growth,) if watched.is_gap else (_still, _jump, _growth):
         if (shift := look(watched)) is not None:
             return shift
     return None
@@ -148,11 +148,17 @@ def _is_notable(watched: Watched, jump: Jump) -> bool:
 
 
 def _growth(watched: Watched) -> ValueChange | None:
-    if watched.link not in _GROWING:
+    if watched.link not in _GROWING and not watched.is_gap:
         return None
     found = detectors.growth(watched.values)
     if found is None:
         return None
+    if watched.is_gap:
+        text = (
+            f"{watched.name} is worse {_since(watched, found.first)}: by {watched.unit(found.after)}, and by"
+            f" {watched.unit(found.before)} before."
+        )
+        return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
     if watched.link is Link.MEMORY:
         return _of_memory(watched, found)
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
