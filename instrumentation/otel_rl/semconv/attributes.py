@@ -1380,6 +1380,12 @@ class RlHealthCodeValues:
     """The policy does not prefer the chosen answers."""
     UNSCORED: Final = "unscored"
     """Many samples got no finite score."""
+    FAILING_CALLS: Final = "failing_calls"
+    """Calls of a tool, model or service fail."""
+    SLOW_CALLS: Final = "slow_calls"
+    """Calls of a tool, model or service take longer than before."""
+    STALE_ENGINE: Final = "stale_engine"
+    """Engines answer with weights that fall behind."""
 
 
 class RlHealthStateValues:
@@ -1894,7 +1900,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_ENVIRONMENT_EVALUATION: 3,
         RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
-        RL_HEALTH_CODE: 22,
+        RL_HEALTH_CODE: 25,
         RL_HEALTH_STATE: 4,
         RL_INFERENCE_ROLE: 3,
         RL_PHASE: 14,
