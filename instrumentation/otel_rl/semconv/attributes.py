@@ -1307,6 +1307,8 @@ class RlCheckpointStateValues:
 
     KEPT: Final = "kept"
     """It is still there, also under another name in its folder."""
+    CUT: Final = "cut"
+    """It is still there, smaller than it was when it had been saved."""
     OVERWRITTEN: Final = "overwritten"
     """A later checkpoint has its place."""
     DELETED: Final = "deleted"
