@@ -64,6 +64,9 @@ HEALTH_ALERTS = (
     _alert("NoUpdate", Code.NO_UPDATE, "learning rate or gradient is exactly zero"),
     _alert("PreferenceNotLearnt", Code.PREFERENCE, "the policy does not prefer the chosen answers"),
     _alert("UnscoredSamples", Code.UNSCORED, "samples get no finite score"),
+    _alert("FailingCalls", Code.FAILING_CALLS, "calls of a tool, model or service fail"),
+    _alert("SlowCalls", Code.SLOW_CALLS, "calls of a tool, model or service have become slow"),
+    _alert("StaleEngine", Code.STALE_ENGINE, "engines answer with weights that fall behind"),
 )
 
 RECORDING_GROUPS = (RuleGroup("otel-rl-health", (HEALTH,)),)

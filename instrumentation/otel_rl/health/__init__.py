@@ -12,6 +12,7 @@
 ``reward_falls``      rules on rewards and evaluations far below their best
 ``reward_levels``     whether a reward has risen, is solved, or how far it has fallen
 ``reward_columns``    their inputs in a loop of the program's own, from the rows of its rollouts
+``calls``             rules on tools, models, services and engines that the process calls
 ``output``            rules on answers: garbled, truncated, stale, unscored, of a drifting engine
 ``durations``         the rule on step times
 ``points``            how many values a rule needs, and has

@@ -35,8 +35,9 @@ FALL_WINDOW, FALL_MINIMUM_BEFORE = 40, 3
 CHANGE_WEIGHT, LARGEST_CHANGE = 1 / 16, 4.0
 #: Rank of what this package has measured.
 OWN_RANK = -1
-#: The input that has one curve for each of its keys.
+#: The inputs that have one curve for each of their keys.
 FUNCTIONS = "reward_function"
+_MANY = (FUNCTIONS, "failed_calls", "call_seconds")
 #: Inputs that a log call does not give, whatever its keys, where it has one of these keys too.
 EXCLUDING_KEYS = {
     name: frozenset({*item.not_beside, *(f"{TRAINER_PREFIX}{key}" for key in item.not_beside)})
@@ -212,8 +213,9 @@ class Curves:
         self.get = self._by_input.get
         self._ranks: dict[str, int] = {}
         self._absent: dict[str, int] = {}
-        #: Curves of the reward functions, and seconds of the phases, by name.
-        self.functions: dict[str, InputWindow] = {}
+        #: Curves of inputs that have several, of the reward functions, and of the seconds of the phases, by name.
+        self.many: dict[str, dict[str, InputWindow]] = {name: {} for name in _MANY}
+        self.functions = self.many[FUNCTIONS]
         self.phases: dict[str, InputWindow] = {}
         #: The latest log calls with values that are not finite.
         self.not_finite: list[NotFiniteValue] = []
@@ -222,7 +224,7 @@ class Curves:
 
     def has(self, name: str) -> bool:
         """Return whether the input has been logged."""
-        return bool(self.functions) if name == FUNCTIONS else name in self._by_input
+        return bool(self.many[name]) if name in self.many else name in self._by_input
 
     def input_of(self, key: str) -> tuple[str, int] | None:
         """Return the input that a key of a trainer gives, and how far back in its list the key is."""
@@ -270,7 +272,7 @@ class Curves:
 
     def goes_back(self, last: int, key: str, name: str) -> bool:
         """Return whether ``key`` has a value of a later step already: the steps have begun again."""
-        curve = self.functions.get(key) if name == FUNCTIONS else self._by_input.get(name)
+        curve = self.many[name].get(key) if name in self.many else self._by_input.get(name)
         return curve is not None and curve.key == key and curve.last > last
 
     def add(self, first: int, last: int, key: str, value: float, known_input: tuple[str, int]) -> str | None:
@@ -278,7 +280,7 @@ class Curves:
         name, rank = known_input
         curve = self._by_input.get(name)
         if curve is None or curve.key != key or self._absent:
-            curve = self._function(key) if name == FUNCTIONS else self._curve(name, rank, key)
+            curve = _one_of(self.many[name], key) if name in self.many else self._curve(name, rank, key)
         if curve is None or curve.last >= last:
             return None
         if value - value != 0:  # NaN and the infinities
@@ -288,12 +290,6 @@ class Curves:
             return name
         curve.add(first, last, value)
         return name
-
-    def _function(self, key: str) -> InputWindow | None:
-        curve = self.functions.get(key)
-        if curve is None and len(self.functions) < MAXIMUM_CURVES:
-            curve = self.functions[key] = InputWindow(key)
-        return curve
 
     def _curve(self, name: str, rank: int, key: str) -> InputWindow | None:
         curve = self._by_input.get(name)
@@ -346,6 +342,13 @@ class Curves:
                 # It was in none of the steps before.
                 earlier = min(self._by_input["step_time"].number - 1, KEPT)
                 curve.values, curve.firsts = [0.0] * earlier, [step] * earlier
+
+
+def _one_of(curves: dict[str, InputWindow], key: str) -> InputWindow | None:
+    curve = curves.get(key)
+    if curve is None and len(curves) < MAXIMUM_CURVES:
+        curve = curves[key] = InputWindow(key)
+    return curve
 
 
 def _as_float(value: Any) -> float | None:

@@ -15,6 +15,7 @@ from opentelemetry._logs import SeverityNumber
 from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.core.guard import guard
 from otel_rl.health import user_rules
+from otel_rl.health.calls import CallsOfSteps
 from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
 from otel_rl.health.reward_columns import REWARD, UNSCORED, RewardSteps
@@ -23,7 +24,7 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
-from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry import deferral, lifecycle, progress
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import scalars, steps, trajectories, trajectory_shares
 
@@ -65,6 +66,7 @@ class LiveHealth:
         self._rules: Rules | None = None
         self._loops: dict[steps.Loop | None, _LiveLoop] = {}
         self._steps = 0
+        self._calls = CallsOfSteps()
         self._lock = RLock()
 
     # -- what comes in, on the thread that records -----------------------------------------------------------------
@@ -129,7 +131,8 @@ class LiveHealth:
                 # The share is known to readers only, once the later scores have joined their rows.
                 del rewards[UNSCORED]
                 changes += followed.monitor.withdraw(Code.UNSCORED)
-            changes += followed.monitor.log(step.iteration, rewards)
+            called = self._calls.values(step.called)
+            changes += followed.monitor.log(step.iteration, {**rewards, **called})
             changes += followed.monitor.step(step.iteration, period, phases)
             self._record_changes(followed.monitor, changes, step.context, end_time)
         finally:
@@ -206,8 +209,13 @@ class LiveHealth:
 
     def forked(self) -> None:
         """In a forked child: the loops are the parent's."""
-        self._loops, self._steps = {}, 0
+        self._loops, self._steps, self._calls = {}, 0, CallsOfSteps()
         self._lock = RLock()
+
+
+def note_calls(step: steps.Step) -> None:
+    """Note what the process has called up to the end of ``step``: it is recorded later."""
+    step.called = progress.call_totals()
 
 
 def _is_guessed(loop: steps.Loop) -> bool:
@@ -272,6 +280,7 @@ def start() -> None:
     global _started
     health = _started = LiveHealth(settings.current().health_rules)
     scalars.sink.listeners.add(health.logged)
+    steps.contributors.add(note_calls)
     trajectories.listeners.add(health.rows_recorded)
     steps.listeners.add(health.step_recorded)
     lifecycle.after_fork_in_child(health.forked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_rl.health import divergence, durations, output, policy, preferences, reward_falls, rewards, updates
+from otel_rl.health import calls, divergence, durations, output, policy, preferences, reward_falls, rewards, updates
 from otel_rl.health.points import Points, points
 from otel_rl.health.reading import HEALTHY, TOO_FEW
 from otel_rl.health.rule_table import RULES
@@ -42,6 +42,9 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.NO_UPDATE: updates.NoUpdate,
     Code.PREFERENCE: preferences.Preference,
     Code.UNSCORED: lambda: output.unscored,
+    Code.FAILING_CALLS: lambda: calls.failing,
+    Code.SLOW_CALLS: calls.SlowCalls,
+    Code.STALE_ENGINE: lambda: calls.stale_engine,
 }
 #: Rules that count the steps themselves, and are asked at each one.
 _COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE, Code.NO_UPDATE})

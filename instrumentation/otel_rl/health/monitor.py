@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.health.curves import FUNCTIONS, Curves
+from otel_rl.health.curves import Curves
 from otel_rl.health.machine import Machine
 from otel_rl.health.rule_table import INPUTS
 from otel_rl.health.verdict import State, Verdict, by_weight
@@ -215,8 +215,8 @@ class Monitor:
     def _checked(self, machine: Machine) -> str:
         names = {name for needed in machine.rule.needs for name in needed}
         curves = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
-        if FUNCTIONS in names:
-            curves += sorted(self._curves.functions)[:3]
+        for name in names & self._curves.many.keys():
+            curves += sorted(self._curves.many[name])[:3]
         return f"judged {machine.judged} times, by {', '.join(curves)}"
 
     def _unobserved(self, machine: Machine) -> str:

@@ -59,6 +59,9 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     ),
     Code.PREFERENCE: lambda limits: dict.fromkeys(("preference_accuracy", "preference_margin"), limits["settled"]),
     Code.UNSCORED: lambda limits: {"unscored": limits["window"]},
+    Code.FAILING_CALLS: lambda limits: {"failed_calls": limits["window"]},
+    Code.SLOW_CALLS: lambda limits: {"call_seconds": limits["window"] + limits["reference"]},
+    Code.STALE_ENGINE: lambda limits: {"versions_behind": limits["window"]},
 }
 
 
@@ -81,7 +84,7 @@ def _surplus(of: Points) -> int:
 
 
 def _number(curves: Curves, name: str) -> int:
-    if name == FUNCTIONS:
-        return max((curve.number for curve in curves.functions.values()), default=0)
+    if name in curves.many:
+        return max((curve.number for curve in curves.many[name].values()), default=0)
     curve = curves.get(name)
     return curve.number if curve is not None else 0

@@ -22,6 +22,8 @@ REWARD, DEVIATION, ZERO_VARIANCE, EVALUATION = "reward", "reward_std", "frac_rew
 SUCCESS = "success_rate"
 #: Share of the samples without a score, of a loop that scores any in its rollouts.
 UNSCORED = "unscored_ratio"
+#: Mean of the versions by which the weights that answered the samples are behind.
+BEHIND = "versions_behind"
 #: Most steps that collect samples at once; of more, the one begun first is given up.
 MAXIMUM_STEPS = 64
 #: Most groups of a step; samples of further ones count in the means only.
@@ -92,6 +94,8 @@ class SampleSums:
         for place, success in _values(body, attributes.RL_ROLLOUT_SUCCESS):
             if place in samples and isinstance(success, bool):
                 _add_to(self._totals, SUCCESS, float(success))
+        for _, behind in _numbers(body.get(attributes.RL_ROLLOUT_VERSIONS_BEHIND), samples):
+            _add_to(self._totals, BEHIND, behind)
         for means, names, columns in (
             (self._functions, attributes.RL_REWARD_NAMES, attributes.RL_REWARD_SCORES),
             (self._metrics, attributes.RL_ROLLOUT_METRIC_NAMES, attributes.RL_ROLLOUT_METRIC_VALUES),

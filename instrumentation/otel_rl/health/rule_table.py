@@ -260,6 +260,21 @@ INPUTS: Final[Mapping[str, Input]] = {
         "mean of the reward of the chosen answer less that of the rejected one", "{reward}", ("rewards/margins",)
     ),
     "unscored": Input("share of finished samples without a finite score", "1", ("unscored_ratio",)),
+    "failed_calls": Input(
+        "share of the calls of one tool, model or service that failed, as this process saw them",
+        "1",
+        ("calls/*/failed_share",),
+    ),
+    "call_seconds": Input(
+        "mean time of the calls of one tool or service, or of a model for 100 tokens, as this process saw them",
+        "s",
+        ("calls/*/seconds",),
+    ),
+    "versions_behind": Input(
+        "mean of the versions by which the weights that answered a rollout are behind",
+        "{version}",
+        ("versions_behind",),
+    ),
     "step_time": Input(
         "time from the end of one step to the end of the next",
         "s",
@@ -834,6 +849,63 @@ RULES: Final[Mapping[str, Rule]] = {
             "errors and time limits of the reward functions and judges",
             "what a reward function returns for a few completions, by hand",
             "rollouts that end before they are scored",
+        ),
+    ),
+    "failing_calls": Rule(
+        title="Failing calls",
+        means="A notable share of the calls of a tool, model or service fails.",
+        needs=(("failed_calls",),),
+        source="calls of the leading process, judged while it runs; the report judges those of all processes",
+        limits={
+            "window": Limit(
+                4, "{step}", "latest steps whose mean is judged, each with five calls or as many steps as have them"
+            ),
+            "warning": Limit(0.25, "1", "share of the calls that fail"),
+            "critical": Limit(0.5, "1", "the same"),
+            "raise_after": Limit(2, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.8, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "errors and time limits of the calls since the onset",
+            "what the tool depends on, such as its server",
+        ),
+    ),
+    "slow_calls": Rule(
+        title="Slow calls",
+        means="Calls of a tool, model or service take manyfold of what they did.",
+        needs=(("call_seconds",),),
+        source="calls of the leading process, judged while it runs; those of a model by the tokens that it made",
+        limits={
+            "window": Limit(5, "{step}", "latest steps with such calls whose median is judged"),
+            "reference": Limit(10, "{step}", "fewest earlier steps to compare with"),
+            "floor": Limit(0.05, "s", "least rise of the mean time"),
+            "warning": Limit(3, "1", "multiple of the earlier median"),
+            "critical": Limit(10, "1", "the same"),
+            "raise_after": Limit(3, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(5, "{step}", "steps in a row before it falls"),
+            "clear_share": Limit(0.8, "1", "share of a threshold below which the state falls"),
+        },
+        next_steps=(
+            "load of the machine or server that answers",
+            "number of calls at once, and their queue",
+        ),
+    ),
+    "stale_engine": Rule(
+        title="Stale engine",
+        means="The engines answer with weights that fall behind those of the trainer.",
+        needs=(("versions_behind",),),
+        source="an engine that a weight sync no longer reaches is one version more behind with each update",
+        limits={
+            "window": Limit(5, "{step}", "latest steps whose median is judged, and first ones to compare with"),
+            "warning": Limit(4, "{version}", "versions behind beyond those of the first steps"),
+            "critical": Limit(16, "{version}", "the same"),
+            "raise_after": Limit(2, "{step}", "steps in a row before the state rises"),
+            "clear_after": Limit(3, "{step}", "steps in a row before it falls"),
+        },
+        next_steps=(
+            "weight syncs since the onset, and the engines that they reached",
+            "version that each engine reports",
         ),
     ),
 }

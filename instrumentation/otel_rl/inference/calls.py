@@ -347,7 +347,12 @@ class InferenceCall:
         kind = answer.failure if error is None else error_type(error)
         was_left = ended is not None and ended != RlInferenceStreamEndedValues.COMPLETED
         progress.call_is_over(
-            self, RlCallKindValues.MODEL, self._request.name, failed=kind is not None, was_left=was_left
+            self,
+            RlCallKindValues.MODEL,
+            self._request.name,
+            failed=kind is not None,
+            was_left=was_left,
+            work=answer.exact_output_tokens(),
         )
         answer.adopt()
         if self._parent_call is not None:

@@ -1325,6 +1325,8 @@ class RlCheckpointStateValues:
 
     KEPT: Final = "kept"
     """It is still there, also under another name in its folder."""
+    CUT: Final = "cut"
+    """It is still there, smaller than it was when it had been saved."""
     OVERWRITTEN: Final = "overwritten"
     """A later checkpoint has its place."""
     DELETED: Final = "deleted"
@@ -1398,6 +1400,12 @@ class RlHealthCodeValues:
     """The policy does not prefer the chosen answers."""
     UNSCORED: Final = "unscored"
     """Many samples got no finite score."""
+    FAILING_CALLS: Final = "failing_calls"
+    """Calls of a tool, model or service fail."""
+    SLOW_CALLS: Final = "slow_calls"
+    """Calls of a tool, model or service take longer than before."""
+    STALE_ENGINE: Final = "stale_engine"
+    """Engines answer with weights that fall behind."""
 
 
 class RlHealthStateValues:
@@ -1912,7 +1920,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_ENVIRONMENT_EVALUATION: 3,
         RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,
-        RL_HEALTH_CODE: 22,
+        RL_HEALTH_CODE: 25,
         RL_HEALTH_STATE: 4,
         RL_INFERENCE_ROLE: 3,
         RL_PHASE: 14,

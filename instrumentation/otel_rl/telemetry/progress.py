@@ -263,6 +263,28 @@ class EndedCall(NamedTuple):
     was_left: bool
 
 
+class CallTotals(NamedTuple):
+    """The calls of one tool, model or service that have ended.
+
+    ``work`` is what the ``seconds`` are for: calls, or tokens where the call says how many it made.
+    """
+
+    number: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    work: int = 0
+
+    def since(self, before: CallTotals | None) -> CallTotals:
+        """Return those after ``before``."""
+        if before is None:
+            return self
+        number, failed, seconds, work = before
+        return CallTotals(self.number - number, self.failed - failed, self.seconds - seconds, self.work - work)
+
+
+#: Most tools, models and services whose calls are counted.
+_MOST_COUNTED = 64
+_totals: dict[tuple[str, str], CallTotals] = {}
 #: Calls that ended since the watchdog last woke; of more the oldest are forgotten.
 _ENDED = 4096
 #: Most calls that are known: then those that the program has dropped without an end are forgotten, else the oldest.
@@ -310,13 +332,19 @@ def call_began(call: OpenCall, tool: OpenCall | None = None) -> None:
         _watch_starter(call)
 
 
-def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left: bool = False) -> None:
-    """Note that ``call`` has ended; ``was_left`` where the program has not read its answer to the end."""
+def call_is_over(
+    call: OpenCall, kind: str, name: str, *, failed: bool, was_left: bool = False, work: int | None = 1
+) -> None:
+    """Note that ``call`` has ended; ``was_left`` where the program has not read its answer to the end.
+
+    ``work``: see :class:`CallTotals`; its seconds are left out where that is not known.
+    """
     begin = call.begin
     if begin is None or _open_calls.pop(id(call), None) is None:
         return
     now = monotonic()
     _ended_calls.append(tuple.__new__(EndedCall, (id(call), kind, name, now - begin.moment, failed, was_left)))
+    _count((kind, name), now - begin.moment, failed=failed, work=0 if failed or was_left else work or 0)
     if begin.tool is None:
         return
     nearest: OpenCall | None = None
@@ -328,6 +356,23 @@ def call_is_over(call: OpenCall, kind: str, name: str, *, failed: bool, was_left
         tool = tool.begin.tool if tool.begin is not None else None
     # Tools that each begin inside of the one before would all be kept by the last one.
     call.begin = begin._replace(tool=nearest)
+
+
+def _count(callee: tuple[str, str], seconds: float, *, failed: bool, work: int) -> None:
+    totals = _totals.get(callee)
+    if totals is None:
+        if len(_totals) >= _MOST_COUNTED:
+            return
+        totals = CallTotals()
+    # Two threads may lose a call.
+    _totals[callee] = CallTotals(
+        totals.number + 1, totals.failed + failed, totals.seconds + (seconds if work else 0.0), totals.work + work
+    )
+
+
+def call_totals() -> dict[tuple[str, str], CallTotals]:
+    """Return the calls that have ended, by kind and name."""
+    return dict(_totals)
 
 
 def open_calls(before: float | None = None) -> list[OpenCall]:
@@ -393,6 +438,7 @@ def _forget() -> None:
     _open_parts.clear()
     _open_calls.clear()
     _ended_calls.clear()
+    _totals.clear()
     for operations in _in_event_loops:
         operations.clear()
 

@@ -38,6 +38,7 @@ class _Saved(NamedTuple):
     path: str
     #: Device and inode, by which it is found under another name; None where they cannot be read.
     file: tuple[int, int] | None
+    size: int | None
 
 
 _saved: deque[_Saved] = deque(maxlen=MOST)
@@ -93,7 +94,7 @@ def add(path: str, file_format: str, size: int | None, seconds: float, at: Momen
     own_number = next(_numbers)
     if not is_remote(path):
         path = os.path.abspath(path)  # noqa: PTH100 - the program may change its directory
-        _saved.append(_Saved(own_number, path, _file_at(path)))
+        _saved.append(_Saved(own_number, path, _file_at(path), size))
         lifecycle.before_shutdown(check)
     here = steps.where()
     attributes = {
@@ -182,11 +183,21 @@ def check() -> None:
     until = time.monotonic() + _LONGEST_CHECK
     look = _Look(until)
     states: dict[int, str] = {}
+    sizes: list[int | None] = []
     for saved in reversed(_saved):
         if time.monotonic() > until:
             break
-        states[saved.number] = look.state_of(saved)
-    body = {names.RL_CHECKPOINT_NUMBER: list(states), names.RL_CHECKPOINT_STATE: list(states.values())}
+        state = look.state_of(saved)
+        # One that has another name by now is whole: its file is the same.
+        size = size_of(saved.path) if state == State.KEPT and _file_at(saved.path) == saved.file else None
+        is_cut = size is not None and saved.size is not None and size < saved.size
+        states[saved.number] = State.CUT if is_cut else state
+        sizes.append(size)
+    body = {
+        names.RL_CHECKPOINT_NUMBER: list(states),
+        names.RL_CHECKPOINT_STATE: list(states.values()),
+        names.RL_CHECKPOINT_SIZE: sizes,
+    }
     _scope.event(events.RL_CHECKPOINT_CHECKED, body=body, attributes=_best)
     _saved.clear()
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.ring import Handle
     from otel_rl.telemetry.deferral import Moment
+    from otel_rl.telemetry.progress import CallTotals
 
 
 #: Where a context holds its loop.
@@ -91,6 +92,8 @@ class Step(PhaseDurations):
     waited = 0.0
     #: What its calls of inference engines add up to, by the names of attributes; known when it has ended.
     engine: Mapping[str, int] = MappingProxyType({})
+    #: The calls of the process up to its end, by kind and name, where the health rules ask for them.
+    called: Mapping[tuple[str, str], CallTotals] = MappingProxyType({})
     #: Seconds of garbage collections and of compilations in this process when it began, see ``step_pauses``.
     paused_before: tuple[float, float] | None = None
     _parent = NOTHING

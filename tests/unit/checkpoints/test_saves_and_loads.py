@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 
 import pytest
@@ -169,7 +170,17 @@ def test_the_end_says_which_checkpoints_are_kept_overwritten_and_deleted(saves, 
 def _states(recorded):
     saved_checkpoints.check()
     [event] = recorded.events("rl.checkpoint.checked")
-    return [state for _, state in sorted(zip(*event.body.values(), strict=True))]
+    places = zip(event.body["rl.checkpoint.number"], event.body["rl.checkpoint.state"], strict=True)
+    return [state for _, state in sorted(places)]
+
+
+def test_a_file_that_has_become_smaller_is_cut_and_not_kept(saves, state, tmp_path):
+    for name in ("whole.pt", "cut.pt"):
+        torch.save(state, tmp_path / name)
+    whole, cut = ((tmp_path / name).stat().st_size for name in ("whole.pt", "cut.pt"))
+    os.truncate(tmp_path / "cut.pt", cut // 2)
+    assert _states(saves) == ["kept", "cut"]
+    assert saves.events("rl.checkpoint.checked")[0].body["rl.checkpoint.size"] == [cut // 2, whole]
 
 
 def test_checkpoints_that_are_written_under_another_name_and_renamed_are_kept(saves, state, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from otel_rl.health import live
 from otel_rl.telemetry import lifecycle
 from otel_rl.training import steps
 
@@ -20,9 +21,11 @@ def followed(health: LiveHealth, sink: ScalarSink) -> Iterator[None]:
     """Let ``health`` follow ``sink`` and the steps of this process; leave nothing but its gauge."""
     sink.listeners.add(health.logged)
     steps.listeners.add(health.step_recorded)
+    steps.contributors.add(live.note_calls)
     yield
     steps.finish()
     steps.listeners.remove(health.step_recorded)
+    steps.contributors.remove(live.note_calls)
     if health.finish in lifecycle._before_shutdown:
         lifecycle._before_shutdown.remove(health.finish)
     health.forked()

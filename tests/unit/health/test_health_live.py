@@ -19,7 +19,7 @@ from otel_rl.health.verdict import State
 from otel_rl.process import process_identity
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
-from otel_rl.telemetry import Scope, deferral
+from otel_rl.telemetry import Scope, deferral, progress
 from otel_rl.telemetry.deferral import Moment
 from otel_rl.training import scalars, steps
 from otel_rl.training.guessed_loop import GuessedLoop
@@ -87,6 +87,36 @@ def test_a_change_for_the_worse_is_an_event_with_onset_evidence_and_what_to_look
     assert found["rl.health.evidence"] == "kl is 7 nat, threshold 3 nat, 0.01 nat in the first steps"
     assert "learning rate at the onset" in found["rl.health.next"]
     assert event.severity_text == "WARN"
+
+
+def test_a_tool_that_fails_reaches_the_gauge_and_an_event_of_the_process_that_calls_it(health, recorded, monkeypatch):
+    monkeypatch.setattr(progress, "_totals", {})
+    progress.watch_calls(lambda _: None)
+    try:
+        for number in range(1, 9):
+            with otel_rl.step(number):
+                for _ in range(5):
+                    with otel_rl.tool("search") as call:
+                        call.fail("timeout")
+    finally:
+        progress.watch_calls(None)
+    deferral.drain_all()
+
+    assert gauge(recorded)[Code.FAILING_CALLS] == State.CRITICAL
+    assert changed(recorded, Code.FAILING_CALLS)[-1]["rl.health.evidence"] == (
+        "tool search fails in 100% of its calls, threshold 50%"
+    )
+
+
+def test_rollouts_of_an_engine_that_falls_behind_are_read_from_their_rows(health):
+    loop = steps.Loop()
+    for number in range(1, 16):
+        step = loop.begin(number, _scope)
+        behind = {"rl.rollout.status": ["finished"], "rl.rollout.versions_behind": [float(number)]}
+        health.rows_recorded(step, behind, number)
+        loop.finish()
+    deferral.drain_all()
+    assert health.states()[Code.STALE_ENGINE] == State.WARNING
 
 
 @pytest.mark.parametrize("source", ["torch", "program"])

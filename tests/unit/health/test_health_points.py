@@ -21,6 +21,7 @@ def test_a_rule_is_healthy_from_the_value_on_with_which_it_has_as_many_as_it_nee
     for step, values in enumerate(healthy(80), 1):
         more = {"aborted": 0.0, "async/staleness_mean": 1.0, "logprob_difference": 0.01}
         more |= {"rewards/accuracies": 0.8, "rewards/margins": 1.0, "unscored_ratio": 0.0}
+        more |= {"calls/tool a/failed_share": 0.0, "calls/tool a/seconds": 0.1, "versions_behind": 1.0}
         fed.log(step, {**values, **more})
         fed.step(step, 1.0)
         for code, verdict in verdicts(fed).items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+from unit.report.made_up_jobs import examined
 from unit.report.synthetic_run import process
 from unit.report.test_report_page import _has, _page
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 STARTED = 1_700_000_000_000_000_000
 
 
-def _run(folder: Path, *, ends: bool = True, ranks: int = 1) -> Path:
+def _run(folder: Path, *, ends: bool = True, ranks: int = 1, is_cut: bool = False) -> Path:
     run = folder / "data" / "run"
     for rank in range(ranks):
         writer = process(run, rank, world_size=ranks, started=STARTED)
@@ -29,6 +31,11 @@ def _run(folder: Path, *, ends: bool = True, ranks: int = 1) -> Path:
             }
             writer.event("rl.checkpoint.saved", number + 1, None, saved)
         states = {"rl.checkpoint.number": [3, 2, 1], "rl.checkpoint.state": ["kept", "kept", "deleted"]}
+        if is_cut:
+            states |= {
+                "rl.checkpoint.state": ["cut", "kept", "deleted"],
+                "rl.checkpoint.size": [1 << 20, 2 << 20, None],
+            }
         best = {"checkpoint-200": "name", "eval_loss": "metric", 0.25: "value"}
         if ends:
             said = {f"rl.checkpoint.best.{name}": value for value, name in best.items()}
@@ -50,3 +57,10 @@ def test_of_a_killed_run_it_is_not_said_what_became_of_them(tmp_path: Path) -> N
 
 def test_with_several_processes_the_table_says_who_saved(tmp_path: Path) -> None:
     _has(_page(tmp_path, _run(tmp_path, ranks=2)).texts["checkpoints"], "Who", "rank 1")
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_checkpoint_that_is_cut_is_a_finding_with_both_sizes(tmp_path: Path, is_cut: bool) -> None:
+    found = [one for one in examined(_run(tmp_path, is_cut=is_cut).parent).findings if one.code == "cut_checkpoint"]
+    said = "Checkpoint checkpoint-300 of step 300 has 1 MiB at the end and had 3 MiB when it had been saved: it is cut."
+    assert [one.text for one in found] == [said] * is_cut

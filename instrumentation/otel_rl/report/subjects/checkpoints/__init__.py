@@ -2,12 +2,18 @@
 
 Modules:
     saved: the checkpoints, from the records of the processes that saved them.
+    finding: those that are cut.
     section: their table.
 """
 
 from __future__ import annotations
 
 from otel_rl.report.core.collected import Subject
-from otel_rl.report.subjects.checkpoints import section
+from otel_rl.report.subjects.checkpoints import finding, section
 
-SUBJECT = Subject("checkpoints", sections={"checkpoints": section.build})
+SUBJECT = Subject(
+    "checkpoints",
+    findings=finding.findings,
+    checks=finding.checks,
+    sections={"checkpoints": section.build},
+)

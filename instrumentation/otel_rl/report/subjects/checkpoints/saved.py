@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from otel_rl.semconv import attributes as names
@@ -12,6 +13,9 @@ from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, list_of
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.store.reader import Log, Process
+
+
+_AT_THE_END = names.RL_CHECKPOINT_NUMBER, names.RL_CHECKPOINT_STATE, names.RL_CHECKPOINT_SIZE
 
 
 @dataclass(slots=True)
@@ -26,6 +30,8 @@ class Checkpoint:
     seconds: float | None
     state: str | None = None
     best: str = ""
+    #: In bytes, at the end.
+    left: float | None = None
 
 
 def saved(collected: Collected) -> list[Checkpoint]:
@@ -42,11 +48,11 @@ def saved(collected: Collected) -> list[Checkpoint]:
             float_or_none(get(names.RL_CHECKPOINT_DURATION)),
         )
     for log in collected.tables.events(events.RL_CHECKPOINT_CHECKED.name):
-        numbers, states = (list_of(log.body, name) for name in (names.RL_CHECKPOINT_NUMBER, names.RL_CHECKPOINT_STATE))
-        for number, state in zip(numbers, states, strict=False):
+        numbers, states, sizes = (list_of(log.body, name) for name in _AT_THE_END)
+        for number, state, size in zip_longest(numbers, states, sizes):
             checkpoint = found.get((log.process, int_or_none(number)))
             if checkpoint is not None:
-                checkpoint.state = str(state)
+                checkpoint.state, checkpoint.left = str(state), float_or_none(size)
         _mark_best(log, [one for (process, _), one in found.items() if process is log.process])
     return list(found.values())
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.core import settings
 from otel_rl.health import user_rules
+from otel_rl.health.calls import LIVE_ONLY
 from otel_rl.health.curves import EXCLUDING_KEYS, Curves
 from otel_rl.health.durations import BETWEEN, GUESSED_PARTS, OTHER_PHASES, PHASES
 from otel_rl.health.monitor import Monitor
@@ -113,7 +114,8 @@ def verdicts(collected: Collected) -> list[Verdict]:
         return []
     found = list(_of_records(collected)) or Monitor(rules(collected)[0]).verdicts()
     healthy = told.healthy(collected)
-    return sorted((_judged_live(verdict, healthy) for verdict in _with_live(collected, found)), key=by_weight)
+    judged = (_judged_live(one, healthy) for one in _with_live(collected, found) if one.code not in LIVE_ONLY)
+    return sorted(judged, key=by_weight)
 
 
 # -- of the records ----------------------------------------------------------------------------------------------------
