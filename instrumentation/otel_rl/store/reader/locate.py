@@ -177,7 +177,7 @@ def look_again(source: RunSource) -> None:
 
 
 def _add_or_rename(source: RunSource, found: Process, folder: Path) -> None:
-    """Add the process of a folder, unless it is a known one that has learnt its rank, so that its folder was renamed."""
+    """Add the process of a folder, unless it is a known one that has learnt its rank, and so was renamed."""
     for known in source.processes if found.lifetime is not None else ():
         if known.lifetime == found.lifetime and not (source.path / known.key).exists():
             known.key, known.manifest = found.key, found.manifest
