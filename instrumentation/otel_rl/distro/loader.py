@@ -17,7 +17,6 @@ from otel_rl.core.guard import guard
 from otel_rl.core.import_hooks import hooks
 from otel_rl.distro.own_triggers import GENERAL_PURPOSE, TRIGGERS
 from otel_rl.distro.trigger_modules import TARGETS
-from otel_rl.pipeline import presence
 from otel_rl.store.writer import process_store
 
 if TYPE_CHECKING:
@@ -144,7 +143,8 @@ def _load_when_needed(entry_point: EntryPoint) -> None:
 
 
 def _show_presence(_: ModuleType) -> None:
-    from otel_rl.distro import configurator  # noqa: PLC0415 - it imports this module's layer
+    from otel_rl.distro import configurator  # noqa: PLC0415 - few programs come here
+    from otel_rl.pipeline import presence  # noqa: PLC0415 - likewise
 
     telemetry = configurator.telemetry()
     if telemetry is not None:

@@ -7,6 +7,7 @@ import faulthandler
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -21,7 +22,7 @@ from otel_rl.core.import_hooks import hooks
 from otel_rl.core.threads import Wakeup
 from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.pipeline import outage, presence
+from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
 from otel_rl.process import process_identity
 from otel_rl.ranks import watchdog
@@ -272,7 +273,10 @@ def deliver(longest: float | None = None) -> None:
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()
-        presence.withdraw(telemetry)
+        # Nothing is imported at the end: what was shown has loaded it.
+        presence = sys.modules.get("otel_rl.pipeline.presence")
+        if presence is not None:
+            presence.withdraw(telemetry)
         _deliver(telemetry, deadline, latest)
         _summarize(telemetry)
     if _watch is not None and _exiting:

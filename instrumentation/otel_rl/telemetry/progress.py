@@ -162,10 +162,10 @@ _open_parts: dict[int, OpenPart] = {}
 _part_watchers: tuple[Callable[[OpenPart], object], Callable[[OpenPart, bool], object]] | None = None
 
 
-def watch_parts(began: Callable[[OpenPart], object], ended: Callable[[OpenPart, bool], object]) -> None:
+def watch_parts(watchers: tuple[Callable[[OpenPart], object], Callable[[OpenPart, bool], object]] | None) -> None:
     """Call ``began(part)`` and ``ended(part, failed)`` in the thread of each part that begins and ends."""
     global _part_watchers
-    _part_watchers = began, ended
+    _part_watchers = watchers
 
 
 def part_began(name: str, argument: int = 0, *, may_watch: bool = True) -> OpenPart:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_rl.flight_recorder import layout
-from otel_rl.flight_recorder.reader import read
+from otel_rl.flight_recorder.reader import read, read_current
 from otel_rl.flight_recorder.ring import MARGIN, Handle, Ring, create
 
 if TYPE_CHECKING:
@@ -395,3 +395,21 @@ def test_a_file_system_with_little_room_is_left_to_the_program(monkeypatch, tmp_
         create(tmp_path, "two")
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_of_the_run_is_open_in_the_ring_and_leaves_a_record_where_it_was_long_or_failed(flight, monkeypatch):
+    flight.show()
+    flight.end(flight.begin(layout.PART, "rendezvous", 2))
+    assert read(flight.ring.path).records == []
+    handle = flight.begin(layout.PART, "rendezvous", 2)
+    assert (
+        read_current(flight.ring.path)
+        .part()
+        .words.startswith("before the first step, in init_process_group (world size 2) for 0 s")
+    )
+    flight.end(handle, True)
+    assert read(flight.ring.path).part().name == "init_process_group (world size 2)"
+    monkeypatch.setattr(layout, "SHORTEST_PART", 0)
+    flight.end(flight.begin(layout.PART, "model"))
+    assert read(flight.ring.path).part() is None
+    assert [one.name for one in read(flight.ring.path).records] == ["rendezvous", "model"]

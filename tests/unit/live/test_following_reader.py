@@ -16,6 +16,9 @@ from otel_rl.semconv import events
 from otel_rl.semconv.attributes import RL_LOOP_ITERATION
 from otel_rl.store.reader import Log, Reader, Span, find_run, following
 from otel_rl.store.reader.following import FollowingReader
+from otel_rl.store.reader.locate import look_again
+from otel_rl.store.writer import manifest
+from otel_rl.store.writer.file_store import FileStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,3 +203,22 @@ def test_a_file_system_that_is_slow_to_look_at_does_not_keep_a_follower_from_rea
             break
     assert records == len(list(Reader(find_run(run)).records()))
     assert len(looks) < records / 4
+
+
+def test_a_process_that_learns_its_rank_while_it_is_followed_stays_one(tmp_path):
+    place = ["run/pid1"]
+    store = FileStore(
+        str(tmp_path),
+        lambda: place[-1],
+        lambda: {"format": manifest.FORMAT, "run_id": "run", "lifetime": ["boot", 1, 2, 3]},
+        file_limit=10**6,
+        total_limit=10**6,
+        warn=[].append,
+    )
+    store.show(b"{}")
+    source = find_run(tmp_path)
+    assert [process.key for process in source.processes] == ["pid1"]
+    place.append("run/rank0")
+    store.write("logs", b"{}", 1)
+    look_again(source)
+    assert [process.key for process in source.processes] == ["rank0"]

@@ -108,3 +108,14 @@ def test_of_ranks_that_fail_the_one_that_ended_first_is_named_whatever_sign_it_g
     )
     (death,) = standstill.deaths([victim, culprit], {})
     assert death.text == "Rank 1 failed: uncaught KeyError."
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(59.0, False), (90.0, True)])
+def test_a_process_that_is_in_one_part_of_the_run_for_longer_than_the_limit_waits(seconds: float, told: bool) -> None:
+    sign = _sign(ProcessState.RUNNING, None, seconds)
+    sign.part, sign.part_seconds = f"before the first step, in the loading of a model for {seconds:.0f} s", seconds
+    found = standstill.StandstillJudge(60).findings([sign], None, [])
+    assert [finding.code for finding in found] == ["waiting"] * told
+    for finding in found:
+        assert finding.text == "Rank 1 waits, before the first step, in the loading of a model for 90 s."
+        assert finding.severity.value == "warning"

@@ -55,7 +55,7 @@ def arm() -> None:
         steps.openers.add(_step_began)
         steps.contributors.add(_step_ends)
         progress.watch_calls(_call_began)
-        progress.watch_parts(_part_began, _part_ended)
+        progress.watch_parts((_part_began, _part_ended))
         lifecycle.after_fork_in_child(_forked)
 
 
@@ -70,25 +70,35 @@ def end() -> None:
 
 
 def _step_began(step: Step) -> None:
-    global _watched, _only_for_parts
+    global _watched
     watchdog = _watchdog or _make()
     if watchdog is not None:
-        _watched, _only_for_parts = True, False
-        progress.calls_are_seen()
+        if not _watched:
+            _watched = True
+            _keep()
+            _observe()
         watchdog.times.began(step)
         watchdog.start()
 
 
 def _call_began(call: OpenCall) -> None:
     """Watch from the first call in a rollout on; a program without rollouts and steps has nobody who waits."""
-    global _only_for_parts
     state = call.state()
     if state is not None and state.trajectory is not None:
         watchdog = _watchdog or _make()
         if watchdog is not None:
-            _only_for_parts = False
-            progress.calls_are_seen()
+            _keep()
             watchdog.start()
+
+
+def _keep() -> None:
+    """Let the thread run until the process ends: what it watches is not over with a part."""
+    global _only_for_parts
+    from otel_rl.ranks.watchdog import call_places  # noqa: PLC0415 - loaded by now
+
+    _only_for_parts = False
+    progress.calls_are_seen()
+    progress.sign_frames(call_places.sign)
 
 
 def _part_began(_: OpenPart) -> None:
@@ -134,17 +144,22 @@ def _make() -> Watchdog | None:
 def _loaded() -> Watchdog | None:
     try:
         with _loading:
-            from otel_rl.ranks.watchdog import call_places, reports  # noqa: PLC0415 - most processes train nothing
+            from otel_rl.ranks.watchdog import call_places, reports  # noqa: F401, PLC0415 - most processes train nothing
             from otel_rl.ranks.watchdog.thread import Watchdog  # noqa: PLC0415
     except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
         instrumentor_status.report_unloadable("watchdog", error, "no watch for hangs")
         # Where nothing more can be imported nobody asks again, and the step goes on.
         steps.openers.remove(_step_began)
         progress.watch_calls(None)
+        progress.watch_parts(None)
         return None
-    progress.sign_frames(call_places.sign)
-    reports.observe(_sees_hang)
     return Watchdog(settings.current().hang_seconds)
+
+
+def _observe() -> None:
+    from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - loaded by now
+
+    reports.observe(_sees_hang)
 
 
 def _sees_hang() -> bool | None:

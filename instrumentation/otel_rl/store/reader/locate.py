@@ -169,11 +169,21 @@ def look_again(source: RunSource) -> None:
         process = known_processes.get(folder.name)
         if process is None:
             if _is_process(folder):
-                _add_process(source, from_folder(folder), folder)
+                _add_or_rename(source, from_folder(folder), folder)
         elif _has_changed(process, folder):
             bring_up_to_date(process, folder)
             known = {former(file.path): file for file in source.files if file.process is process}
             _add_files(source, process, _new_of(_signal_files(folder), known))
+
+
+def _add_or_rename(source: RunSource, found: Process, folder: Path) -> None:
+    """Add the process of a folder, unless it is a known one that has learnt its rank, and so was renamed."""
+    for known in source.processes if found.lifetime is not None else ():
+        if known.lifetime == found.lifetime and not (source.path / known.key).exists():
+            known.key, known.manifest = found.key, found.manifest
+            _add_files(source, known, _signal_files(folder))
+            return
+    _add_process(source, found, folder)
 
 
 def _new_of(found: list[SignalFile], known: dict[Path, SignalFile]) -> list[SignalFile]:
