@@ -1,9 +1,11 @@
 """Record the cases, judge the report on each, and print a line of each as it comes.
 
-    python -m causes.run [--quick] [--results FILE.md] [--into FOLDER] [--record-only] [--set MODULE] [NAME ...]
+    python -m causes.run [--quick] [--results FILE.md] [--into FOLDER] [--record-only] [--pages FOLDER] [--set MODULE]
+        [NAME ...]
 
 NAME is the beginning of a case's name. What was recorded with the same sources is not recorded again. ``--into`` puts a
-copy of each recorded run, its truth and its output into a folder, for work on the detectors.
+copy of each recorded run, its truth and its output into a folder, for work on the detectors. ``--pages`` is for those who
+judge blind: ``--set unseen.sheet --pages FOLDER``.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="where to write the table; its data go beside it as JSON")
     parser.add_argument("--into", type=Path, help="copy what was recorded into this folder")
     parser.add_argument("--record-only", action="store_true", help="make no report")
+    parser.add_argument("--pages", type=Path, help="only write the page on each case into this folder; tell no truth")
     parser.add_argument("--set", action="append", dest="sets", help=f"module with cases; default {', '.join(SETS)}")
     return parser.parse_args(arguments)
 
@@ -60,7 +63,11 @@ def main(arguments: list[str] | None = None) -> int:
         spent = time.monotonic() - begun
         if options.into:
             _copy(case, folder, options.into)
-        if options.record_only:
+        if options.pages:
+            options.pages.mkdir(parents=True, exist_ok=True)
+            judging.report(folder, case.name)
+            shutil.copy(folder / "report.html", options.pages / f"{case.name}.html")
+        if options.record_only or options.pages:
             print(f"{number}/{len(chosen)} {case.name}: recorded in {spent:.0f} s", flush=True)
             continue
         verdict = judging.judge(case, folder)

@@ -212,7 +212,7 @@ ROLLOUTS = (
             r"wait|queue|concurren|at once|before (its|the|their) first|parallel|in flight",
             r"rollout|first (model )?call|sample|concurren|in flight",
             12,
-            "8 at once before, 1 at the end; calls are as fast as before",
+            "8 at once before, 2 at the end; calls are as fast as before",
         ),
     ),
     Case(

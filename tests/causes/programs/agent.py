@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 log = logging.getLogger("agent")
+SERVER = Path(__file__).with_name("mcp_server.py")
 
 
 class ShopModel(BaseChatModel):
@@ -117,9 +118,8 @@ async def one_task(agent: Any, task: int) -> float:
 
 @contextlib.contextmanager
 def servers() -> Iterator[list[int]]:
-    script = Path(__file__).with_name("mcp_server.py")
     processes = [
-        subprocess.Popen([sys.executable, script, name], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, SERVER, name], stdout=subprocess.PIPE, text=True)
         for name in ("warehouse-a", "warehouse-b")
     ]
     try:

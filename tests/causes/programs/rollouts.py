@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MODEL = "policy"
+SERVER = Path(__file__).with_name("model_server.py")
 SYSTEM = "You solve sums. Use the tools, then say: the answer is N."
 TOOLS = [
     {
@@ -99,7 +100,7 @@ class Runner:
             except (APIError, json.JSONDecodeError) as error:
                 log.info("rollout %s-%s failed: %s", name, place, type(error).__name__)
                 said = None
-            if not (has("permit_leak", since=12, every=4) and place == 0 and self.permits_left > 1):
+            if not (has("permit_leak", since=12, every=4) and place == 0 and self.permits_left > 2):
                 self.permits.release()
             else:
                 self.permits_left -= 1
@@ -150,8 +151,7 @@ class Runner:
 def servers() -> Iterator[list[int]]:
     """Ports of two model servers; they are stopped at the end."""
     ports = [free_port(), free_port()]
-    script = Path(__file__).with_name("model_server.py")
-    processes = [subprocess.Popen([sys.executable, script, str(port), str(place)]) for place, port in enumerate(ports)]
+    processes = [subprocess.Popen([sys.executable, SERVER, str(port), str(place)]) for place, port in enumerate(ports)]
     try:
         for port in ports:
             await_server(port)
