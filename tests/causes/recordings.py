@@ -89,13 +89,13 @@ def _digest(case: Case, programs: Path) -> str:
         ).encode()
     )
     sources = [*PROGRAMS.glob("*.py"), *(programs.glob("*.py") if programs != PROGRAMS else ())]
-    wanted = {programs / case.program, *(file for file in sources if file.stem in _imports(programs / case.program))}
+    wanted = {programs / case.program, *(file for file in sources if file.stem in imported(programs / case.program))}
     for file in sorted({*wanted, *_package()}):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()[:10]
 
 
-def _imports(script: Path) -> set[str]:
+def imported(script: Path) -> set[str]:
     """Names of programs that a script imports or starts, and those that they do."""
     found: set[str] = set()
     todo = [script]

@@ -4,8 +4,8 @@
         [NAME ...]
 
 NAME is the beginning of a case's name. What was recorded with the same sources is not recorded again. ``--into`` puts a
-copy of each recorded run, its truth and its output into a folder, for work on the detectors. ``--pages`` is for those who
-judge blind: ``--set unseen.sheet --pages FOLDER``.
+copy of each recorded run, its truth and its output into a folder, for work on the detectors. ``--pages`` is
+for those who judge blind: ``--set unseen.sheet --pages FOLDER``.
 """
 
 from __future__ import annotations
