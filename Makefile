@@ -105,7 +105,7 @@ PARALLEL := -q --numprocesses 4 --dist loadfile
 UNIT := tests/unit tests/conformance
 #: Real programs on this machine; what needs the collector or the backends is test-stack's.
 INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))
-#: How much of test-{collector,faults,stragglers,health,engines} runs: `quick` is the part of minutes that CI runs; `full`
+#: How much of test-{collector,faults,stragglers,health,causes,engines} runs: `quick` is the part of minutes that CI runs; `full`
 #: adds nothing but to test-faults, whose faults of full size no other size has.
 SIZE :=
 $(if $(filter-out quick full,$(SIZE)),$(error SIZE is "$(SIZE)"; it is quick, full or not given))
@@ -187,6 +187,10 @@ test-stragglers: $(VENV)/.test ## late ranks of known place and time are named (
 .PHONY: test-health
 test-health: $(VENV)/.test ## real jobs driven into failures are named with place and onset (15 minutes), writes the table; SIZE=quick: 3 minutes
 	$(if $(QUICK),,OTEL_RL_HEALTH_RESULTS="$(CURDIR)/benchmarks/results/health.json") $(PYTEST) tests/health $(if $(QUICK),-m quick) -v
+
+.PHONY: test-causes
+test-causes: $(VENV)/.test | $(UV) ## faults that no rule names, of known cause, place and step, and healthy runs (half an hour; recordings are kept), writes the table; SIZE=quick: 4 minutes
+	PYTHONPATH=tests $(BIN)/python -m causes.run $(if $(QUICK),--quick,--results tests/causes/results.md)
 
 .PHONY: test-stack
 test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds them, sends real runs through, queries
