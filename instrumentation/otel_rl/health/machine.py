@@ -43,8 +43,8 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.PREFERENCE: preferences.Preference,
     Code.UNSCORED: lambda: output.unscored,
 }
-#: Rules that count the steps themselves, and are asked at each one.
-_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE})
+#: Rules that count steps, and are asked at each one.
+_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE, Code.KL_ESTIMATE, Code.NO_UPDATE})
 #: A rule whose state has been the same at so many steps in a row is asked more rarely, until that changes: at every
 #: second step while it warns, at every fourth while it is critical.
 STEADY_READINGS = 8

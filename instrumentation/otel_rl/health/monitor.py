@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from otel_rl.health.machine import Episode
     from otel_rl.health.rule_definitions import Rules
 
+#: Keys that a sentence names.
+_NAMED = 6
 #: Name of the curve of step times that this package has measured.
 STEP_KEY = metrics.RL_LOOP_DURATION.name
 
@@ -210,14 +212,16 @@ class Monitor:
             observed=known.observed,
             needed=known.needed,
             lacking=() if is_healthy else self._lacking(machine),
+            keys=self._keys(machine),
         )
 
-    def _checked(self, machine: Machine) -> str:
+    def _keys(self, machine: Machine) -> tuple[str, ...]:
         names = {name for needed in machine.rule.needs for name in needed}
-        curves = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
-        if FUNCTIONS in names:
-            curves += sorted(self._curves.functions)[:3]
-        return f"judged {machine.judged} times, by {', '.join(curves)}"
+        keys = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
+        return tuple(keys + sorted(self._curves.functions) if FUNCTIONS in names else keys)
+
+    def _checked(self, machine: Machine) -> str:
+        return f"judged {machine.judged} times, by {', '.join(self._keys(machine)[:_NAMED])}"
 
     def _unobserved(self, machine: Machine) -> str:
         if self._curves.last < 0:

@@ -54,7 +54,10 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     Code.LOSS_DIVERGENCE: lambda limits: {"loss": updates.needed_for_loss(limits)},
     Code.ENTROPY_EXPLOSION: lambda limits: {"entropy": _baseline(limits)},
     Code.KL_ESTIMATE: lambda limits: {"kl": limits["constant"]},
-    Code.NO_UPDATE: lambda limits: dict.fromkeys(("learning_rate", "gradient_norm"), limits["window"]),
+    Code.NO_UPDATE: lambda limits: {
+        **dict.fromkeys(("learning_rate", "gradient_norm"), limits["window"]),
+        **dict.fromkeys(("guessed_learning_rate", "guessed_gradient_norm"), updates.FEWEST_GUESSED),
+    },
     Code.PREFERENCE: lambda limits: dict.fromkeys(("preference_accuracy", "preference_margin"), limits["settled"]),
     Code.UNSCORED: lambda limits: {"unscored": limits["window"]},
 }
@@ -70,6 +73,8 @@ def points(code: str, rule: Rule, limits: Limits, curves: Curves) -> Points:
     alternatives = [
         min((Points(_number(curves, name), int(needed.get(name, 1))) for name in names), key=_surplus)
         for names in first or rule.needs
+        # Of values of guessed steps a rule lacks nothing where a trainer may log its own.
+        if not names[0].startswith("guessed_") or curves.has(names[0])
     ]
     return max(alternatives, key=_surplus)
 

@@ -26,6 +26,8 @@ RANGE_SHARE = 0.9
 CLEAR_OF_ZERO, MAXIMUM_DRIFT = 2.0, 2.0
 #: Multiple of its range at which a loss has left it.
 OUT_OF_RANGE = 3
+#: Values of guessed steps that show a zero that lasts.
+FEWEST_GUESSED = 5
 #: Latest values that show whether the rewards differ.
 QUICK_WINDOW = 3
 
@@ -82,10 +84,26 @@ class LossDivergence:
 
 def no_update(curves: Curves, limits: Limits, _: State) -> RuleReading:
     """Judge a learning rate, or a norm of the gradient, that is exactly zero for many log calls in a row."""
+    guessed = (_zero_in_guessed(curves.get(f"guessed_{name}"), limits) for name in ("learning_rate", "gradient_norm"))
     return worst(
         _zero(curves.get("learning_rate"), limits),
         HEALTHY if _has_reason(curves, limits) else _zero(curves.get("gradient_norm"), limits),
+        *guessed,
     )
+
+
+def _zero_in_guessed(curve: InputWindow | None, limits: Limits) -> RuleReading:
+    """Judge a value of guessed steps, of which some were read; another part of the program may train meanwhile."""
+    if curve is None or curve.number < FEWEST_GUESSED:
+        return TOO_FEW
+    steps = curve.last - curve.alike_since + 1
+    if curve.values[-1] or curve.alike < FEWEST_GUESSED or steps < limits["window"]:
+        return HEALTHY
+
+    def describe() -> Evidence:
+        return Evidence(curve.alike_since, f"{curve.key} is exactly 0 in {steps} steps, each time it was read")
+
+    return RuleReading(State.WARNING, curve.key, 0.0, limits["window"], "{step}", steps, describe)
 
 
 def _zero(curve: InputWindow | None, limits: Limits) -> RuleReading:
@@ -93,16 +111,15 @@ def _zero(curve: InputWindow | None, limits: Limits) -> RuleReading:
     if curve is None or curve.number < window:
         return TOO_FEW
     # The usual case, and cheap.
-    if curve.values[-1] or (number := curve.alike()) < window:
+    if curve.values[-1] or (number := curve.alike) < window:
         return HEALTHY
     level = State.CRITICAL if number >= limits["critical"] else State.WARNING
     threshold = limits["critical"] if level == State.CRITICAL else window
 
     def describe() -> Evidence:
-        evidence = f"{curve.key} is exactly 0 in at least {number} log calls in a row, threshold {threshold:g}"
-        return Evidence(curve.firsts[-number], evidence)
+        return Evidence(curve.alike_since, f"{curve.key} is exactly 0 in {number} log calls in a row")
 
-    return RuleReading(level, curve.key, 0.0, threshold, "{step}", 1.0, describe)
+    return RuleReading(level, curve.key, 0.0, threshold, "{step}", number, describe)
 
 
 def _has_reason(curves: Curves, limits: Limits) -> bool:

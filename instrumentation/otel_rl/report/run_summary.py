@@ -121,7 +121,7 @@ def _failure(first: ProcessEnd, overview: Overview) -> str:
     """Return the headline of the report on how the run ended."""
     # It is below the cause where that is known, as a call that hung.
     headline = next(
-        (one for one in overview.findings if any(part.code == _ENDED for part in (one, *one.symptoms))), None
+        (one for one in overview.findings if any(part.code == _ENDED for part in one.chain())), None
     )
     if headline is not None and headline.severity is not Severity.NOTICE:
         return headline.text[:_TEXT]
@@ -161,12 +161,12 @@ def _result(collected: Collected) -> dict[str, Any]:
 
 
 def _findings(overview: Overview) -> dict[str, Any]:
-    worst = min(overview.findings, key=lambda finding: finding.severity.order, default=None)
-    numbers = Counter(finding.severity.value for finding in overview.findings)
+    worst = min(overview.findings, key=lambda finding: finding.gravest.order, default=None)
+    numbers = Counter(finding.gravest.value for finding in overview.findings)
     return {
         "worst": None
         if worst is None
-        else {"severity": worst.severity.value, "code": worst.code, "title": _text(worst.text)},
+        else {"severity": worst.gravest.value, "code": worst.code, "title": _text(worst.text)},
         "counts": {severity.value: numbers[severity.value] for severity in Severity},
     }
 

@@ -195,7 +195,7 @@ class Loader:
              # Other instrumentors write it, too.
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),
-             int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)),
+             int_or_none(get(names.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED)), _asked(get(names.RL_INFERENCE_TOOL_CALLS)),
              int(any(name in span.attributes for name in CONTENT)), span.trace_id, span.span_id, span.parent_id)
         )  # fmt: skip
 
@@ -319,6 +319,10 @@ def _called(span: Span) -> tuple[str, str, str] | None:
 def model_name(operation: object, model: object) -> str:
     """Return the name of a callee of kind :data:`MODEL`."""
     return f"{operation} {model or 'unknown model'}"
+
+
+def _asked(tools: Any) -> str:
+    return _json([str(tool) for tool in tools]) if isinstance(tools, list) and tools else ""
 
 
 def _server(span: Span) -> str:

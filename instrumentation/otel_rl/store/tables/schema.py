@@ -120,6 +120,7 @@ _CALL = """
     input_tokens INTEGER,
     output_tokens INTEGER,
     estimated_tokens INTEGER, -- chunks of a streamed answer that does not say its tokens
+    asks TEXT, -- tools that the answer of a model asks for, as JSON; '' for none
     has_content INTEGER, -- 1 where what was said is recorded
     trace TEXT,
     span TEXT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,7 @@ FROM call_error JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1, 2, 3"""
 _TOKENS = f"""{_NAMED} sum(inputs) AS inputs, sum(input) AS input, sum(outputs) AS outputs, sum(output) AS output,
        sum(estimates) AS estimates, sum(estimated) AS estimated, sum(spoken) AS spoken, sum(spoke) AS spoke
 FROM call_total JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1"""
+_ASKED = "SELECT asks, count(*) AS number FROM calls WHERE asks <> '' GROUP BY asks"
 _SLOW = """
 SELECT name, seconds, step, rank, error, trace, input_tokens, output_tokens, estimated_tokens
 FROM call JOIN callee USING (callee) JOIN process USING (process)
@@ -100,6 +102,16 @@ def tools(collected: Collected) -> list[CallStatistics]:
     known = {statistics.name for statistics in called}
     served = [one for name, one in _of_spans(collected.tables, SERVED_TOOL).items() if name not in known]
     return sorted([*called, *served], key=_by_time)
+
+
+@asked_once
+def asked_tools(collected: Collected) -> dict[str, int]:
+    """Return how many answers of models ask for each tool, whoever calls it; the one that most ask for first."""
+    asked: dict[str, int] = {}
+    for row in collected.tables.rows(_ASKED):
+        for tool in dict.fromkeys(json.loads(row["asks"])):
+            asked[tool] = asked.get(tool, 0) + row["number"]
+    return dict(sorted(asked.items(), key=lambda tool: (-tool[1], tool[0])))
 
 
 @asked_once

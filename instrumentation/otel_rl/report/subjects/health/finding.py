@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
-from otel_rl.report.core import sentences, thresholds
+from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health import replay
-from otel_rl.report.subjects.training import scalars
+from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.guessed_records import PREFIX
 
@@ -67,13 +67,28 @@ def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Chec
     codes = (code, *_ALSO.get(code, ()))
     if verdict.lacking:
         foreign = _foreign(verdict, program) or _of_any_loop(verdict, logged)
-        make = Check.not_applicable if foreign else Check.not_recorded
-        return make(what, foreign or f"{verdict.evidence}; otel_rl.metric records it", codes)
+        make = Check.not_applicable if foreign and not program.may_train else Check.not_recorded
+        return make(what, foreign or _not_logged(verdict, logged), codes)
     if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
         return Check.not_recorded(what, verdict.evidence, codes)
     if not verdict.needed:
-        return Check(what, CheckState.CHECKED, verdict.evidence, codes)
-    return Check.of(what, verdict.observed, verdict.needed, _NOUNS.get(code, "log call"), codes)
+        return Check(what, CheckState.CHECKED, verdict.evidence, codes, series=verdict.keys)
+    noun = _NOUNS.get(code, "log call")
+    return Check.of(what, verdict.observed, verdict.needed, noun, codes, series=verdict.keys)
+
+
+def _not_logged(verdict: Verdict, logged: Collection[str]) -> str:
+    """Return which inputs are missing; one that may be drawn under a key of its own is not said to be."""
+    alike = {
+        name: key
+        for name in verdict.lacking
+        if (key := program_kinds.key_like(INPUTS[name].metric, logged)) is not None
+    }
+    if not alike:
+        return f"{verdict.evidence}; otel_rl.metric records it"
+    named = (f"{key} may be the {INPUTS[name].brief}" for name, key in alike.items())
+    keys = human.listed([INPUTS[name].keys[0] for name in verdict.lacking])
+    return f"{human.listed(list(named))}: otel_rl.metric records it as {keys}"
 
 
 def _noun(title: str) -> str:
