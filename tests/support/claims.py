@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 #: Steps that a program made, whatever was recorded of them.
 _STEPS = "SELECT count(DISTINCT step) AS number FROM step WHERE step IS NOT NULL"
-_TOOLS = """SELECT (SELECT count(*) FROM call JOIN callee USING (callee) WHERE kind IN ('tool', 'served tool') OR asks <> '')
-                   + (SELECT coalesce(sum(tool_calls), 0) FROM sample)"""
+_TOOLS = """
+SELECT (SELECT count(*) FROM call JOIN callee USING (callee) WHERE kind IN ('tool', 'served tool') OR asks <> '')
+       + (SELECT coalesce(sum(tool_calls), 0) FROM sample)"""
 
 
 def violations(collected: Collected, overview: Overview) -> Iterator[str]:

@@ -46,11 +46,12 @@ EXCLUDING_KEYS = {
 _NO_KEYS: frozenset[str] = frozenset()
 #: Words of a prefix behind which a name means something else: an evaluation, a time, another model, one reward of many,
 #: an extreme. What torch itself knows of a loop is no value of a trainer.
-FOREIGN_WORDS = frozenset(
-    "eval evaluation val valid validation test timing time perf profiling critic value vf q ref reference teacher draft"
-    " corr distillation aux moe mtp attention reward rewards score scores advantage advantages best min max std ema"
-    " target torch".split()
-)
+FOREIGN_WORDS = frozenset({
+    "eval", "evaluation", "val", "valid", "validation", "test", "timing", "time", "perf", "profiling",
+    "critic", "value", "vf", "q", "ref", "reference", "teacher", "draft", "corr", "distillation",
+    "aux", "moe", "mtp", "attention", "reward", "rewards", "score", "scores", "advantage", "advantages",
+    "best", "min", "max", "std", "ema", "target", "torch",
+})  # fmt: skip
 _WORD = re.compile(r"[^a-z0-9]+")
 #: Keys behind a prefix that no trainer is known for come after all that are listed; most parts of a key that are read.
 BEHIND_PREFIX, _MOST_PARTS = 1000, 8

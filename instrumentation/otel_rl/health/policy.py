@@ -239,7 +239,9 @@ class NotFinite:
         since = self._since()
 
         def describe() -> Evidence:
-            evidence = f"{value.key} is not a finite number in {found} of {number} log calls, the last at step {value.last}"
+            evidence = (
+                f"{value.key} is not a finite number in {found} of {number} log calls, the last at step {value.last}"
+            )
             return Evidence(since, evidence)
 
         return RuleReading(level, value.key, bad, threshold, "{step}", max(bad, found), describe)

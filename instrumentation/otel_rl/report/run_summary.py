@@ -120,9 +120,7 @@ def _end(collected: Collected, known: Summary, ends: list[ProcessEnd], overview:
 def _failure(first: ProcessEnd, overview: Overview) -> str:
     """Return the headline of the report on how the run ended."""
     # It is below the cause where that is known, as a call that hung.
-    headline = next(
-        (one for one in overview.findings if any(part.code == _ENDED for part in one.chain())), None
-    )
+    headline = next((one for one in overview.findings if any(part.code == _ENDED for part in one.chain())), None)
     if headline is not None and headline.severity is not Severity.NOTICE:
         return headline.text[:_TEXT]
     return f"{first.process.label} {first.words}"[:_TEXT]

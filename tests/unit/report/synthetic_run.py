@@ -158,7 +158,11 @@ class ProcessWriter:
         return {
             "format": "otel-rl/1",
             "versions": {
-                "otel-rl": "0.1.0", "opentelemetry-sdk": "1.45.1", "torch": "2.13.0", "trl": "1.16.0", **self.versions,
+                "otel-rl": "0.1.0",
+                "opentelemetry-sdk": "1.45.1",
+                "torch": "2.13.0",
+                "trl": "1.16.0",
+                **self.versions,
             },
             "run_id": get("rl.run.id"),
             "attempt": get("rl.run.attempt"),

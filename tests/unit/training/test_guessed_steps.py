@@ -581,7 +581,9 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
-def test_values_of_a_step_are_beside_those_that_the_program_logs_and_judged_by_rules_that_fit_any_loop(recordings, loop):
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_judged_by_rules_that_fit_any_loop(
+    recordings, loop
+):
     program, optimizer = Scope("program"), Optimizer(1)
     for epoch in range(3):
         for _ in range(10):

@@ -122,9 +122,7 @@ class Check:
 
     def is_found(self, parts: Iterable[Finding]) -> bool:
         """Return whether one of these findings and symptoms is of its kind, or of a value that it judged."""
-        return any(
-            part.code in self.codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts
-        )
+        return any(part.code in self.codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts)
 
     @classmethod
     def not_recorded(cls, what: str, reason: str, codes: tuple[str, ...] = ()) -> Check:

@@ -9,9 +9,8 @@ from otel_rl.ranks.postmortem import text
 from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
-from otel_rl.report.core.loops import written
 from otel_rl.report.core.summary import summarise
-from otel_rl.report.subjects.endings import process_end, words
+from otel_rl.report.subjects.endings import process_end, restarts, words
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
@@ -28,7 +27,7 @@ _THREAD_BEFORE = 300.0
 #: Seconds for which ranks of a job that runs may still come.
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
-_EARLIER, _CELL = "earlier_attempt", "cell_failed"
+_CELL = "cell_failed"
 #: Why a rank may not report although its job is well.
 _WHY_MISSING = (
     "Likely it was started by something that otel-rl does not know as a launcher: OTEL_RL_CHILDREN=all records such"
@@ -64,7 +63,7 @@ class _Stop:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    what, codes = "how the processes ended", ("ended", "thread_died", _CELL, "missing_ranks", "hang", _EARLIER)
+    what, codes = "how the processes ended", ("ended", "thread_died", _CELL, "missing_ranks", "hang", restarts.EARLIER)
     if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
     states = [end.state for end in process_end.ends(collected)]
@@ -87,22 +86,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     others = [exception for exception in threads if exception not in causes]
     found += [_thread_died(exception, ends) for exception in others[:_SHOWN]]
     found += _cells_failed(collected, ends)
-    return [*found, *_earlier_attempts(collected), *_missing(collected, summarise(collected), ends)]
-
-
-def _earlier_attempts(collected: Collected) -> list[Finding]:
-    """Return a notice on the latest attempts that ended badly before one that follows them: what failed first."""
-    first: dict[tuple[int, ...], ProcessEnd] = {}
-    for end in sorted(process_end.every_end(collected).values(), key=lambda end: end.time):
-        if end.is_bad and end.process.attempt in collected.superseded:
-            first.setdefault(end.process.attempt, end)
-    found = []
-    for attempt in sorted(first, reverse=True)[:_STANDINGS]:
-        end = first[attempt]
-        section = "processes" if end.exception is None else "errors"
-        text = f"Attempt {written(attempt)} ended before this one: {end.process.label} {end.words}."
-        found.append(Finding(_EARLIER, Severity.NOTICE, text, section, look_at=_stop(end).look_at))
-    return found
+    return [*found, *restarts.findings(collected), *_missing(collected, summarise(collected), ends)]
 
 
 # -- stops ---------------------------------------------------------------------------------------------------------
