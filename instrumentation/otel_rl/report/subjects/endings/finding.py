@@ -16,6 +16,7 @@ from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
+    from otel_rl.ranks.postmortem import Postmortem
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.summary import Summary
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
@@ -372,10 +373,26 @@ def _of_rings(collected: Collected) -> Finding | None:
     ranks = [origin.ring.rank for origin in postmortem.waits.origins if origin.ring.rank is not None]
     steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
+    left = _left_its_steps(postmortem)
+    # Of ranks that wait for each other none is the origin.
+    more = left + (more or list(map(_sentence, text.waits(postmortem))))
     return Finding(
         "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
-        evidence=more[:_STANDINGS], look_at=look_at,
+        evidence=more[: _STANDINGS + len(left)], look_at=look_at,
     )  # fmt: skip
+
+
+def _left_its_steps(postmortem: Postmortem) -> list[str]:
+    """Return that some ranks had ended their steps while others, for which they wait, were in a further one."""
+    waiting = [wait.waiting for wait in postmortem.waits.waits]
+    behind = {state.label: state for state in waiting if state.step is not None and not state.step_was_open}
+    others = [state for state in waiting if state.step_was_open and state.step is not None]
+    last = max((state.step or 0 for state in behind.values()), default=0)
+    if not behind or not others or min(state.step or 0 for state in others) <= last:
+        return []
+    further = human.listed(sorted({f"{state.label} is in step {state.step}" for state in others}))
+    left = human.listed(list(behind)).capitalize()
+    return [f"{left} left the loop after step {last}, and {further}: it may have had fewer batches."]
 
 
 def _sentence(line: str) -> str:
