@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.store.reader import Process
     from otel_rl.store.tables import RunTables
 
 METRICS = (
@@ -44,6 +45,7 @@ FROM call_error JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1, 2, 3"""
 _TOKENS = f"""{_NAMED} sum(inputs) AS inputs, sum(input) AS input, sum(outputs) AS outputs, sum(output) AS output,
        sum(estimates) AS estimates, sum(estimated) AS estimated, sum(spoken) AS spoken, sum(spoke) AS spoke
 FROM call_total JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1"""
+_SERVED = "SELECT DISTINCT process, name FROM call JOIN callee USING (callee) WHERE kind = ?"
 _ASKED = "SELECT asks, count(*) AS number FROM calls WHERE asks <> '' GROUP BY asks"
 _SLOW = """
 SELECT name, seconds, step, rank, error, trace, input_tokens, output_tokens, estimated_tokens
@@ -195,9 +197,11 @@ def _add_tokens(statistics: CallStatistics, row: sqlite3.Row) -> None:
 
 
 def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tuple[str, ...]) -> list[CallStatistics]:
-    result = _of_spans(collected.tables, kind)
-    for values, series in collected.totals.by(metric, *key).items():
-        counted = CallStatistics(_name(values), combined(series))
+    result, serving = _of_spans(collected.tables, kind), _serving(collected) if kind == TOOL else frozenset()
+    for values, of_all in collected.totals.by(metric, *key).items():
+        name = _name(values)
+        series = [one for one in of_all if (one.process, name) not in serving] if name in result else of_all
+        counted = CallStatistics(name, combined(series))
         counted.number = counted.durations.cell.count
         for of_process in series:
             if error := of_process.attributes.get(names.ERROR_TYPE):
@@ -214,6 +218,12 @@ def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tupl
                 counted.outcomes = _larger(counted.outcomes, known.outcomes)
             result[counted.name] = counted
     return sorted(result.values(), key=_by_time)
+
+
+def _serving(collected: Collected) -> frozenset[tuple[Process, str]]:
+    """Return processes with the tools that they serve: they measure calls that their callers have measured."""
+    rows = collected.tables.rows(_SERVED, SERVED_TOOL)
+    return frozenset((collected.tables.process(row["process"]), row["name"]) for row in rows)
 
 
 def _by_time(statistics: CallStatistics) -> float:
