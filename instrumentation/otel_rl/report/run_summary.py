@@ -68,7 +68,7 @@ def summary(collected: Collected, overview: Overview) -> dict[str, Any]:
     return {
         "run": _run(collected, known),
         "end": _end(collected, known, ends, overview),
-        "steps": _steps(collected),
+        "steps": _steps(collected, ends),
         "result": _result(collected),
         "findings": _findings(overview),
     }
@@ -130,12 +130,14 @@ def _start(process: Process) -> int:
     return process.number("started_unix_nano") or process.first
 
 
-def _steps(collected: Collected) -> dict[str, Any]:
+def _steps(collected: Collected, ends: list[ProcessEnd]) -> dict[str, Any]:
     steps = collected.steps
+    # Of a process that was killed the ring knows steps of which no record was written.
+    reached = [end.iteration for end in ends if end.is_vanished and end.iteration is not None]
     lengths = steps.lengths.cell
     return {
         "number": counted(steps, collected.totals),
-        "last": steps.last_iteration,
+        "last": max([*reached, *([] if steps.last_iteration is None else [steps.last_iteration])], default=None),
         "mean_seconds": run_records.json_value(lengths.mean) if lengths.count else None,
         "last_seconds": run_records.json_value(_last_length(steps)),
     }

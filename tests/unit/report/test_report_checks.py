@@ -255,6 +255,38 @@ def test_scores_that_came_after_their_rollouts_are_said_to_belong_to_no_sample(t
     assert written(tmp_path / "in_time", 0.5).findings == []
 
 
+@pytest.mark.parametrize(("functions", "severity"), [(1, "warning"), (2, "notice")])
+def test_scores_that_are_no_number_are_counted_and_not_said_to_be_in_order(
+    tmp_path: Path, functions: int, severity: str
+) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20, rl__algorithm="grpo")
+    body = {
+        "rl.rollout.reward": [0.5] * 8,
+        "rl.reward.names": ["judge", "length"][:functions],
+        "rl.reward.scores": [[1.0] * 7 + [None], [1.0] * 8][:functions],
+    }
+    for step in range(20):
+        writer.event("rl.trajectories", step, body, {"rl.loop.iteration": step, "rl.trajectories.source": "trainer"})
+    writer.write()
+    overview = examined(tmp_path / tmp_path.name)
+    [found] = [one for one in overview.findings if one.code == "missing_scores"]
+    assert (found.text, found.severity) == (
+        "20 of 160 scores of reward function judge are None or not a number.",
+        severity,
+    )
+    line = output.checked_without_finding(overview)
+    assert "not a number" not in line
+    assert "unscored samples" not in line
+
+
+def test_scores_of_all_samples_of_a_trainer_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20, rl__algorithm="grpo")
+    body = {"rl.rollout.reward": [0.5, 1.0], "rl.reward.names": ["judge"], "rl.reward.scores": [[0.5, 1.0]]}
+    writer.event("rl.trajectories", 1, body, {"rl.loop.iteration": 1, "rl.trajectories.source": "trainer"})
+    writer.write()
+    assert "unscored samples (2 scores)" in output.checked_without_finding(examined(tmp_path / tmp_path.name))
+
+
 @pytest.mark.parametrize(("norms", "is_found"), [([0.0] * 12, True), ([0.0] * 11 + [0.1], False), ([0.0] * 9, False)])
 def test_gradients_of_exactly_zero_in_every_log_call_are_a_warning(
     tmp_path: Path, norms: list[float], *, is_found: bool

@@ -146,7 +146,10 @@ def test_problems_solved_by_one_of_several_samples_are_told_apart_for_training_a
 
 
 def test_a_rollout_that_failed_has_not_solved_its_problem_though_only_the_others_say_whether_they_did(tmp_path):
-    body = {**_columns(success=[True, False, None], status=["finished", "finished", "failed"]), "rl.group.id": ["a"] * 3}
+    body = {
+        **_columns(success=[True, False, None], status=["finished", "finished", "failed"]),
+        "rl.group.id": ["a"] * 3,
+    }
     found, _ = _report(tmp_path, [({"rl.loop.iteration": 1}, body)])
     assert found["pass_at_k"] == {"groups": 1, "k": 3, "at_1": pytest.approx(1 / 3), "at_k": 1.0}
 

@@ -11,6 +11,7 @@ from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health import replay
+from otel_rl.report.subjects.rewards import finding as rewards
 from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.guessed_records import PREFIX
@@ -27,7 +28,12 @@ _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP = "P7"
 #: Findings of other subjects beside which a rule cannot be said to have found nothing.
-_ALSO = {Code.NO_SIGNAL: ("idle_tokens",), Code.P7_SLOW_STEP: ("slower_step", "slower_phase")}
+_ALSO = {
+    Code.NO_SIGNAL: ("idle_tokens",),
+    Code.P7_SLOW_STEP: ("slower_step", "slower_phase"),
+    Code.UNSCORED: (rewards.UNSCORED,),
+    Code.NON_FINITE: (rewards.UNSCORED,),
+}
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -58,7 +64,16 @@ def checks(collected: Collected) -> list[Check]:
             by_title[verdict.title] = verdict
     program = workload.of(collected)
     # In an order of their own: that of the records differs while a run is followed.
-    return [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
+    checks = [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
+    return [_with_scores(collected, check) for check in checks]
+
+
+def _with_scores(collected: Collected, check: Check) -> Check:
+    """Return the check on samples without a score by those of a trainer, where no loop of the program has any."""
+    scored = rewards.scored(collected) if Code.UNSCORED in check.codes else []
+    if check.state is CheckState.CHECKED or not scored:
+        return check
+    return Check.of(check.what, sum(number for _, _, number in scored), 1, "score", check.codes)
 
 
 def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Check:
