@@ -52,6 +52,8 @@ class Monitor:
         self.loop, self.attempt = loop, attempt
         #: Inputs that the program gave and of which no record has the values: offline, those of ``otel_rl.metric``.
         self.given: frozenset[str] = frozenset()
+        #: Inputs that were logged before the steps began again.
+        self._before: frozenset[str] = frozenset()
         self._rules = rules
         self.machines = [Machine(code, limits) for code, limits in rules.limits.items()]
         self._curves = Curves(rules.keys)
@@ -139,6 +141,7 @@ class Monitor:
             machine.restart(step)
             if before != State.UNOBSERVED:
                 changes.append(StateChange(machine.code, before, machine.state, step, was, machine.rule.next_steps))
+        self._before = self._before.union(filter(self._curves.has, INPUTS))
         self._curves = Curves(self._rules.keys)
         self._last_step = -1
         return changes
@@ -230,6 +233,8 @@ class Monitor:
             known = machine.points(self._curves)
             return "too few steps" if known.observed < known.needed else "its inputs are no longer logged"
         lacking = self._lacking(machine)
+        if not lacking and not self._before.isdisjoint(name for needed in machine.rule.needs for name in needed):
+            return "too few values since the steps began again"
         if not lacking:
             return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
         return f"not logged: {', '.join(f'{INPUTS[name].brief} ({INPUTS[name].keys[0]})' for name in lacking)}"
@@ -238,6 +243,7 @@ class Monitor:
         """Return the inputs that are missing, of the alternative that lacks least."""
         has, given = self._curves.has, self.given
         alternatives = (
-            tuple(name for name in needed if not has(name) and name not in given) for needed in machine.rule.needs
+            tuple(name for name in needed if not has(name) and name not in given | self._before)
+            for needed in machine.rule.needs
         )
         return min(alternatives, key=len)

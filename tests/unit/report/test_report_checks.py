@@ -102,6 +102,16 @@ def test_a_prefix_that_gives_a_value_another_meaning_is_said_and_not_judged(tmp_
     )
 
 
+def test_a_value_that_was_logged_before_the_steps_began_again_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    for at in (1, 2):
+        writer.span("rl.rank.step", at, at + 0.9, {"rl.loop.iteration": 1})
+    writer.event("rl.step", 1.5, body={"kl": 0.1}, attributes={"rl.loop.iteration": 1, "rl.step.last": 1})
+    writer.write()
+    check = _check(examined(tmp_path), "KL explosion")
+    assert (check.state, check.detail) == (CheckState.TOO_LITTLE, "needs 3 log calls, has 0")
+
+
 def test_a_value_with_a_finding_of_another_rule_is_not_said_to_have_none(tmp_path: Path) -> None:
     _loop(tmp_path / tmp_path.name / "0", [{"grad_norm": 0.0, "loss": 1.0}] * 20)
     overview = examined(tmp_path / tmp_path.name)

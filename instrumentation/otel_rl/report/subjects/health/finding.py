@@ -60,12 +60,21 @@ def checks(collected: Collected) -> list[Check]:
     by_title: dict[str, Verdict] = {}
     for verdict in replay.verdicts(collected):
         # Judged in one of several loops.
-        if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
+        known = by_title.get(verdict.title)
+        if not verdict.is_finding and (known is None or _knows_more(verdict, known)):
             by_title[verdict.title] = verdict
     program = workload.of(collected)
     # In an order of their own: that of the records differs while a run is followed.
     checks = [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
     return [_with_scores(collected, check) for check in checks]
+
+
+def _knows_more(verdict: Verdict, known: Verdict) -> bool:
+    """Return whether a rule was judged, or had its inputs, in another loop than the one that is known."""
+    return (verdict.severity == State.HEALTHY, not verdict.lacking) > (
+        known.severity == State.HEALTHY,
+        not known.lacking,
+    )
 
 
 def _with_scores(collected: Collected, check: Check) -> Check:
