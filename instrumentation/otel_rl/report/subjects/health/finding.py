@@ -52,7 +52,22 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
                 finding.evidence.append(sentences.PAUSES)
             judged.append(finding)
-    return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+    return _unexplained(_of_values(judged), [finding for of_subject in known.values() for finding in of_subject])
+
+
+def _of_values(judged: list[Finding]) -> list[Finding]:
+    """Return one finding of each value since a step, the gravest, with what other rules found of it then below it."""
+    left: list[Finding] = []
+    for finding in judged:
+        same = (one for one in left if finding.chart and one.chart == finding.chart and _is_at_once(one, finding))
+        cause = next(same, None)
+        (left if cause is None else cause.symptoms).append(finding)
+    return left
+
+
+def _is_at_once(one: Finding, other: Finding) -> bool:
+    has_onsets = one.onset is not None and other.onset is not None
+    return has_onsets and abs((one.onset or 0) - (other.onset or 0)) <= thresholds.TOGETHER
 
 
 def checks(collected: Collected) -> list[Check]:
