@@ -40,12 +40,15 @@ def _working_directory() -> str:
 _UNWRITTEN = ("store_unwritable", "disk_full")
 _started_in = _working_directory()
 _started_at = time.monotonic()
+#: Backward passes from which on a program trains.
+_FEWEST_PASSES = 3
 #: Seconds after which a process is no short helper any more, such as those that a shell script calls.
 _A_WHILE = 10.0
 
 #: Follows "no step" where collectives were counted, and where an optimizer was made.
 _COUNTED = "collectives were counted; `with otel_rl.step(number):` around each iteration shows who is late, and why"
 _MARKED = "`with otel_rl.step(number):` around each iteration marks the steps of any loop"
+_BY_HAND = f"{{passes}} backward passes, and no optimizer of PyTorch moved; {_MARKED}"
 _LOOP = f"an optimizer was made, and none made a step after a backward pass; {_MARKED}"
 _NOT_GUESSED = f"an optimizer was made, and its steps are not guessed (otel_rl_torch_training: {{reason}}); {_MARKED}"
 _SILENT_WORKERS = (
@@ -131,6 +134,8 @@ def _hint_of_steps() -> str:
     first_use = sys.modules.get("otel_rl.collectives.first_use")
     if first_use is not None and first_use.is_counted and steps.last_iteration() is None:
         how = _COUNTED
+    elif (passes := _passes_without_step()) >= _FEWEST_PASSES:
+        how = _BY_HAND.format(passes=passes)
     elif steps.is_missing():
         guessing = instrumentor_status.snapshot().get("otel_rl_torch_training")
         is_off = guessing is not None and guessing["state"] == instrumentor_status.SKIPPED
@@ -138,6 +143,11 @@ def _hint_of_steps() -> str:
     else:
         return ""
     return f" ({how})"
+
+
+def _passes_without_step() -> int:
+    guessed = sys.modules.get("otel_rl.training.guessed_steps")
+    return guessed.passes_without_step() if guessed is not None else 0
 
 
 def _without_spans(telemetry: Telemetry) -> str:

@@ -56,7 +56,7 @@ def _exhaust(reader: Reader, advance: Callable[[int], object]) -> None:
 def _mark(finding: Finding) -> FindingMark:
     sentence = finding.text if len(finding.text) <= _TITLE else f"{finding.text[: _TITLE - 3]}..."
     told: dict[str, Any] = {
-        "severity": finding.severity.value,
+        "severity": finding.gravest.value,
         "text": finding.text,
         "code": finding.code,
         "subject": finding.subject,
@@ -68,4 +68,4 @@ def _mark(finding: Finding) -> FindingMark:
         "symptoms": [symptom.text for symptom in finding.symptoms],
     }
     arguments = {key: value for key, value in told.items() if value not in (None, "", [])}
-    return FindingMark(f"{finding.severity.value}: {sentence}", finding.onset, arguments)
+    return FindingMark(f"{finding.gravest.value}: {sentence}", finding.onset, arguments)

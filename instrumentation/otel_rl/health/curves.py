@@ -45,6 +45,17 @@ EXCLUDING_KEYS = {
     if item.not_beside
 }
 _NO_KEYS: frozenset[str] = frozenset()
+#: Words of a prefix behind which a name means something else: an evaluation, a time, another model, one reward of many,
+#: an extreme. What torch itself knows of a loop is no value of a trainer.
+FOREIGN_WORDS = frozenset({
+    "eval", "evaluation", "val", "valid", "validation", "test", "timing", "time", "perf", "profiling",
+    "critic", "value", "vf", "q", "ref", "reference", "teacher", "draft", "corr", "distillation",
+    "aux", "moe", "mtp", "attention", "reward", "rewards", "score", "scores", "advantage", "advantages",
+    "best", "min", "max", "std", "ema", "target", "torch",
+})  # fmt: skip
+_WORD = re.compile(r"[^a-z0-9]+")
+#: Keys behind a prefix that no trainer is known for come after all that are listed; most parts of a key that are read.
+BEHIND_PREFIX, _MOST_PARTS = 1000, 8
 #: Inputs that must be finite. A reward function may give none for a whole batch, and its mean is then no number.
 FINITE_INPUTS = frozenset(name for needed in RULES[Code.NON_FINITE].needs for name in needed)
 
@@ -59,7 +70,10 @@ def middle(values: Sequence[float]) -> float:
 class InputWindow:
     """The latest values of one input, and the first ones."""
 
-    __slots__ = ("_first", "_nows", "_starts", "best", "change", "firsts", "key", "last", "number", "peak", "values")
+    __slots__ = (
+        "_first", "_nows", "_starts", "alike", "alike_since", "best", "change", "firsts", "key", "last", "number",
+        "peak", "values",
+    )  # fmt: skip
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -76,11 +90,17 @@ class InputWindow:
         self.last, self.number = -1, 0
         #: The usual change from one value to the next, and the largest value.
         self.change, self.peak = 0.0, float("-inf")
+        #: How many of the latest values are the same as the last, to the last digit, and since which step.
+        self.alike, self.alike_since = 0, -1
 
     def add(self, first: int, last: int, value: float) -> None:
         """Add the value that the trainer logged for the steps ``first`` to ``last``."""
         # Without calls where that is possible: this runs for every input of every log call.
         values, number, change = self.values, self.number, self.change
+        if number and value == values[-1]:
+            self.alike += 1
+        else:
+            self.alike, self.alike_since = 1, first
         if number:
             step = value - values[-1]
             if step < 0:
@@ -143,12 +163,6 @@ class InputWindow:
                 if failed > gap:
                     break
         return self.firsts[earliest]
-
-    def alike(self) -> int:
-        """Return how many of the latest values are the same as the last, to the last digit."""
-        values = self.values
-        last = values[-1]
-        return next((number for number, value in enumerate(reversed(values)) if value != last), len(values))
 
     def began_to_fall(self) -> int:
         """Return the step at which the latest values left their level, by least squares.
@@ -231,8 +245,10 @@ class Curves:
         try:
             return self._found[key]
         except KeyError:
-            known_input = self._look_up(key) or (
-                self._look_up(key.removeprefix(TRAINER_PREFIX)) if key.startswith(TRAINER_PREFIX) else None
+            known_input = (
+                self._look_up(key)
+                or (self._look_up(key.removeprefix(TRAINER_PREFIX)) if key.startswith(TRAINER_PREFIX) else None)
+                or self._behind_prefix(key)
             )
             if len(self._found) < MAXIMUM_KEYS:
                 self._found[key] = known_input
@@ -269,6 +285,16 @@ class Curves:
         if exact is not None:
             return exact
         return next(((name, rank) for pattern, name, rank in self._patterns if pattern.fullmatch(key)), None)
+
+    def _behind_prefix(self, key: str) -> tuple[str, int] | None:
+        """Return the input of a key whatever its case and prefix, unless the prefix gives it another meaning."""
+        parts = key.lower().split("/", _MOST_PARTS)
+        for place in range(len(parts)):
+            if place and not FOREIGN_WORDS.isdisjoint(_WORD.split(parts[place - 1])):
+                return None
+            if (known := self._look_up("/".join(parts[place:]))) is not None:
+                return known[0], known[1] + BEHIND_PREFIX
+        return None
 
     def goes_back(self, last: int, key: str, name: str) -> bool:
         """Return whether ``key`` has a value of a later step already: the steps have begun again."""

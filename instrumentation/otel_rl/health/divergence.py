@@ -92,13 +92,10 @@ def kl_estimate(curves: Curves, limits: Limits, _: State) -> RuleReading:
         return HEALTHY
 
     def describe() -> Evidence:
-        alike = curve.alike()
-        evidence = (
-            f"{curve.key} is exactly {quantity(value, _NAT)} in at least {alike} log calls in a row, threshold {number}"
-        )
-        return Evidence(curve.firsts[-alike], evidence)
+        evidence = f"{curve.key} is exactly {quantity(value, _NAT)} in {curve.alike} log calls in a row"
+        return Evidence(curve.alike_since, evidence)
 
-    return RuleReading(State.WARNING, curve.key, value, number, "{step}", 1.0, describe)
+    return RuleReading(State.WARNING, curve.key, value, number, "{step}", curve.alike, describe)
 
 
 def _negative(curve: InputWindow, value: float, threshold: float) -> RuleReading:
@@ -113,4 +110,4 @@ def _is_constant(curve: InputWindow, number: int) -> bool:
     """Return whether the latest values are the same, which neither rounding nor a missing reference explains."""
     # Trainers without a reference log zeros from the first step on.
     largest = max(abs(curve.values[-1]), curve.peak if curve.values[-1] == 0 else 0.0)
-    return largest >= ROUNDED and curve.alike() >= number
+    return largest >= ROUNDED and curve.alike >= number

@@ -46,8 +46,8 @@ JUDGES: dict[str, Callable[[], Judge]] = {
     Code.SLOW_CALLS: calls.SlowCalls,
     Code.STALE_ENGINE: lambda: calls.stale_engine,
 }
-#: Rules that count the steps themselves, and are asked at each one.
-_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE, Code.NO_UPDATE})
+#: Rules that count steps, and are asked at each one.
+_COUNTS = frozenset({Code.NO_SIGNAL, Code.LEARNING_RATE, Code.NON_FINITE, Code.KL_ESTIMATE, Code.NO_UPDATE})
 #: A rule whose state has been the same at so many steps in a row is asked more rarely, until that changes: at every
 #: second step while it warns, at every fourth while it is critical.
 STEADY_READINGS = 8

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from otel_rl.health.machine import Episode
     from otel_rl.health.rule_definitions import Rules
 
+#: Keys that a sentence names.
+_NAMED = 6
 #: Name of the curve of step times that this package has measured.
 STEP_KEY = metrics.RL_LOOP_DURATION.name
 
@@ -50,6 +52,8 @@ class Monitor:
         self.loop, self.attempt = loop, attempt
         #: Inputs that the program gave and of which no record has the values: offline, those of ``otel_rl.metric``.
         self.given: frozenset[str] = frozenset()
+        #: Inputs that were logged before the steps began again.
+        self._before: frozenset[str] = frozenset()
         self._rules = rules
         self.machines = [Machine(code, limits) for code, limits in rules.limits.items()]
         self._curves = Curves(rules.keys)
@@ -137,6 +141,7 @@ class Monitor:
             machine.restart(step)
             if before != State.UNOBSERVED:
                 changes.append(StateChange(machine.code, before, machine.state, step, was, machine.rule.next_steps))
+        self._before = self._before.union(filter(self._curves.has, INPUTS))
         self._curves = Curves(self._rules.keys)
         self._last_step = -1
         return changes
@@ -210,14 +215,18 @@ class Monitor:
             observed=known.observed,
             needed=known.needed,
             lacking=() if is_healthy else self._lacking(machine),
+            keys=self._keys(machine),
         )
 
-    def _checked(self, machine: Machine) -> str:
+    def _keys(self, machine: Machine) -> tuple[str, ...]:
         names = {name for needed in machine.rule.needs for name in needed}
-        curves = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
-        for name in names & self._curves.many.keys():
-            curves += sorted(self._curves.many[name])[:3]
-        return f"judged {machine.judged} times, by {', '.join(curves)}"
+        keys = [curve.key for name in sorted(names) if (curve := self._curves.get(name)) is not None]
+        for name in sorted(names & self._curves.many.keys()):
+            keys += sorted(self._curves.many[name])
+        return tuple(keys)
+
+    def _checked(self, machine: Machine) -> str:
+        return f"judged {machine.judged} times, by {', '.join(self._keys(machine)[:_NAMED])}"
 
     def _unobserved(self, machine: Machine) -> str:
         if self._curves.last < 0:
@@ -226,6 +235,8 @@ class Monitor:
             known = machine.points(self._curves)
             return "too few steps" if known.observed < known.needed else "its inputs are no longer logged"
         lacking = self._lacking(machine)
+        if not lacking and not self._before.isdisjoint(name for needed in machine.rule.needs for name in needed):
+            return "too few values since the steps began again"
         if not lacking:
             return "given by otel_rl.metric: judged only while the program runs, and it came to no verdict"
         return f"not logged: {', '.join(f'{INPUTS[name].brief} ({INPUTS[name].keys[0]})' for name in lacking)}"
@@ -234,6 +245,7 @@ class Monitor:
         """Return the inputs that are missing, of the alternative that lacks least."""
         has, given = self._curves.has, self.given
         alternatives = (
-            tuple(name for name in needed if not has(name) and name not in given) for needed in machine.rule.needs
+            tuple(name for name in needed if not has(name) and name not in given | self._before)
+            for needed in machine.rule.needs
         )
         return min(alternatives, key=len)

@@ -211,13 +211,15 @@ class NotFinite:
         #: The last steps of the latest log calls, and how many steps they and those before cover.
         self._calls: list[int] = []
         self._covered = 0
-        #: The latest of them with such a value.
+        #: The latest of them with such a value; how many log calls there have been, and with such a value.
         self._found: list[_NotFiniteCall] = []
+        self._number = self._number_found = 0
 
     def __call__(self, curves: Curves, limits: Limits, state: State) -> RuleReading:
         """Read the curves."""
         if not self._calls or self._calls[-1] != curves.last:
             self._calls.append(curves.last)
+            self._number += 1
             self._covered += curves.covered
             del self._calls[:-NOT_FINITE_WINDOW]
         if curves.not_finite and curves.not_finite[-1].last == curves.last:
@@ -233,12 +235,16 @@ class NotFinite:
         level = State.CRITICAL if number >= limits["critical"] else State.WARNING
         threshold = limits["critical"] if level == State.CRITICAL else limits["warning"]
         value = late[-1].value
-        evidence = (
-            f"{value.key} is not a finite number; {len(late)} of the latest {len(self._calls)} log calls have such a "
-            f"value, in at least {bad} steps up to step {value.last}, threshold {threshold:g} steps"
-        )
+        found, number = self._number_found, self._number
         since = self._since()
-        return RuleReading(level, value.key, bad, threshold, "{step}", bad, lambda: Evidence(since, evidence))
+
+        def describe() -> Evidence:
+            evidence = (
+                f"{value.key} is not a finite number in {found} of {number} log calls, the last at step {value.last}"
+            )
+            return Evidence(since, evidence)
+
+        return RuleReading(level, value.key, bad, threshold, "{step}", max(bad, found), describe)
 
     def _allowed(self, limits: Limits) -> int:
         """Return how many steps loss scaling may explain: it begins high, and halves with each overflow."""
@@ -248,6 +254,8 @@ class NotFinite:
     def _find(self, value: NotFiniteValue, curves: Curves) -> None:
         if self._found and self._found[-1].value.last == value.last:
             del self._found[-1]
+            self._number_found -= 1
+        self._number_found += 1
         is_zero = value.is_nan and value.only_gradient and _is_filtered(value, curves)
         # One step of many was looked at, and scaling overflows in one of thousands.
         is_sampled = value.is_nan and value.covered >= NOT_FINITE_WINDOW and self._covered > SCALING_STEPS

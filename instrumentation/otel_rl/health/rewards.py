@@ -284,12 +284,11 @@ class NoSignal:
             mean = f"; {reward.key} is {quantity(reward.values[-1])}" if reward is not None and has_mean else ""
             evidence = (
                 f"{curve.key} is {quantity(curve.values[-1])}: {_NO_DIFFERENCE[name]} in "
-                f"{self._dead} log calls in a row, threshold {threshold:g}{mean}"
+                f"{self._dead} log calls in a row{mean}"
             )
             return Evidence(self._since, evidence)
 
-        # The weight does not grow with each step: the first sentence stays.
-        return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", 1.0, describe)
+        return RuleReading(level, curve.key, curve.values[-1], threshold, "{step}", self._dead, describe)
 
 
 #: Shares that a step with one group may have.

@@ -27,6 +27,11 @@ INPUTS: Final[Mapping[str, Input]] = {
             "ppo_actor/task_reward/avg",
             "env/all/reward/total",
             "reward/avg_raw_reward",
+            "reward_mean",
+            "rewards/mean",
+            "rollout/ep_rew_mean",
+            "charts/episodic_return",
+            "environment/return_mean",
         ),
         metrics.RL_ENVIRONMENT_REWARD_MEAN.name,
     ),
@@ -36,6 +41,9 @@ INPUTS: Final[Mapping[str, Input]] = {
         (
             "reward_std",
             "rollout/reward_std",
+            "reward/std",
+            "rewards/std",
+            "score/std",
         ),
         metrics.RL_ENVIRONMENT_REWARD_STD.name,
     ),
@@ -62,6 +70,7 @@ INPUTS: Final[Mapping[str, Input]] = {
             "val/*/pass@1",
             "test_score/*",
             "eval/all/avg_score",
+            "eval/mean_reward",
         ),
     ),
     "zero_variance": Input(
@@ -779,7 +788,11 @@ RULES: Final[Mapping[str, Rule]] = {
         ),
         source="a schedule that has ended, frozen parameters, or a loss without a gradient",
         limits={
-            "window": Limit(20, "{step}", "zeros in a row that are a warning"),
+            "window": Limit(
+                20,
+                "{step}",
+                "zeros in a row that are a warning; of guessed steps, of which some have values, the steps",
+            ),
             "critical": Limit(60, "{step}", "zeros in a row that are critical"),
             "without": Limit(
                 5, "{step}", "steps in a row that are critical in which no trainable parameter has a gradient"

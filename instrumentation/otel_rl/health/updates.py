@@ -28,6 +28,8 @@ RANGE_SHARE = 0.9
 CLEAR_OF_ZERO, MAXIMUM_DRIFT = 2.0, 2.0
 #: Multiple of its range at which a loss has left it.
 OUT_OF_RANGE = 3
+#: Values of guessed steps that show a zero that lasts.
+FEWEST_GUESSED = 5
 #: Latest values that show whether the rewards differ.
 QUICK_WINDOW = 3
 
@@ -114,7 +116,9 @@ class NoUpdate:
 
     def _reading(self, lasting: _Lasting, curves: Curves, before: Mapping[tuple[str, str], int]) -> RuleReading:
         curve, key = lasting.curve, (lasting.curve.key, lasting.words)
-        since = self._since[key] = before.get(key, curve.firsts[-lasting.number])
+        # What is alike for longer than the window has its begin with it.
+        first = curve.firsts[-lasting.number] if lasting.number <= len(curve.firsts) else curve.alike_since
+        since = self._since[key] = before.get(key, first)
         steps = curves.last - since + 1
 
         def describe() -> Evidence:
@@ -126,7 +130,7 @@ class NoUpdate:
 
 def _zero(curve: InputWindow, name: str, limits: Limits) -> _Lasting | None:
     # The usual case, and cheap.
-    if curve.values[-1] or (number := curve.alike()) < limits["window"]:
+    if curve.values[-1] or (number := curve.alike) < limits["window"]:
         return None
     is_critical = number >= limits["critical"]
     words = f"{curve.key} is exactly 0; {{}} {'changed nothing' if name in RATES else 'had no gradient'}"

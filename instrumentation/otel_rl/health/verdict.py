@@ -55,6 +55,8 @@ class Verdict:
     needed: int = 0
     #: Inputs that are missing, of the alternative that lacks least.
     lacking: tuple[str, ...] = ()
+    #: Keys of the values that it was judged by, where nothing was found.
+    keys: tuple[str, ...] = ()
 
     @property
     def is_finding(self) -> bool:

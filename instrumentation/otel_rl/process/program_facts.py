@@ -24,8 +24,21 @@ if TYPE_CHECKING:
 REMOVED = "***"
 """Stands for a secret."""
 
+#: Frameworks of agents that nothing instruments, by module: they run tools themselves.
+AGENT_FRAMEWORKS = {
+    "smolagents": "smolagents",
+    "pydantic_ai": "pydantic-ai",
+    "crewai": "crewai",
+    "autogen_agentchat": "autogen-agentchat",
+    "llama_index.core": "llama-index-core",
+    "dspy": "dspy",
+    "google.adk": "google-adk",
+    "semantic_kernel": "semantic-kernel",
+    "strands": "strands-agents",
+}
 #: Distributions that shape a run, by the module that says that they are loaded.
 _LIBRARIES = {
+    **AGENT_FRAMEWORKS,
     "accelerate": "accelerate",
     "datasets": "datasets",
     "deepspeed": "deepspeed",

@@ -68,7 +68,7 @@ def summary(collected: Collected, overview: Overview) -> dict[str, Any]:
     return {
         "run": _run(collected, known),
         "end": _end(collected, known, ends, overview),
-        "steps": _steps(collected),
+        "steps": _steps(collected, ends),
         "result": _result(collected),
         "findings": _findings(overview),
     }
@@ -120,9 +120,7 @@ def _end(collected: Collected, known: Summary, ends: list[ProcessEnd], overview:
 def _failure(first: ProcessEnd, overview: Overview) -> str:
     """Return the headline of the report on how the run ended."""
     # It is below the cause where that is known, as a call that hung.
-    headline = next(
-        (one for one in overview.findings if any(part.code == _ENDED for part in (one, *one.symptoms))), None
-    )
+    headline = next((one for one in overview.findings if any(part.code == _ENDED for part in one.chain())), None)
     if headline is not None and headline.severity is not Severity.NOTICE:
         return headline.text[:_TEXT]
     return f"{first.process.label} {first.words}"[:_TEXT]
@@ -132,12 +130,14 @@ def _start(process: Process) -> int:
     return process.number("started_unix_nano") or process.first
 
 
-def _steps(collected: Collected) -> dict[str, Any]:
+def _steps(collected: Collected, ends: list[ProcessEnd]) -> dict[str, Any]:
     steps = collected.steps
+    # Of a process that was killed the ring knows steps of which no record was written.
+    reached = [end.iteration for end in ends if end.is_vanished and end.iteration is not None]
     lengths = steps.lengths.cell
     return {
         "number": counted(steps, collected.totals),
-        "last": steps.last_iteration,
+        "last": max([*reached, *([] if steps.last_iteration is None else [steps.last_iteration])], default=None),
         "mean_seconds": run_records.json_value(lengths.mean) if lengths.count else None,
         "last_seconds": run_records.json_value(_last_length(steps)),
     }
@@ -161,12 +161,12 @@ def _result(collected: Collected) -> dict[str, Any]:
 
 
 def _findings(overview: Overview) -> dict[str, Any]:
-    worst = min(overview.findings, key=lambda finding: finding.severity.order, default=None)
-    numbers = Counter(finding.severity.value for finding in overview.findings)
+    worst = min(overview.findings, key=lambda finding: finding.gravest.order, default=None)
+    numbers = Counter(finding.gravest.value for finding in overview.findings)
     return {
         "worst": None
         if worst is None
-        else {"severity": worst.severity.value, "code": worst.code, "title": _text(worst.text)},
+        else {"severity": worst.gravest.value, "code": worst.code, "title": _text(worst.text)},
         "counts": {severity.value: numbers[severity.value] for severity in Severity},
     }
 

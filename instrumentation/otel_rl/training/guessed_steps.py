@@ -83,7 +83,8 @@ class GuessedSteps:
         self._evaluating: _Begun | None = None
         #: The sum over outermost backward passes since the last step; None where it is not the step's.
         self._loss: float | None = None
-        self._passes = 0
+        #: These passes; all of the program's where no optimizer has moved.
+        self.passes = 0
         self._clipping = Clipping()
         #: Of the step that is open, or of the next one.
         self._parts: list[TimedPart] = []
@@ -259,8 +260,8 @@ class GuessedSteps:
         return True
 
     def _add_loss(self, loss: Any) -> None:
-        self._passes += 1
-        if self._passes == 1:
+        self.passes += 1
+        if self.passes == 1:
             self._loss = self._readings.value(loss)
         elif self._loss is not None:
             # Only of a library that tells its steps is it known that their passes are for equal parts of a batch.
@@ -319,7 +320,7 @@ class GuessedSteps:
         if is_step:
             self._end(has_rate, now)
         elif self._leader.is_same_step:
-            self._backwards = self._passes = 0
+            self._backwards = self.passes = 0
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -360,16 +361,21 @@ class GuessedSteps:
             for type_of_span, seconds in self._more.items():
                 step.add_duration(type_of_span, self._scope, seconds)
             rate = self._readings.learning_rate(optimizer)
-            loss = self._loss / self._passes if self._loss is not None else None
+            loss = self._loss / self.passes if self._loss is not None else None
             missing = self._readings.missing_gradients(optimizer) if self._told is None else None
             step.seen = Seen(self._parts, self._loaders, rate, loss, self._clipping, missing)
             self._loop.finish(at=now)
-        self._begins, self._backwards, self._passes = now, 0, 0
+        self._begins, self._backwards, self.passes = now, 0, 0
         self._parts, self._more, self._loaders, self._clipping = [], {}, {}, Clipping()
 
 
 #: What guesses the steps of this process, where an instrumentor of PyTorch does.
 running: GuessedSteps | None = None
+
+
+def passes_without_step() -> int:
+    """Return the backward passes of a process in which no step was opened: its loop moves the weights by hand."""
+    return running.passes if running is not None and steps.last_iteration() is None else 0
 
 
 class _Leader:

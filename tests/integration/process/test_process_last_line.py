@@ -248,6 +248,23 @@ def test_an_optimizer_that_is_made_and_not_used_is_told_how_to_mark_steps(progra
     assert "no supported" not in line
 
 
+#: A loop that computes gradients and moves its weights by hand: what the instrumentor of PyTorch counts of it.
+BY_HAND = """
+import types
+import otel_rl
+from otel_rl.training import guessed_steps
+guessed_steps.running = types.SimpleNamespace(passes=45)
+otel_rl.event("trained")
+"""
+
+
+def test_the_line_and_the_report_count_the_backward_passes_that_no_optimizer_followed(programs: Programs) -> None:
+    line = _line(programs, BY_HAND)
+
+    assert ", no step (45 backward passes, and no optimizer of PyTorch moved; `with otel_rl.step(number):`" in line
+    assert "No step was recognised in 45 backward passes: no optimizer of PyTorch moved." in _reported(programs)
+
+
 def test_the_line_and_the_report_say_that_a_program_which_trained_opened_no_step(programs: Programs) -> None:
     line = _line(programs, f"{MADE}otel_rl.event('trained')\n")
 

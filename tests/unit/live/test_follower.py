@@ -19,7 +19,7 @@ from unit.report.synthetic_run import GrpoRun, write_agent_run
 from otel_rl.live import follower as follower_module
 from otel_rl.live.follower import Follower, RenderingError
 from otel_rl.report import subjects
-from otel_rl.report.core import levels, figures, output
+from otel_rl.report.core import figures, levels, output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.page import page, page_head
 from otel_rl.report.subjects import overview

@@ -353,6 +353,20 @@ def test_numbers_of_torch_and_of_python_are_not_compared(ranks):
     assert any("rank 2 recorded none of the collectives of C++ code" in one for one in as_json(found)["not_known"])
 
 
+def test_ranks_in_collectives_of_one_group_that_are_numbered_apart_wait_for_each_other(ranks):
+    """Two ranks average gradients, the third has had fewer batches and averages its validation."""
+    for rank in range(3):
+        ring = ranks.rings[rank]
+        what = ring.collective("all_reduce", ALL) + layout.IS_NUMBERED_BY_TORCH + 8
+        collective_places.end(ring.places.begin(what, collective_places.clock()), collective_places.clock(), False)
+    _by_cpp(ranks.rings[0], 9)
+    _by_cpp(ranks.rings[1], 9)
+    ranks.waits(2, 1)
+    found = ranks.examine()
+    assert as_json(found)["not_known"] == []
+    assert verdict(found)[0].startswith("deadlock: rank ")
+
+
 def test_where_the_number_of_torch_is_not_known_no_wait_is_claimed(ranks):
     _by_cpp(ranks.rings[0], 9)
     _by_cpp(ranks.rings[1], 0)

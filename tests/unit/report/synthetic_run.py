@@ -72,6 +72,10 @@ class ProcessWriter:
     exit_reason: str | None = None
     dropped: dict[str, dict[str, int]] = field(default_factory=dict)
     instrumentors: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Of libraries beside those that every process has.
+    versions: dict[str, str] = field(default_factory=dict)
+    #: Backward passes that no optimizer's step followed.
+    passes: int = 0
 
     def __post_init__(self) -> None:
         resource = Resource(self.resource)
@@ -153,7 +157,13 @@ class ProcessWriter:
         get = self.resource.get
         return {
             "format": "otel-rl/1",
-            "versions": {"otel-rl": "0.1.0", "opentelemetry-sdk": "1.45.1", "torch": "2.13.0", "trl": "1.16.0"},
+            "versions": {
+                "otel-rl": "0.1.0",
+                "opentelemetry-sdk": "1.45.1",
+                "torch": "2.13.0",
+                "trl": "1.16.0",
+                **self.versions,
+            },
             "run_id": get("rl.run.id"),
             "attempt": get("rl.run.attempt"),
             "rank": get("rl.rank"),
@@ -169,6 +179,7 @@ class ProcessWriter:
             "ended_unix_nano": self.ended,
             "clean_exit": self.clean_exit,
             "exit_reason": self.exit_reason,
+            "backward_passes_without_step": self.passes,
             "dropped": self.dropped,
             "instrumentors": self.instrumentors,
         }

@@ -94,8 +94,54 @@ def test_an_attempt_that_failed_before_the_last_one_is_a_notice(tmp_path: Path) 
         writer.write()
     overview = examined(folder)
     [one] = [found for found in overview.findings if found.code == "earlier_attempt"]
-    assert (one.severity, one.text) == ("notice", "Attempt 0.0.0 ended before this one: rank 0 failed: RuntimeError.")
+    assert one.severity == "notice"
+    assert one.text == (
+        "Attempt 0.0.0 ended before this one: rank 0 failed: RuntimeError, after step 1; the next one began"
+        " 1 min 37 s later with step 1."
+    )
     assert "errors (" not in output.checked_without_finding(overview)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [("SIGTERM", "was stopped by SIGTERM, after step 30"), ("", "ended in order")]
+)
+def test_a_restart_is_told_however_the_attempt_before_ended(tmp_path: Path, status: str, said: str) -> None:
+    folder = tmp_path / tmp_path.name
+    job = Job(folder, sampling(0.4), ranks=1, steps=30)
+    job.write()
+    [writer] = job.writers
+    writer.event("rl.run.end", 30, attributes={"rl.run.end.signal": status} if status else {})
+    writer.ended, writer.clean_exit = writer.at(30), not status
+    writer.write()
+    Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=40.0, first=31, steps=30).write()
+    [one] = [found for found in examined(folder).findings if found.code == "earlier_attempt"]
+    assert one.text.startswith(f"Attempt 0.0.0 ended before this one: rank 0 {said}")
+    assert one.text.endswith("; the next one began 10 s later with step 31.")
+
+
+@pytest.mark.parametrize(
+    ("rate", "first", "is_found"),
+    [
+        pytest.param(lambda step: min(step - 30, 10) / 1e4, 31, True, id="the schedule of the first steps again"),
+        pytest.param(lambda step: min(step, 10) / 1e4, 31, False, id="the schedule goes on"),
+        pytest.param(lambda step: min(step, 10) / 1e4, 1, False, id="the training begins anew"),
+        pytest.param(lambda _: 1e-3, 31, False, id="a constant rate"),
+    ],
+)
+def test_an_attempt_that_goes_on_with_a_fresh_schedule_is_a_warning(
+    tmp_path: Path, rate: Any, first: int, *, is_found: bool
+) -> None:
+    folder = tmp_path / tmp_path.name
+    old = Job(folder, sampling(0.4), ranks=1, steps=30)
+    old.logged = lambda step: {"train/learning_rate": min(step, 10) / 1e4}
+    old.write()
+    new = Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=40.0, first=first, steps=30)
+    new.logged = lambda step: {"train/learning_rate": rate(step)}
+    new.write()
+    found = [one for one in examined(folder).findings if one.code == "resume_lost_state"]
+    assert [(one.severity, one.chart) for one in found] == [("warning", "train/learning_rate")] * is_found
+    if is_found:
+        assert "began at 0.0001 again, as it did at first, where the attempt before had reached 0.001" in found[0].text
 
 
 def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from unit.report.made_up_jobs import STARTED, examined
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.subjects import load
+from otel_rl.report.subjects.calls import statistics
 from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +123,23 @@ def test_a_call_of_which_only_the_servers_side_was_recorded_counts(writer: Proce
         span = writer.tracer.start_span("tools/call refund", kind=SpanKind.SERVER, attributes=TOOL, start_time=at)
         span.end(at + 500_000_000)
     assert "refund 3 0" in " ".join(_section(writer, "tools").split())
+
+
+def test_a_call_that_caller_and_server_have_measured_counts_once_with_the_callers_failures(tmp_path: Path) -> None:
+    caller, server = (process(tmp_path / "run", None, started=1, process__pid=pid) for pid in (1, 2))
+    duration = "gen_ai.execute_tool.duration"
+    caller_times, server_times = (one.meter.create_histogram(duration, "s") for one in (caller, server))
+    for at in range(4):
+        failed = {"error.type": "tool_error"} if at < 2 else {}
+        caller.span("tools/call refund", at, at + 0.5, {**TOOL, **failed}, error=failed.get("error.type"))
+        caller_times.record(0.5, {"gen_ai.tool.name": "refund", **failed})
+        server_times.record(0.4, {"gen_ai.tool.name": "refund"})
+        server.tracer.start_span("tools/call refund", kind=SpanKind.SERVER, attributes=TOOL).end()
+    caller.write()
+    server.write()
+    collected = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
+    [refund] = statistics.tools(collected)
+    assert (refund.number, refund.failed) == (4, 2)
 
 
 def test_a_call_that_both_sides_recorded_counts_once(writer: ProcessWriter) -> None:

@@ -10,12 +10,10 @@ from unit.report.synthetic_run import ProcessWriter, process, write_agent_run
 
 from otel_rl.report import write_report
 from otel_rl.report.core import output
-from otel_rl.report.core.finding import Check, CheckState
+from otel_rl.report.core.finding import Check, CheckState, Finding, Overview, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from otel_rl.report.core.finding import Overview
 
 
 def _phases(_step: int, _rank: int) -> dict[str, float]:
@@ -54,6 +52,73 @@ def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_pat
     assert _check(overview, "failing tools") == Check(
         "failing tools", CheckState.CHECKED, "12 calls", ("failing_tool", "errors"), 12
     )
+
+
+@pytest.mark.parametrize(
+    ("versions", "runs"),
+    [
+        ({"smolagents": "1.2"}, "smolagents, which runs them, is not instrumented"),
+        ({}, "what runs them is not instrumented; otel_rl.tool records a tool function"),
+    ],
+)
+def test_tools_that_answers_ask_for_are_not_said_to_be_called_by_nobody(
+    tmp_path: Path, versions: dict[str, str], runs: str
+) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.versions = versions
+    asking = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "rl.inference.tool_calls": ("get_weather",)}
+    for number in range(5):
+        writer.span("chat m", number, number + 0.5, asking)
+    writer.write()
+    check = _check(examined(tmp_path), "failing tools")
+    assert (check.state, check.detail) == (CheckState.NOT_RECORDED, f"5 answers asked for get_weather; {runs}")
+
+
+def test_a_loop_that_moves_its_weights_by_hand_has_training_steps_that_were_not_recognised(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.passes = 45
+    writer.write()
+    overview = examined(tmp_path)
+    [finding] = overview.findings
+    assert (finding.code, finding.severity) == ("no_steps", "notice")
+    assert finding.text.startswith("No step was recognised in 45 backward passes: no optimizer of PyTorch moved.")
+    assert _check(overview, "slow steps").state is CheckState.NOT_RECORDED
+
+
+@pytest.mark.parametrize("key", ["grad_norm", "train/grad_norm", "run-7/actor/Grad_Norm"])
+def test_a_value_is_known_behind_any_prefix(tmp_path: Path, key: str) -> None:
+    _loop(tmp_path / tmp_path.name / "0", [{key: 0.5, "loss": 1.0}] * 20)
+    check = _check(examined(tmp_path / tmp_path.name), "gradients of exactly 0")
+    assert (check.state, check.series) == (CheckState.CHECKED, (key,))
+
+
+@pytest.mark.parametrize("key", ["critic/grad_norm", "eval/grad_norm", "timing_s/grad_norm"])
+def test_a_prefix_that_gives_a_value_another_meaning_is_said_and_not_judged(tmp_path: Path, key: str) -> None:
+    _loop(tmp_path / tmp_path.name / "0", [{key: 0.0, "loss": 1.0}] * 20)
+    overview = examined(tmp_path / tmp_path.name)
+    assert _check(overview, "gradients of exactly 0").detail == "no norm of the gradient was logged"
+    assert _check(overview, "gradient blow-up").detail == (
+        f"{key} may be the norm of the gradient before clipping: otel_rl.metric records it as grad_norm"
+    )
+
+
+def test_a_value_that_was_logged_before_the_steps_began_again_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    for at in (1, 2):
+        writer.span("rl.rank.step", at, at + 0.9, {"rl.loop.iteration": 1})
+    writer.event("rl.step", 1.5, body={"kl": 0.1}, attributes={"rl.loop.iteration": 1, "rl.step.last": 1})
+    writer.write()
+    check = _check(examined(tmp_path), "KL explosion")
+    assert (check.state, check.detail) == (CheckState.TOO_LITTLE, "needs 3 log calls, has 0")
+
+
+def test_a_value_with_a_finding_of_another_rule_is_not_said_to_have_none(tmp_path: Path) -> None:
+    _loop(tmp_path / tmp_path.name / "0", [{"grad_norm": 0.0, "loss": 1.0}] * 20)
+    overview = examined(tmp_path / tmp_path.name)
+    assert [finding.code for finding in overview.findings] == ["no_update"]
+    line = output.checked_without_finding(overview)
+    assert "not a number (20 log calls)" not in line
+    assert "gradients of exactly 0" not in line
 
 
 def test_tools_that_only_the_messages_tell_of_are_not_said_to_be_none(tmp_path: Path) -> None:
@@ -200,6 +265,38 @@ def test_scores_that_came_after_their_rollouts_are_said_to_belong_to_no_sample(t
     assert written(tmp_path / "in_time", 0.5).findings == []
 
 
+@pytest.mark.parametrize(("functions", "severity"), [(1, "warning"), (2, "notice")])
+def test_scores_that_are_no_number_are_counted_and_not_said_to_be_in_order(
+    tmp_path: Path, functions: int, severity: str
+) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20, rl__algorithm="grpo")
+    body = {
+        "rl.rollout.reward": [0.5] * 8,
+        "rl.reward.names": ["judge", "length"][:functions],
+        "rl.reward.scores": [[1.0] * 7 + [None], [1.0] * 8][:functions],
+    }
+    for step in range(20):
+        writer.event("rl.trajectories", step, body, {"rl.loop.iteration": step, "rl.trajectories.source": "trainer"})
+    writer.write()
+    overview = examined(tmp_path / tmp_path.name)
+    [found] = [one for one in overview.findings if one.code == "missing_scores"]
+    assert (found.text, found.severity) == (
+        "20 of 160 scores of reward function judge are None or not a number.",
+        severity,
+    )
+    line = output.checked_without_finding(overview)
+    assert "not a number" not in line
+    assert "unscored samples" not in line
+
+
+def test_scores_of_all_samples_of_a_trainer_are_not_said_to_be_missing(tmp_path: Path) -> None:
+    writer = _loop(tmp_path / tmp_path.name / "0", [{"loss": 1.0}] * 20, rl__algorithm="grpo")
+    body = {"rl.rollout.reward": [0.5, 1.0], "rl.reward.names": ["judge"], "rl.reward.scores": [[0.5, 1.0]]}
+    writer.event("rl.trajectories", 1, body, {"rl.loop.iteration": 1, "rl.trajectories.source": "trainer"})
+    writer.write()
+    assert "unscored samples (2 scores)" in output.checked_without_finding(examined(tmp_path / tmp_path.name))
+
+
 @pytest.mark.parametrize(("norms", "is_found"), [([0.0] * 12, True), ([0.0] * 11 + [0.1], False), ([0.0] * 9, False)])
 def test_gradients_of_exactly_zero_in_every_log_call_are_a_warning(
     tmp_path: Path, norms: list[float], *, is_found: bool
@@ -209,3 +306,13 @@ def test_gradients_of_exactly_zero_in_every_log_call_are_a_warning(
     overview = examined(tmp_path / tmp_path.name)
     said = [finding.text for finding in overview.findings if finding.code == "no_gradient"]
     assert said == ["The gradient norm is exactly 0 in all 12 log calls: nothing is learned."] * is_found
+
+
+def test_a_symptom_that_is_graver_than_its_cause_makes_the_verdict() -> None:
+    stopped = Finding("ended", Severity.NOTICE, "trainer was interrupted by Ctrl-C.", "ending")
+    stopped.symptoms.append(Finding("hang", Severity.WARNING, "trainer: no progress for 86 s.", "errors"))
+    overview = Overview([stopped], [])
+    assert overview.worst is Severity.WARNING
+    assert output.lines(overview) == ["warning: trainer was interrupted by Ctrl-C."]
+    told = output.as_json(overview)
+    assert (told["worst"], told["verdict"], told["findings"][0]["severity"]) == ("warning", None, "warning")

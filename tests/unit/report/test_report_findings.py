@@ -498,3 +498,49 @@ def test_calls_that_fail_are_said_with_their_error_and_since_when(tmp_path: Path
 def test_one_failed_call_is_no_finding_of_a_model(tmp_path: Path) -> None:
     found = _calls(tmp_path, lambda step: {"error": "APIConnectionError" if step == 7 else None})
     assert found == []
+
+
+# -- one fact is one finding -------------------------------------------------------------------------------------------
+
+
+def test_what_two_rules_say_of_one_value_at_once_is_one_finding(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases, steps=60)
+    job.logged = lambda step: {"kl": 0.01 + step / 1e4 if step < 30 else 7.0}
+    [one] = _grave(examined(job.write()))
+    assert (one.code, [symptom.code for symptom in one.symptoms]) == ("P3_kl_explosion", ["kl_estimate"])
+
+
+def test_ranks_that_make_no_progress_in_one_step_are_one_finding(tmp_path: Path) -> None:
+    job = Job(tmp_path / tmp_path.name, _phases)
+    job.write()
+    for step in (12, 30):
+        for writer, phase in zip(job.writers, ("train", "sample"), strict=True):
+            body = f"no progress for 5 s in step {step} ({phase})"
+            writer.event("rl.hang", step, body, {"rl.loop.iteration": step}, severity=17)
+    for writer in job.writers:
+        writer.write()
+    found = _grave(examined(tmp_path / tmp_path.name))
+    assert [(one.code, one.onset, len(one.symptoms)) for one in found] == [("hang", 12, 1), ("hang", 30, 1)]
+
+
+def test_errors_that_several_failing_tools_explain_are_said_with_the_one_that_has_most(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    for at in range(12):
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": ("search", "shell", "shell")[at % 3]}
+        writer.span(
+            f"execute_tool {tool['gen_ai.tool.name']}", at, at + 0.5, {**tool, "error.type": f"e{at}"}, error="e"
+        )
+    writer.span("other", 20, 21, error="other")
+    writer.write()
+    found = {one.subject: one for one in _grave(examined(tmp_path / tmp_path.name))}
+    assert {name: [part.code for part in one.symptoms] for name, one in found.items()} == {
+        "shell": ["errors"],
+        "search": [],
+    }
+
+
+def test_a_failed_step_is_told_without_the_name_of_its_span(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 1}, error="ValueError")
+    writer.write()
+    assert [one.text for one in examined(tmp_path).findings] == ["1 failed span: ValueError in a step."]

@@ -10,7 +10,7 @@ from unit.report.synthetic_run import process
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import page_head
-from otel_rl.report.subjects import load
+from otel_rl.report.subjects import load, workload
 from otel_rl.report.subjects.run_time import shares
 from otel_rl.store.reader import Reader, find_run
 
@@ -45,6 +45,12 @@ def test_tiles_count_all_steps_and_their_tokens_per_second(tmp_path: Path) -> No
     assert tiles["Steps"].value == str(ALL)
     assert tiles["Steps"].note.endswith(f"of {WITH_SPANS} with spans")
     assert tiles["Tokens"].note.startswith("2,000 per s")
+
+
+def test_the_verdict_counts_the_steps_that_were_made(tmp_path: Path) -> None:
+    collected = _collected(tmp_path)
+    assert workload.extent(collected) == "640 steps"
+    assert workload.steps_with_spans(collected) == "80 of 640 steps"
 
 
 def test_the_time_between_steps_with_spans_is_that_of_steps(tmp_path: Path) -> None:

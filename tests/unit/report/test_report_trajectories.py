@@ -145,6 +145,15 @@ def test_problems_solved_by_one_of_several_samples_are_told_apart_for_training_a
     assert "In evaluations: pass@1 100 %, pass@2 100 %, by 1 group" in page
 
 
+def test_a_rollout_that_failed_has_not_solved_its_problem_though_only_the_others_say_whether_they_did(tmp_path):
+    body = {
+        **_columns(success=[True, False, None], status=["finished", "finished", "failed"]),
+        "rl.group.id": ["a"] * 3,
+    }
+    found, _ = _report(tmp_path, [({"rl.loop.iteration": 1}, body)])
+    assert found["pass_at_k"] == {"groups": 1, "k": 3, "at_1": pytest.approx(1 / 3), "at_k": 1.0}
+
+
 def test_of_a_program_that_records_successes_only_no_pass_at_k_is_said(tmp_path):
     body = {**_columns(success=[True, True, None, True, True, None]), "rl.group.id": ["a"] * 3 + ["b"] * 3}
     _, page = _report(tmp_path, [({"rl.loop.iteration": 1}, body)])

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.report.synthetic_run import GrpoRun
+from unit.report.synthetic_run import GrpoRun, process
 
 from otel_rl.report import run_summary, subjects, write_report
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import overview
+from otel_rl.report.subjects.endings import process_end
+from otel_rl.report.subjects.endings.process_end import ProcessEnd
 from otel_rl.store.reader import Reader, find_run, run_summaries
+from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,3 +117,27 @@ def test_texts_of_the_program_are_bounded(tmp_path: Path) -> None:
         manifest.write_text(json.dumps(content))
     write_report(run, None)
     assert (run / "summary.json").stat().st_size < 64 * 1024
+
+
+def test_scores_outside_of_rollouts_are_the_reward_of_a_loop_that_logs_none(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", None, started=1_700_000_000_000_000_000)
+    for step, scores in ((1, (0.0, 0.5)), (2, (1.0, 0.5)), (3, (0.5, 0.0))):
+        where = {"rl.loop.iteration": step}
+        writer.span("rl.rank.step", step, step + 0.5, where)
+        writer.event("rl.step", step, {"loss": 1.0 / step}, {**where, "rl.step.last": step})
+        for score in scores:
+            named = {"gen_ai.evaluation.name": "exact", "gen_ai.evaluation.score.value": score}
+            writer.event("gen_ai.evaluation.result", step, attributes={**where, **named})
+    writer.write()
+    reward = _summary(tmp_path / "run")["result"]["reward"]
+    assert (reward["last"], reward["last_step"], reward["best"], reward["best_step"]) == (0.25, 3, 0.75, 2)
+
+
+def test_a_killed_process_is_listed_at_the_step_that_its_ring_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = GrpoRun(tmp_path / "data", error=False).write()
+    collected = Collected(Reader(find_run(run)), subjects.load()).read(lambda _: None)
+    last = ProcessEnd(collected.reader.processes[0], EndState.GONE, "ended", 1, iteration=27)
+    monkeypatch.setattr(process_end, "ends", lambda _: [last])
+    assert run_summary.summary(collected, overview.examine(collected))["steps"]["last"] == 27

@@ -379,6 +379,18 @@ def test_a_first_step_that_never_came_leaves_the_steps_missing(recordings, loop,
     assert recordings.spans == []
 
 
+def test_passes_that_no_optimizer_follows_are_counted_once_each(recordings, loop, monkeypatch):
+    monkeypatch.setattr(guessed_steps, "running", loop.guesses)
+    for _ in range(3):
+        # Activations that are computed again have a pass inside of it.
+        loop.guesses.backward_begins(None)
+        assert not loop.guesses.backward_begins(None)
+        loop.guesses.backward_ended()
+    assert guessed_steps.passes_without_step() == 3
+    loop.step(Optimizer(1))
+    assert guessed_steps.passes_without_step() == 0
+
+
 def test_data_read_before_the_training_is_no_part_of_the_first_step(recordings, loop, clock):
     for _ in range(3):
         loop.batch(seconds=100)
@@ -572,7 +584,9 @@ def test_values_of_a_step_are_logged_with_its_end(recordings, loop, clock):
     assert points["rl.train.steps"][0].value == 1
 
 
-def test_values_of_a_step_are_beside_those_that_the_program_logs_and_few_rules_judge_them(recordings, loop):
+def test_values_of_a_step_are_beside_those_that_the_program_logs_and_judged_by_rules_that_fit_any_loop(
+    recordings, loop
+):
     program, optimizer = Scope("program"), Optimizer(1)
     for epoch in range(3):
         for _ in range(10):

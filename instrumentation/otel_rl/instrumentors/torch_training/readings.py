@@ -34,9 +34,12 @@ def first_parameter(optimizer: Any) -> object:
 
 
 def learning_rate(optimizer: Any) -> float | None:
-    """Return that of the first group, unless it is in the memory of a device."""
-    groups = optimizer.param_groups
-    rate = groups[0].get("lr") if groups else None
+    """Return the first group's that is not zero, unless it is in the memory of a device: one group may be frozen."""
+    rate = None
+    for group in optimizer.param_groups:
+        rate = group.get("lr")
+        if not isinstance(rate, (float, int)) or rate:
+            break
     return float(rate) if isinstance(rate, (float, int)) else value(rate)
 
 

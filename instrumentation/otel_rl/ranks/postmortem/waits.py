@@ -202,7 +202,8 @@ def _why_none(other: RankState, numbering: Numbering) -> str:
     latest = other.generations.get(group.first)
     if latest is not None:
         # A process that was replaced begins to count anew, and is in what looks like an earlier one.
-        is_in_earlier = any(mine.collective.group.first == group.first for mine in other.unfinished)
+        unfinished = (mine.collective.group for mine in other.unfinished)
+        is_in_earlier = any(mine.first == group.first and mine != group for mine in unfinished)
         return "the process waits in an earlier group with that name and these ranks" if is_in_earlier else ""
     # A ring that has lost its oldest records cannot tell of a group that it does not name.
     if not other.reaches_back:

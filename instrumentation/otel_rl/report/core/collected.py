@@ -168,7 +168,7 @@ class Collected:
     def complete(self) -> Collected:
         """Read what a page needs beside the settled tables, and return itself."""
         self._read_traces()
-        self.rings = flight_rings.read(self.reader.source, self._torch_dumps)
+        self.rings = flight_rings.read(self.reader.source, self._torch_dumps, self.superseded)
         return self
 
     def _read_traces(self) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class Severity(str, Enum):
@@ -57,6 +61,17 @@ class Finding:
     symptoms: list[Finding] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
 
+    def chain(self) -> Iterator[Finding]:
+        """Yield it, and all that it explains."""
+        yield self
+        for symptom in self.symptoms:
+            yield from symptom.chain()
+
+    @property
+    def gravest(self) -> Severity:
+        """Severity of its chain: a symptom may be graver than its cause."""
+        return min((part.severity for part in self.chain()), key=lambda severity: severity.order)
+
 
 class CheckState(str, Enum):
     """Whether something could be looked for."""
@@ -79,6 +94,7 @@ class Check:
             why, and what to set.
         codes: of the findings that it can lead to.
         points: how many steps, calls or samples it rests on.
+        series: keys of the values that it judged: what is found of one of them by another rule is found of it too.
     """
 
     what: str
@@ -86,6 +102,7 @@ class Check:
     detail: str
     codes: tuple[str, ...] = ()
     points: int = 0
+    series: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -97,12 +114,17 @@ class Check:
         codes: tuple[str, ...] = (),
         basis: str = "",
         plural: str | None = None,
+        series: tuple[str, ...] = (),
     ) -> Check:
         """Return a check of ``points`` values where ``needed`` are enough; ``basis`` names them in other words."""
         if points < needed:
             detail = f"needs {human.amount(needed, noun, plural)}, has {human.number(points)}"
             return cls(what, CheckState.TOO_LITTLE, detail, codes, int(points))
-        return cls(what, CheckState.CHECKED, basis or human.amount(points, noun, plural), codes, int(points))
+        return cls(what, CheckState.CHECKED, basis or human.amount(points, noun, plural), codes, int(points), series)
+
+    def is_found(self, parts: Iterable[Finding]) -> bool:
+        """Return whether one of these findings and symptoms is of its kind, or of a value that it judged."""
+        return any(part.code in self.codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts)
 
     @classmethod
     def not_recorded(cls, what: str, reason: str, codes: tuple[str, ...] = ()) -> Check:
@@ -128,14 +150,14 @@ class Overview:
 
     @property
     def worst(self) -> Severity | None:
-        """Severity of the gravest finding."""
-        return min((finding.severity for finding in self.findings), key=lambda finding: finding.order, default=None)
+        """Severity of the gravest finding or symptom."""
+        return min((finding.gravest for finding in self.findings), key=lambda severity: severity.order, default=None)
 
     def marks(self) -> dict[str, list[int]]:
         """Return the steps at which something began, by the key of the chart that shows it."""
         marks: dict[str, list[int]] = {}
         for finding in self.findings:
-            for each in (finding, *finding.symptoms):
+            for each in finding.chain():
                 if each.chart and each.onset is not None and each.onset not in marks.get(each.chart, ()):
                     marks.setdefault(each.chart, []).append(each.onset)
         return marks

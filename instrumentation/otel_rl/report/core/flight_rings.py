@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.core import settings
 from otel_rl.flight_recorder import layout
+from otel_rl.process import launch
 from otel_rl.ranks.model.collectives import FAILED, OF_COLLECTIVES
 from otel_rl.ranks.postmortem import Postmortem, examine
 from otel_rl.ranks.postmortem.rings import exits_of
@@ -45,12 +46,14 @@ class FlightRings:
     exits: list[Exit] = field(default_factory=list)
     #: Calls that had been open for long, by process, with rings or without.
     waiting: dict[Lifetime, WaitingCalls] = field(default_factory=dict)
+    #: True where they are of an attempt that a later one follows, which has none yet.
+    are_superseded: bool = False
 
     @property
     def ended_badly(self) -> bool:
         """True where a process is gone, was ended by an exception, or is stuck while others wait for it."""
         postmortem = self.postmortem
-        if postmortem is None:
+        if postmortem is None or self.are_superseded:
             return False
         return (
             any(rank.has_failed for rank in postmortem.ranks)
@@ -61,7 +64,7 @@ class FlightRings:
     @property
     def longest_wait(self) -> LongWait | None:
         """The longest wait for a rank that is longer than what is usual, where there was one; it may be a hang."""
-        usual = None if self.postmortem is None else _longest_usual(self.postmortem)
+        usual = None if self.postmortem is None or self.are_superseded else _longest_usual(self.postmortem)
         if self.postmortem is None or usual is None:
             return None
         waits = [LongWait(wait, _seconds(self.postmortem, wait)) for wait in self.postmortem.waits.waits]
@@ -76,8 +79,13 @@ class LongWait(NamedTuple):
     seconds: float
 
 
-def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
-    """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps."""
+def read(
+    source: RunSource, torch_dumps: Path | None = None, superseded: Collection[tuple[int, ...]] = ()
+) -> FlightRings:
+    """Read the rings of the run, which are copies in its folder and in memory of this node, and PyTorch's dumps.
+
+    Those of ``superseded`` attempts say nothing of how the run ended.
+    """
     rings = Path(settings.current().ring_directory).expanduser()
     exits = [end for end in exits_of(source.path, rings).values() if source.run_id in (None, end.run_id)]
     try:
@@ -87,7 +95,9 @@ def read(source: RunSource, torch_dumps: Path | None = None) -> FlightRings:
     waiting = {calls.lifetime: calls for calls in postmortem.waiting}
     if not postmortem.ranks and not postmortem.dumps.dumps:
         return FlightRings(exits=exits, waiting=waiting)
-    return FlightRings(compare_rings([rank.ring for rank in postmortem.ranks]), postmortem, exits, waiting)
+    of_ranks = [rank.ring for rank in postmortem.ranks]
+    of_earlier = bool(of_ranks) and all(launch.parse_attempt(ring.attempt) in superseded for ring in of_ranks)
+    return FlightRings(None if of_earlier else compare_rings(of_ranks), postmortem, exits, waiting, of_earlier)
 
 
 def _is_stuck(postmortem: Postmortem) -> bool:

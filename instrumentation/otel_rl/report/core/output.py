@@ -18,7 +18,7 @@ _LINES = 3
 
 def lines(overview: Overview) -> list[str]:
     """Return the first findings, one line each; without any, the verdict and what it rests on."""
-    sentences = [f"{finding.severity.value}: {finding.text}" for finding in overview.findings]
+    sentences = [f"{finding.gravest.value}: {finding.text}" for finding in overview.findings]
     if is_in_order(overview):
         sentences.insert(0, verdict(overview))
         sentences += [checked_without_finding(overview)] if len(sentences) < _LINES else []
@@ -54,8 +54,8 @@ _LEFT = (
 
 def without_finding(overview: Overview, state: CheckState) -> list[Check]:
     """Return the checks in this state that have no finding."""
-    codes = {part.code for finding in overview.findings for part in (finding, *finding.symptoms)}
-    return [check for check in overview.checks if check.state is state and codes.isdisjoint(check.codes)]
+    parts = [part for finding in overview.findings for part in finding.chain()]
+    return [check for check in overview.checks if check.state is state and not check.is_found(parts)]
 
 
 def checked_without_finding(overview: Overview) -> str:
@@ -84,7 +84,7 @@ def as_json(overview: Overview) -> dict[str, Any]:
 def _as_json(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
-        "severity": finding.severity.value,
+        "severity": finding.gravest.value,
         "text": finding.text,
         "subject": finding.subject or None,
         "ranks": finding.ranks,

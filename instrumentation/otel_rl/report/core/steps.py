@@ -365,10 +365,17 @@ class Steps:
 
 
 def counted(steps: Steps, totals: MetricTotals) -> int:
-    """Return how many steps the run made: of short ones that are guessed some have spans."""
-    number = round(totals.sum(metrics.RL_TRAIN_STEPS))
-    # A trainer may count others than those of its loop.
-    return max(steps.loops, number) if steps.guessed else steps.loops or number
+    """Return how many steps the shown attempt made: of short ones that are guessed some have spans."""
+    if not steps.guessed:
+        # A trainer may count others than those of its loop.
+        return steps.loops or round(totals.sum(metrics.RL_TRAIN_STEPS))
+    of_attempt = (
+        series.value
+        for series in totals.of(metrics.RL_TRAIN_STEPS)
+        if not steps.attempt or ".".join(map(str, series.process.attempt)) == steps.attempt
+    )
+    # Guessed steps are numbered from 1, and a process that was killed has not sent its last counts.
+    return max(steps.loops, round(sum(of_attempt)), steps.last_iteration or 0)
 
 
 def whole_seconds(steps: Steps, totals: MetricTotals) -> float:

@@ -78,7 +78,7 @@ def _entry(finding: Finding, sections: set[str], figures: dict[str, str]) -> Fin
     if len(symptoms) > _SYMPTOMS:
         symptoms = [*symptoms[:_SYMPTOMS], f"{len(symptoms) - _SYMPTOMS} more."]
     return FindingEntry(
-        tone=_TONES[finding.severity],
+        tone=_TONES[finding.gravest],
         text=finding.text,
         rows=f"#{finding.section}" if finding.section in sections else "#not-in-this-run",
         chart=f"#chart-{figures[finding.chart]}" if finding.chart in figures else "",

@@ -21,7 +21,7 @@ def build(collected: Collected, charts: Charts, overview: Overview) -> list[Sect
     builders = _builders(collected)
     kind = program_kinds.kind_of(collected, scalars.of_run(collected).keys)
     order = list(dict.fromkeys((*kind.sections, *SECTIONS, *builders)))
-    found = {part.section for finding in overview.findings for part in (finding, *finding.symptoms)}
+    found = {part.section for finding in overview.findings for part in finding.chain()}
     sections = []
     for key in sorted(builders, key=order.index):
         section = builders[key](collected, charts)

@@ -23,8 +23,8 @@ def examine(collected: Collected) -> Overview:
 
 
 def _order(finding: Finding) -> tuple[int, bool, float]:
-    """Order by severity; what ended the run comes before what it cost to run."""
-    return finding.severity.order, finding.code not in ("ended", "missing_ranks"), -(finding.cost or 0.0)
+    """Order by the gravest of each chain; what ended the run comes before what it cost to run."""
+    return finding.gravest.order, finding.code not in ("ended", "missing_ranks"), -(finding.cost or 0.0)
 
 
 def _place(subject: Subject) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
+from otel_rl.report.core.steps import counted
 from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.calls.lines import of_rewards
 from otel_rl.report.subjects.rewards import scores
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Libraries that a program without any recorded step may train with.
 _TRAINING_LIBRARIES = frozenset({"torch", "trl", "verl", "transformers"})
+_FEWEST_PASSES = 3
 _ACTIVE = frozenset({"active", "degraded"})
 
 
@@ -30,7 +32,7 @@ class Workload:
 
     Attributes:
         trains: steps, or values of a trainer, were recorded.
-        may_train: none were, though a library for training was at work, or there are ranks.
+        may_train: none were, though a library for training was at work, gradients were computed, or there are ranks.
         learns_from_samples: answers of the policy are scored.
         has_engine: an inference engine works for the trainer.
         ranks: of the job.
@@ -72,7 +74,12 @@ def of(collected: Collected) -> Workload:
     has_rewards = bool(of_rewards(collected, "seconds") or scores.by_name(collected) or samples.of_run(collected).ended)
     return Workload(
         trains=trains,
-        may_train=not trains and (reported > 1 or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))),
+        may_train=not trains
+        and (
+            reported > 1
+            or passes_without_step(collected) > 0
+            or (not has_calls and not _TRAINING_LIBRARIES.isdisjoint(libraries))
+        ),
         learns_from_samples=trains
         and program_kinds.scores_answers(collected, scalars.of_run(collected).keys, has_rewards=has_rewards),
         has_engine=trains and bool(steps.engines.steps() or weight_syncs.stages(totals)),
@@ -80,21 +87,41 @@ def of(collected: Collected) -> Workload:
     )
 
 
+def passes_without_step(collected: Collected) -> int:
+    """Return the backward passes of a process whose weights no optimizer moved; 0 for a few, which train nothing."""
+    passes = (process.number("backward_passes_without_step") or 0 for process in collected.reader.processes)
+    most = max(passes, default=0)
+    return most if most >= _FEWEST_PASSES else 0
+
+
 def extent(collected: Collected) -> str:
-    """Return how much of a run was recorded: its steps, else its rollouts or calls; ``""`` for nothing."""
-    steps = collected.steps
-    ranks = len(steps.ranks)
-    if ranks:
-        number = max(rank.steps.count for rank in steps.ranks.values())
-        return human.amount(number, "step") + (f" of {ranks} ranks" if ranks > 1 else "")
-    counted = (
+    """Return how much of a run was recorded: the steps it made, else its rollouts or calls; ``""`` for nothing."""
+    if collected.steps.ranks:
+        _, made, of_ranks = _steps(collected)
+        return f"{human.amount(made, 'step')}{of_ranks}"
+    calls = (
         ("rollout", rollouts.of_run(collected).statistics.number),
         ("model call", sum(model.number for model in statistics.models(collected))),
         ("tool call", sum(tool.number for tool in statistics.tools(collected))),
     )
-    parts = [human.amount(number, noun) for noun, number in counted if number]
+    parts = [human.amount(number, noun) for noun, number in calls if number]
     if parts:
         *first, last = parts
         return f"{', '.join(first)} and {last}" if first else last
     records = sum(process.records for process in collected.reader.processes)
     return human.amount(records, "record") if records else ""
+
+
+def steps_with_spans(collected: Collected) -> str:
+    """Return how many of the steps can be compared: ``79 of 200 steps of 2 ranks``."""
+    with_spans, made, of_ranks = _steps(collected)
+    of_all = f"{human.number(with_spans)} of " if with_spans < made else ""
+    return f"{of_all}{human.amount(made, 'step')}{of_ranks}"
+
+
+def _steps(collected: Collected) -> tuple[int, int, str]:
+    """Return the steps of a rank with spans, those that it made, and of how many ranks, in words."""
+    steps = collected.steps
+    with_spans = max(rank.steps.count for rank in steps.ranks.values())
+    made = max(with_spans, counted(steps, collected.totals)) if steps.guessed else with_spans
+    return with_spans, made, f" of {len(steps.ranks)} ranks" if len(steps.ranks) > 1 else ""

@@ -112,6 +112,7 @@ class ProcessStore:
             "ended_unix_nano": self.ended,
             "clean_exit": self.ended is not None and self.exit_reason is None,
             "steps_missing": _steps_are_missing(),
+            "backward_passes_without_step": _passes_without_step(),
             "dropped": manifest.dropped_by_signal(drops.snapshot()),
             "instrumentors": instrumentor_status.snapshot(),
         }
@@ -143,6 +144,12 @@ def _steps_are_missing() -> bool:
     """Return whether the program trains and has opened no step; rooms of this layer do not import each other."""
     steps = sys.modules.get("otel_rl.training.steps")
     return steps is not None and bool(steps.is_missing())
+
+
+def _passes_without_step() -> int:
+    """Return the backward passes of a program in which no step was opened."""
+    guessed = sys.modules.get("otel_rl.training.guessed_steps")
+    return guessed.passes_without_step() if guessed is not None else 0
 
 
 def _lifetime() -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.process.program_facts import AGENT_FRAMEWORKS
 from otel_rl.report.core import human, levels, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.lines import merged
@@ -16,9 +17,9 @@ from otel_rl.store.tables.load import MODEL, TOOL
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.lines import Line
-    from otel_rl.report.subjects.calls.statistics import CallStatistics
+    from otel_rl.report.subjects.calls.statistics import Asked, CallStatistics
 
-_ERROR_TYPES = 3
+_ERROR_TYPES, _NAMED_TOOLS = 3, 3
 #: By how much more of its calls a tool fails at one server than at each of the others.
 _MORE_AT_ONE = 0.2
 #: Behind the last step, and the last second.
@@ -58,6 +59,9 @@ def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
     told = rollouts.told_tool_calls(collected)
     failing, slower = "failing tools", "tools that become slower"
     codes = ("slower_tool", "slow_tool")
+    if not tools and (asked := statistics.asked_tools(collected)):
+        reason = _of_asked(collected, asked)
+        return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
     if not tools and told:
         number = human.amount(told, "tool call")
         is_known = "is known from the messages" if told == 1 else "are known from the messages"
@@ -67,6 +71,16 @@ def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
         _failing(failing, tools, _NO_TOOL, "failing_tool"),
         _slower(slower, _lines(collected, "seconds", TOOL), tools, _NO_TOOL, codes),
     ]
+
+
+def _of_asked(collected: Collected, asked: dict[str, Asked]) -> str:
+    """Return which tools answers have asked for, and which framework has run them unseen."""
+    loaded = {name for process in collected.reader.processes for name in process.mapping("versions")}
+    frameworks = sorted(loaded & set(AGENT_FRAMEWORKS.values()))
+    runs = f"{human.listed(frameworks)}, which runs them, is not instrumented" if frameworks else ""
+    unseen = runs or "what runs them is not instrumented; otel_rl.tool records a tool function"
+    named = [f"{human.amount(told.number, 'answer')} asked for {tool}" for tool, told in asked.items()]
+    return f"{human.listed(named[:_NAMED_TOOLS])}; {unseen}"
 
 
 def _failing(what: str, callees: list[CallStatistics], without: str, code: str) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.semconv.definitions import MetricDefinition
+    from otel_rl.store.reader import Process
     from otel_rl.store.tables import RunTables
 
 METRICS = (
@@ -43,6 +45,8 @@ FROM call_error JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1, 2, 3"""
 _TOKENS = f"""{_NAMED} sum(inputs) AS inputs, sum(input) AS input, sum(outputs) AS outputs, sum(output) AS output,
        sum(estimates) AS estimates, sum(estimated) AS estimated, sum(spoken) AS spoken, sum(spoke) AS spoke
 FROM call_total JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1"""
+_SERVED = "SELECT DISTINCT process, name FROM call JOIN callee USING (callee) WHERE kind = ?"
+_ASKED = "SELECT {column} AS tools, count(*) AS number, min(step) AS first FROM calls WHERE {column} <> '' GROUP BY 1"
 _SLOW = """
 SELECT name, seconds, step, rank, error, trace, input_tokens, output_tokens, estimated_tokens
 FROM call JOIN callee USING (callee) JOIN process USING (process)
@@ -100,6 +104,28 @@ def tools(collected: Collected) -> list[CallStatistics]:
     known = {statistics.name for statistics in called}
     served = [one for name, one in _of_spans(collected.tables, SERVED_TOOL).items() if name not in known]
     return sorted([*called, *served], key=_by_time)
+
+
+class Asked(NamedTuple):
+    """How many answers of models ask for a tool, and the step of the first one."""
+
+    number: int = 0
+    first: int | None = None
+
+
+@asked_once
+def asked_tools(collected: Collected, column: str = "asked") -> dict[str, Asked]:
+    """Return the answers that ask for each tool, whoever calls it; the one that most ask for first.
+
+    ``column`` is ``asked``, or ``invalid`` for those that do with arguments that are no JSON.
+    """
+    found: dict[str, Asked] = {}
+    for row in collected.tables.rows(_ASKED.format(column=column)):
+        for tool in dict.fromkeys(map(str, json.loads(row["tools"]))):
+            number, first = found.get(tool, Asked())
+            steps = [step for step in (first, row["first"]) if step is not None]
+            found[tool] = Asked(number + row["number"], min(steps, default=None))
+    return dict(sorted(found.items(), key=lambda tool: (-tool[1].number, tool[0])))
 
 
 @asked_once
@@ -183,9 +209,11 @@ def _add_tokens(statistics: CallStatistics, row: sqlite3.Row) -> None:
 
 
 def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tuple[str, ...]) -> list[CallStatistics]:
-    result = _of_spans(collected.tables, kind)
-    for values, series in collected.totals.by(metric, *key).items():
-        counted = CallStatistics(_name(values), combined(series))
+    result, serving = _of_spans(collected.tables, kind), _serving(collected) if kind == TOOL else frozenset()
+    for values, of_all in collected.totals.by(metric, *key).items():
+        name = _name(values)
+        series = [one for one in of_all if (one.process, name) not in serving] if name in result else of_all
+        counted = CallStatistics(name, combined(series))
         counted.number = counted.durations.cell.count
         for of_process in series:
             if error := of_process.attributes.get(names.ERROR_TYPE):
@@ -202,6 +230,12 @@ def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tupl
                 counted.outcomes = _larger(counted.outcomes, known.outcomes)
             result[counted.name] = counted
     return sorted(result.values(), key=_by_time)
+
+
+def _serving(collected: Collected) -> frozenset[tuple[Process, str]]:
+    """Return processes with the tools that they serve: they measure calls that their callers have measured."""
+    rows = collected.tables.rows(_SERVED, SERVED_TOOL)
+    return frozenset((collected.tables.process(row["process"]), row["name"]) for row in rows)
 
 
 def _by_time(statistics: CallStatistics) -> float:

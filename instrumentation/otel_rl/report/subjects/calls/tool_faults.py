@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.subjects.calls import statistics
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.semconv.attributes import RlToolOutcomeValues as Outcome
-from otel_rl.store.tables.load import MODEL, TOOL
+from otel_rl.store.tables.load import TOOL
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 INVALID, ERROR_TEXT, REPEATED = "no_json_arguments", "error_text", "repeated_tool"
 _SECTION = "tools"
-#: By tool the answers that ask for it (`asked`), or that do with arguments that are no JSON (`invalid`).
-_ANSWERS = f"""
-SELECT value AS tool, count(DISTINCT c.rowid) AS number, min(step) AS first
-FROM call c JOIN callee USING (callee), json_each(c.{{column}})
-WHERE kind = '{MODEL}' AND c.{{column}} IS NOT NULL GROUP BY value ORDER BY number DESC, tool"""
 _TEXTS = f"""
 SELECT name AS tool, count(*) AS calls, sum(outcome IS '{Outcome.ERROR_TEXT}') AS number,
        min(CASE WHEN outcome = '{Outcome.ERROR_TEXT}' THEN step END) AS first
@@ -57,7 +53,7 @@ def ended_by(collected: Collected) -> dict[str, set[str]]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return what is known of the answers that ask for tools, of results and of rollouts with tools."""
-    asked = sum(_answers(collected, "asked").values())
+    asked = sum(tool.number for tool in statistics.asked_tools(collected).values())
     called = sum(row["calls"] for row in collected.tables.rows(_TEXTS))
     rollouts = int(collected.tables.value(_WITH_TOOLS))
     return [
@@ -73,25 +69,20 @@ def _check(what: str, number: int, noun: str, code: str, plural: str | None = No
     return Check.of(what, number, 1, noun, (code,), plural=plural)
 
 
-def _answers(collected: Collected, column: str) -> dict[str, int]:
-    return {row["tool"]: row["number"] for row in collected.tables.rows(_ANSWERS.format(column=column))}
-
-
 def _is_notable(number: float, of: float) -> bool:
     return number >= thresholds.FEWEST_FAILED and number >= thresholds.NOTABLE_RATE * of
 
 
 def _invalid(collected: Collected) -> list[Finding]:
-    asked, found = _answers(collected, "asked"), []
-    for row in collected.tables.rows(_ANSWERS.format(column="invalid")):
-        tool, number = row["tool"], row["number"]
-        total = max(asked.get(tool, 0), number)
+    asked, found = statistics.asked_tools(collected), []
+    for tool, (number, first) in statistics.asked_tools(collected, "invalid").items():
+        total = max(asked.get(tool, statistics.Asked()).number, number)
         if _is_notable(number, total):
             text = (
                 f"{human.number(number)} of {human.number(total)} answers that ask for tool {tool} have arguments that "
-                f"are no JSON{_first(row['first'])}."
+                f"are no JSON{_first(first)}."
             )
-            found.append(_finding(INVALID, text, tool, number / total, row["first"], _OF_ARGUMENTS))
+            found.append(_finding(INVALID, text, tool, number / total, first, _OF_ARGUMENTS))
     return found
 
 

@@ -45,8 +45,6 @@ def chained(changes: Iterable[Linked]) -> list[Finding]:
             roots.append(one)
         else:
             cause.finding.symptoms.append(one.finding)
-            # A cause is as grave as the gravest thing that follows from it.
-            cause.finding.severity = min(cause.finding.severity, one.finding.severity, key=lambda grave: grave.order)
     return [root.finding for root in roots]
 
 

@@ -37,6 +37,9 @@ def build(collected: Collected, _charts: Charts) -> Section:
     earlier, kept = len(checkpoints) - len(table.rows), sum(one.state == State.KEPT for one in checkpoints)
     left = f"{human.amount(earlier, 'earlier one')} left out." if earlier else ""
     section.brief = f"{human.amount(len(checkpoints), 'checkpoint')} saved, {kept} kept at the end"
+    slowest = max(checkpoints, key=lambda one: one.seconds or 0.0)
+    if several and slowest.seconds:
+        section.brief += f"; the longest took {human.duration(slowest.seconds)}, on {slowest.who}"
     section.blocks.append(PageBlock(note=left, table=table))
     return section
 

@@ -9,14 +9,14 @@ from otel_rl.ranks.postmortem import text
 from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
-from otel_rl.report.core.loops import written
 from otel_rl.report.core.summary import summarise
-from otel_rl.report.subjects.endings import process_end, words
+from otel_rl.report.subjects.endings import process_end, restarts, words
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
 
 if TYPE_CHECKING:
+    from otel_rl.ranks.postmortem import Postmortem
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.summary import Summary
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
@@ -28,7 +28,7 @@ _THREAD_BEFORE = 300.0
 #: Seconds for which ranks of a job that runs may still come.
 _STARTING = 120.0
 _SIGTERM = "SIGTERM"
-_EARLIER, _CELL = "earlier_attempt", "cell_failed"
+_CELL = "cell_failed"
 #: What mapping or filtering has emptied.
 _EMPTIED = "SELECT rows_before FROM part WHERE rows_after = 0 AND rows_before > 0 ORDER BY started LIMIT 1"
 #: Why a rank may not report although its job is well.
@@ -66,7 +66,7 @@ class _Stop:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether the ends of the processes are known."""
-    what, codes = "how the processes ended", ("ended", "thread_died", _CELL, "missing_ranks", "hang", _EARLIER)
+    what, codes = "how the processes ended", ("ended", "thread_died", _CELL, "missing_ranks", "hang", restarts.EARLIER)
     if all(process.manifest is None for process in collected.reader.processes):
         return [Check.not_recorded(what, sentences.NO_MANIFEST, codes)]
     states = [end.state for end in process_end.ends(collected)]
@@ -89,22 +89,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     others = [exception for exception in threads if exception not in causes]
     found += [_thread_died(exception, ends) for exception in others[:_SHOWN]]
     found += _cells_failed(collected, ends)
-    return [*found, *_earlier_attempts(collected), *_missing(collected, summarise(collected), ends)]
-
-
-def _earlier_attempts(collected: Collected) -> list[Finding]:
-    """Return a notice on the latest attempts that ended badly before one that follows them: what failed first."""
-    first: dict[tuple[int, ...], ProcessEnd] = {}
-    for end in sorted(process_end.every_end(collected).values(), key=lambda end: end.time):
-        if end.is_bad and end.process.attempt in collected.superseded:
-            first.setdefault(end.process.attempt, end)
-    found = []
-    for attempt in sorted(first, reverse=True)[:_STANDINGS]:
-        end = first[attempt]
-        section = "processes" if end.exception is None else "errors"
-        text = f"Attempt {written(attempt)} ended before this one: {end.process.label} {end.words}."
-        found.append(Finding(_EARLIER, Severity.NOTICE, text, section, look_at=_stop(end).look_at))
-    return found
+    return [*found, *restarts.findings(collected), *_missing(collected, summarise(collected), ends)]
 
 
 # -- stops ---------------------------------------------------------------------------------------------------------
@@ -394,10 +379,26 @@ def _of_rings(collected: Collected) -> Finding | None:
     ranks = [origin.ring.rank for origin in postmortem.waits.origins if origin.ring.rank is not None]
     steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
+    left = _left_its_steps(postmortem)
+    # Of ranks that wait for each other none is the origin.
+    more = left + (more or list(map(_sentence, text.waits(postmortem))))
     return Finding(
         "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
-        evidence=more[:_STANDINGS], look_at=look_at,
+        evidence=more[: _STANDINGS + len(left)], look_at=look_at,
     )  # fmt: skip
+
+
+def _left_its_steps(postmortem: Postmortem) -> list[str]:
+    """Return that some ranks had ended their steps while others, for which they wait, were in a further one."""
+    waiting = [wait.waiting for wait in postmortem.waits.waits]
+    behind = {state.label: state for state in waiting if state.step is not None and not state.step_was_open}
+    others = [state for state in waiting if state.step_was_open and state.step is not None]
+    last = max((state.step or 0 for state in behind.values()), default=0)
+    if not behind or not others or min(state.step or 0 for state in others) <= last:
+        return []
+    further = human.listed(sorted({f"{state.label} is in step {state.step}" for state in others}))
+    left = human.listed(list(behind)).capitalize()
+    return [f"{left} left the loop after step {last}, and {further}: it may have had fewer batches."]
 
 
 def _sentence(line: str) -> str:

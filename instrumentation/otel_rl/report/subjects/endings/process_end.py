@@ -364,8 +364,10 @@ def is_silent(end: ProcessEnd) -> bool:
 def rings_tell(collected: Collected) -> bool:
     """Return whether the run ended badly by its rings, or while a rank that others waited for was told to hang."""
     postmortem = collected.rings.postmortem
-    if postmortem is None or collected.rings.ended_badly:
-        return postmortem is not None
+    if postmortem is None or collected.rings.are_superseded:
+        return False
+    if collected.rings.ended_badly:
+        return True
     waited_for = {(origin.ring.rank, origin.step) for origin in postmortem.waits.origins}
     hangs = (group for group in errors.table(collected) if group.is_hang)
     return any((rank, group.iteration) in waited_for for group in hangs for rank in group.ranks)

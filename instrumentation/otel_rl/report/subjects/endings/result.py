@@ -6,12 +6,13 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from otel_rl.health.reward_columns import REWARD
 from otel_rl.report.core import human
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
-from otel_rl.store.reader.run_records import LoggedValue, result_of
+from otel_rl.store.reader.run_records import LoggedValue, result_of, reward_of
 from otel_rl.training.results import Results
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ SELECT process, key, step, value FROM
    UNION ALL SELECT *, highest_step, highest, 0, abs(logged_key) FROM logged_key
    UNION ALL SELECT *, last_step, last, 1, time FROM logged_key)
 WHERE is_last OR value IS NOT NULL ORDER BY is_last, is_made, place"""
+_SCORES = """
+SELECT step, avg(value) FROM scores WHERE sample IS NULL AND kind = 'score' AND step IS NOT NULL AND abs(value) < 9e999
+GROUP BY step ORDER BY step"""
 
 
 @asked_once
@@ -42,7 +46,18 @@ def values(collected: Collected) -> list[LoggedValue]:
     merged: dict[str, LoggedValue] = {}
     for value in chain.from_iterable(latest):
         merged.setdefault(value.key, value)
+    if reward_of(list(merged.values())) is None and (scored := _scored(collected)) is not None:
+        merged[scored.key] = scored
     return sorted(merged.values(), key=lambda value: value.best is None)
+
+
+def _scored(collected: Collected) -> LoggedValue | None:
+    """Return the reward of a loop that logs none, and scores outside of all rollouts: the mean of each step."""
+    means = [(mean, step) for step, mean in collected.tables.rows(_SCORES)]
+    if not means:
+        return None
+    (last, last_step), (best, best_step) = means[-1], max(means)
+    return LoggedValue(REWARD, last, last_step, best, best_step)
 
 
 def _logged(collected: Collected) -> dict[Process, list[LoggedValue]]:

@@ -8,6 +8,7 @@ from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.calls import statistics, tool_faults
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
+from otel_rl.semconv import events, spans
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -26,6 +27,8 @@ FROM (SELECT coalesce(nullif(kind, ''), 'record of ' || logger) AS what, place, 
              min(step) AS first, max(message) AS message
       FROM logged_errors WHERE is_lost = ? GROUP BY process, logger, kind, place)
 GROUP BY what, place ORDER BY number DESC, place"""
+#: Names of spans that are no name for a reader.
+_PLACES = {spans.RL_RANK_STEP.type: "a step", spans.RL_LOOP.type: "a step", spans.RL_ROLLOUT.type: "a rollout"}
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -44,11 +47,15 @@ def checks(collected: Collected) -> list[Check]:
 def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return what the watchdogs reported; it goes below a call that hangs, or the run's end that was not in order."""
     reported = sorted((group for group in table(collected) if group.is_hang), key=lambda group: group.first)
-    hangs = []
+    hangs: list[Finding] = []
     for group in reported[:_HANGS]:
         text = f"{group.who}: {group.message.partition(_LINE)[0]}."
         hang = Finding("hang", Severity.WARNING, text, "errors", onset=group.iteration)
         cause = next((call for call in explained if _is_held_up(group, call, collected)), None)
+        # Of ranks that wait for each other in one step each is told.
+        cause = cause or next(
+            (one for one in hangs if group.iteration is not None and one.onset == group.iteration), None
+        )
         if cause is None:
             hangs.append(hang)
         else:
@@ -93,7 +100,13 @@ def _is_held_up(hang: ErrorGroup, call: Finding, collected: Collected) -> bool:
 
 def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     """Return all failed spans and error records as one finding, or put it below the finding that is its cause."""
-    groups = [group for group in table(collected) if not group.is_hang]
+    said = any(finding.code == "ended" for finding in explained)
+    groups = [
+        group
+        for group in table(collected)
+        # How children ended is said with their ends.
+        if not group.is_hang and not (said and group.where == events.RL_PROCESS_EXIT.name)
+    ]
     if not groups:
         return []
     number = sum(group.number for group in groups)
@@ -101,10 +114,11 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     first = groups[0]
     more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
     most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
-    text = f"{_failures(number, sum(group.spans for group in groups))}{most} {first.kind} in {first.where}{more}."
+    failures = _failures(number, sum(group.spans for group in groups))
+    text = f"{failures}{most} {first.kind} in {_PLACES.get(first.where, first.where)}{more}."
     severity = Severity.NOTICE if _are_rare(groups, collected) else Severity.WARNING
     finding = Finding("errors", severity, text, "errors", onset=first.iteration)
-    cause = next((candidate for candidate in explained if _is_cause(candidate, groups, collected)), None)
+    cause = _cause(explained, groups, collected)
     if cause is None:
         return [finding]
     if all(_is_of_waiting_ranks(group, cause) for group in groups):
@@ -141,16 +155,26 @@ def _failures(number: int, spans: int) -> str:
     return human.amount(number, "failed span or error record" if spans else "error record", _BOTH if spans else None)
 
 
-def _is_cause(finding: Finding, groups: list[ErrorGroup], collected: Collected) -> bool:
-    """Return whether most errors are of the tool or model of a finding, or of the exception that ended the run."""
+def _cause(findings: list[Finding], groups: list[ErrorGroup], collected: Collected) -> Finding | None:
+    """Return what explains most errors: the exception that ended the run, or tools and models that fail.
+
+    Of several of these, which explain them together, it is the one with most of them.
+    """
     number = sum(group.number for group in groups)
-    if finding.code == "ended":
-        kinds = {kind for exception in uncaught(collected) for kind in exception.kinds}
-        explained = (group for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, finding))
-        return 2 * sum(group.number for group in explained) > number
-    if finding.code == tool_faults.REPEATED:
-        kinds = tool_faults.ended_by(collected).get(finding.subject, set())
-        return 2 * sum(group.number for group in groups if group.kind in kinds) > number
-    if finding.code not in ("failing_tool", "failing_model"):
-        return False
-    return 2 * sum(group.number for group in groups if group.where.rpartition(" ")[2] == finding.subject) > number
+    kinds = {kind for exception in uncaught(collected) for kind in exception.kinds}
+    for ended in (finding for finding in findings if finding.code == "ended"):
+        of_end = (group.number for group in groups if group.kind in kinds or _is_of_waiting_ranks(group, ended))
+        if 2 * sum(of_end) > number:
+            return ended
+    for repeated in (finding for finding in findings if finding.code == tool_faults.REPEATED):
+        ended_by = tool_faults.ended_by(collected).get(repeated.subject, set())
+        if 2 * sum(group.number for group in groups if group.kind in ended_by) > number:
+            return repeated
+    failing = {finding.subject: finding for finding in findings if finding.code in ("failing_tool", "failing_model")}
+    shares = dict.fromkeys(failing, 0)
+    for group in groups:
+        subject = group.where.rpartition(" ")[2]
+        if subject in shares:
+            shares[subject] += group.number
+    most = max(shares, key=lambda subject: shares[subject], default=None)
+    return failing[most] if most is not None and 2 * sum(shares.values()) > number else None

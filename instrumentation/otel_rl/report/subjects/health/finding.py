@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
-from otel_rl.report.core import sentences, thresholds
+from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health import replay
-from otel_rl.report.subjects.training import scalars
+from otel_rl.report.subjects.rewards import finding as rewards
+from otel_rl.report.subjects.training import program_kinds, scalars
 from otel_rl.semconv.attributes import RlHealthCodeValues as Code
 from otel_rl.training.guessed_records import PREFIX
 
@@ -27,7 +28,12 @@ _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP = "P7"
 #: Findings of other subjects beside which a rule cannot be said to have found nothing.
-_ALSO = {Code.NO_SIGNAL: ("idle_tokens",), Code.P7_SLOW_STEP: ("slower_step", "slower_phase")}
+_ALSO = {
+    Code.NO_SIGNAL: ("idle_tokens",),
+    Code.P7_SLOW_STEP: ("slower_step", "slower_phase"),
+    Code.UNSCORED: (rewards.UNSCORED,),
+    Code.NON_FINITE: (rewards.UNSCORED,),
+}
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
@@ -46,7 +52,22 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
                 finding.evidence.append(sentences.PAUSES)
             judged.append(finding)
-    return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+    return _unexplained(_of_values(judged), [finding for of_subject in known.values() for finding in of_subject])
+
+
+def _of_values(judged: list[Finding]) -> list[Finding]:
+    """Return one finding of each value since a step, the gravest, with what other rules found of it then below it."""
+    left: list[Finding] = []
+    for finding in judged:
+        same = (one for one in left if finding.chart and one.chart == finding.chart and _is_at_once(one, finding))
+        cause = next(same, None)
+        (left if cause is None else cause.symptoms).append(finding)
+    return left
+
+
+def _is_at_once(one: Finding, other: Finding) -> bool:
+    has_onsets = one.onset is not None and other.onset is not None
+    return has_onsets and abs((one.onset or 0) - (other.onset or 0)) <= thresholds.TOGETHER
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -54,11 +75,29 @@ def checks(collected: Collected) -> list[Check]:
     by_title: dict[str, Verdict] = {}
     for verdict in replay.verdicts(collected):
         # Judged in one of several loops.
-        if not verdict.is_finding and (verdict.title not in by_title or verdict.severity == State.HEALTHY):
+        known = by_title.get(verdict.title)
+        if not verdict.is_finding and (known is None or _knows_more(verdict, known)):
             by_title[verdict.title] = verdict
     program = workload.of(collected)
     # In an order of their own: that of the records differs while a run is followed.
-    return [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
+    checks = [_check(by_title[title], program, scalars.of_run(collected).keys) for title in sorted(by_title)]
+    return [_with_scores(collected, check) for check in checks]
+
+
+def _knows_more(verdict: Verdict, known: Verdict) -> bool:
+    """Return whether a rule was judged, or had its inputs, in another loop than the one that is known."""
+    return (verdict.severity == State.HEALTHY, not verdict.lacking) > (
+        known.severity == State.HEALTHY,
+        not known.lacking,
+    )
+
+
+def _with_scores(collected: Collected, check: Check) -> Check:
+    """Return the check on samples without a score by those of a trainer, where no loop of the program has any."""
+    scored = rewards.scored(collected) if Code.UNSCORED in check.codes else []
+    if check.state is CheckState.CHECKED or not scored:
+        return check
+    return Check.of(check.what, sum(number for _, _, number in scored), 1, "score", check.codes)
 
 
 def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Check:
@@ -67,13 +106,28 @@ def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Chec
     codes = (code, *_ALSO.get(code, ()))
     if verdict.lacking:
         foreign = _foreign(verdict, program) or _of_any_loop(verdict, logged)
-        make = Check.not_applicable if foreign else Check.not_recorded
-        return make(what, foreign or f"{verdict.evidence}; otel_rl.metric records it", codes)
+        make = Check.not_applicable if foreign and not program.may_train else Check.not_recorded
+        return make(what, foreign or _not_logged(verdict, logged), codes)
     if verdict.severity == State.UNOBSERVED and verdict.observed >= verdict.needed:
         return Check.not_recorded(what, verdict.evidence, codes)
     if not verdict.needed:
-        return Check(what, CheckState.CHECKED, verdict.evidence, codes)
-    return Check.of(what, verdict.observed, verdict.needed, _NOUNS.get(code, "log call"), codes)
+        return Check(what, CheckState.CHECKED, verdict.evidence, codes, series=verdict.keys)
+    noun = _NOUNS.get(code, "log call")
+    return Check.of(what, verdict.observed, verdict.needed, noun, codes, series=verdict.keys)
+
+
+def _not_logged(verdict: Verdict, logged: Collection[str]) -> str:
+    """Return which inputs are missing; one that may be drawn under a key of its own is not said to be."""
+    alike = {
+        name: key
+        for name in verdict.lacking
+        if (key := program_kinds.key_like(INPUTS[name].metric, logged)) is not None
+    }
+    if not alike:
+        return f"{verdict.evidence}; otel_rl.metric records it"
+    named = (f"{key} may be the {INPUTS[name].brief}" for name, key in alike.items())
+    keys = human.listed([INPUTS[name].keys[0] for name in verdict.lacking])
+    return f"{human.listed(list(named))}: otel_rl.metric records it as {keys}"
 
 
 def _noun(title: str) -> str:

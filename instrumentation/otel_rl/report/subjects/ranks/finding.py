@@ -57,7 +57,7 @@ def _by_hosts(collected: Collected, what: str, codes: tuple[str, ...]) -> Check:
     if not any(totals.collectives.total for totals in steps.ranks.values()):
         return Check.not_applicable(what, "no rank waits for another: there are no collectives", codes)
     number = steps.count_slowest()
-    basis = f"{workload.extent(collected)}{_not_whole(collected)}"
+    basis = f"{workload.steps_with_spans(collected)}{_not_whole(collected)}"
     return Check.of(what, number, _fewest_steps(ranks), "step", codes, basis)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
+from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.levels import ENOUGH
 from otel_rl.report.subjects import workload
@@ -16,11 +17,45 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
 
 _OUTSIDE = "reward_without_sample"
+UNSCORED = "missing_scores"
+#: Samples of a trainer, all of which it gives to each of its functions, and those that got a score which is a number.
+_SCORED = """
+WITH scored AS (SELECT process, name, count(value) AS number FROM score
+                WHERE kind = 'score' AND sample IN (SELECT sample FROM sample WHERE source = 'trainer') GROUP BY 1, 2),
+     samples AS (SELECT process, count(*) AS number FROM sample WHERE source = 'trainer' GROUP BY 1)
+SELECT name, sum(samples.number) AS samples, sum(scored.number) AS scored FROM scored JOIN samples USING (process)
+GROUP BY name ORDER BY name"""
 _NOT_NAMED = "name the functions in OTEL_RL_REWARD_FUNCTIONS, or mark them with otel_rl.reward_function"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Return a notice where scores came, and no sample has one: they came after the rollouts had ended."""
+    """Return scores that are no number, and a notice where no sample has one: they came after the rollouts ended."""
+    return [*_missing_scores(collected), *_outside(collected)]
+
+
+def _missing_scores(collected: Collected) -> list[Finding]:
+    """Return functions that gave some samples no number; of several a function may leave samples to the others."""
+    found, rows = [], scored(collected)
+    for name, samples, number in rows:
+        missing = samples - number
+        if missing < thresholds.FEWEST_FAILED or missing < thresholds.NOTABLE_RATE * samples:
+            continue
+        severity = Severity.WARNING if len(rows) == 1 else Severity.NOTICE
+        share = f"{human.number(missing)} of {human.amount(samples, 'score')}"
+        text = f"{share} of reward function {name} are None or not a number."
+        finding = Finding(UNSCORED, severity, text, "rewards", subject=name, cost=missing / samples)
+        finding.look_at.append("what the function returns for these samples, and whether it catches its own errors")
+        found.append(finding)
+    return found
+
+
+@asked_once
+def scored(collected: Collected) -> list[tuple[str, int, int]]:
+    """Return name, samples and numbers of the reward functions of a trainer."""
+    return [(row["name"], row["samples"], row["scored"]) for row in collected.tables.rows(_SCORED)]
+
+
+def _outside(collected: Collected) -> list[Finding]:
     names, trajectories = scores.outside(collected), totals.of_run(collected)
     if not names or not trajectories.ended or trajectories.rewarded:
         return []

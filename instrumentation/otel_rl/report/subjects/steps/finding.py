@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import sentences
+from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.levels import ENOUGH
 from otel_rl.report.subjects import workload
@@ -27,15 +27,21 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 
 def _no_steps(collected: Collected) -> list[Finding]:
-    """Return a notice where the program has made an optimizer, and no step was recorded to its end."""
-    program = workload.of(collected)
+    """Return a notice where the program has made an optimizer or gradients, and no step was recorded to its end."""
+    program, passes = workload.of(collected), workload.passes_without_step(collected)
     missing = [
         process
         for process in collected.reader.processes
         if process.manifest and process.manifest.get("steps_missing") and process.manifest.get("ended_unix_nano")
     ]
-    if program.trains or not missing:
+    if program.trains or not (missing or passes):
         return []
+    if passes:
+        text = (
+            f"No step was recognised in {human.amount(passes, 'backward pass', 'backward passes')}: no optimizer of"
+            " PyTorch moved. `with otel_rl.step(number):` around each iteration marks the steps of any loop."
+        )
+        return [Finding("no_steps", Severity.NOTICE, text, "steps")]
     why = next(filter(None, map(_why_none_was_guessed, missing)), "none of its steps followed a backward pass")
     text = (
         f"No step was recorded, although the program made an optimizer: {why}."
@@ -73,4 +79,4 @@ def checks(collected: Collected) -> list[Check]:
         make = Check.not_recorded if program.trains or program.may_train else Check.not_applicable
         return [make(_WHAT, reason or sentences.NO_STEP, _CODES)]
     number = max(totals.steps.count for totals in collected.steps.ranks.values())
-    return [Check.of(_WHAT, number, ENOUGH, "step", _CODES, workload.extent(collected))]
+    return [Check.of(_WHAT, number, ENOUGH, "step", _CODES, workload.steps_with_spans(collected))]

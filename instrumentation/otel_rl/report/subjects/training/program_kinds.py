@@ -325,6 +325,12 @@ def is_like(key: str, pattern: str) -> bool:
     return _compiled(pattern).fullmatch(key) is not None
 
 
+def key_like(metric: str, keys: Iterable[str]) -> str | None:
+    """Return the first of these keys that the panel of a metric of the registry shows."""
+    patterns = [pattern for panel in _OF_ANY if metric and panel.gauge == metric for pattern in panel.patterns]
+    return next((key for key in keys if any(is_like(key, pattern) for pattern in patterns)), None)
+
+
 def has_metric(key: str, metric: str) -> bool:
     """Return whether a key that a trainer logged has this metric of the registry."""
     canonical = CANONICAL.get(key)

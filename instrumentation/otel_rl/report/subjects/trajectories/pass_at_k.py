@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report.core.collected import asked_once
+from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 #: Samples of a group that say whether they succeeded, those that did, and groups like it.
-_GROUPS = """
-WITH tried AS (SELECT count(*) AS tried, sum(success) AS succeeded FROM sample JOIN process USING (process)
-               WHERE group_id IS NOT NULL AND success IS NOT NULL AND coalesce(evaluation, 0) = ?
-               GROUP BY attempt, step, group_id)
+#: One that failed has not, if the others of its group say.
+_OUTCOME = f"coalesce(success, CASE status WHEN '{Status.FAILED}' THEN 0 END)"
+_GROUPS = f"""
+WITH tried AS (SELECT count({_OUTCOME}) AS tried, sum({_OUTCOME}) AS succeeded FROM sample JOIN process USING (process)
+               WHERE group_id IS NOT NULL AND coalesce(evaluation, 0) = ?
+               GROUP BY attempt, step, group_id HAVING count(success) > 0)
 SELECT tried, succeeded, count(*) FROM tried WHERE tried > 1 GROUP BY tried, succeeded"""
 
 

@@ -1,0 +1,157 @@
+"""Restarts: how earlier attempts of a run ended, and what the one that followed has lost."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_rl.health.curves import Curves
+from otel_rl.report.core import human
+from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.loops import written
+from otel_rl.report.subjects.endings import process_end, words
+from otel_rl.report.subjects.health import replay
+from otel_rl.store.reader.end_states import EndState
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.collected import Collected
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
+
+EARLIER, LOST_SCHEDULE = "earlier_attempt", "resume_lost_state"
+_SHOWN = 2
+#: Third numbers of attempts from here on are the moments at which they began.
+_MOMENT = 10**9
+#: First log calls that are compared, and the fewest of the attempt before; relative difference that is rounding, and
+#: the one from which a learning rate has moved.
+_COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
+_STEPS = """
+SELECT attempt, min(step) AS first, max(step) AS last, max(source = 'guessed') AS guessed
+FROM step JOIN process USING (process) WHERE NOT is_root AND step IS NOT NULL GROUP BY attempt"""
+_LAST_STEP = """
+SELECT max(step) FROM step WHERE NOT is_root AND process = (SELECT process FROM process WHERE key = ?)"""
+_KEYS = """
+SELECT logged_key, attempt, start, k.key FROM logged_key k JOIN process USING (process) ORDER BY start, logged_key"""
+_LOGGED = "SELECT value FROM scalar WHERE logged_key = ? AND value IS NOT NULL ORDER BY time, step"
+
+
+class _Steps(NamedTuple):
+    first: int
+    last: int
+    guessed: bool
+
+
+def findings(collected: Collected) -> list[Finding]:
+    """Return how the attempts before the present one ended, and that its schedule begins anew where it does."""
+    if not collected.superseded:
+        return []
+    rows = collected.tables.rows(_STEPS)
+    steps = {row["attempt"]: _Steps(row["first"], row["last"], bool(row["guessed"])) for row in rows}
+    return [*_earlier_attempts(collected, steps), *_fresh_schedule(collected, steps)]
+
+
+def _earlier_attempts(collected: Collected, steps: dict[str, _Steps]) -> list[Finding]:
+    """Return a notice for each of the latest attempts that another one followed: what ended it first."""
+    ends: dict[tuple[int, ...], list[ProcessEnd]] = {}
+    for end in process_end.every_end(collected).values():
+        ends.setdefault(end.process.attempt, []).append(end)
+    found = []
+    for attempt in sorted(collected.superseded & ends.keys(), reverse=True)[:_SHOWN]:
+        first = min(ends[attempt], key=lambda end: (not end.is_bad, end.state is not EndState.STOPPED, end.time))
+        later = sorted(other for other in ends if other > attempt)
+        text = f"{_name(attempt)} ended before this one: {first.process.label} {first.words}{_after(collected, first)}"
+        if later:
+            text += _followed(first, ends[later[0]], steps.get(written(later[0])))
+        section = "processes" if first.exception is None else "errors"
+        found.append(Finding(EARLIER, Severity.NOTICE, f"{text}.", section, look_at=_look_at(first)))
+    return found
+
+
+def _name(attempt: tuple[int, ...]) -> str:
+    moment = f"{attempt[-1]}"
+    if attempt[-1] < _MOMENT:
+        return f"Attempt {written(attempt)}"
+    return f"The attempt that began at {moment[8:10]}:{moment[10:12]}:{moment[12:14]} UTC"
+
+
+def _after(collected: Collected, end: ProcessEnd) -> str:
+    """Return the last step that was recorded of a process whose ring is gone."""
+    if end.iteration is not None or end.exception is not None:
+        return ""
+    last = collected.tables.value(_LAST_STEP, end.process.key)
+    return "" if last is None else f", after step {last}"
+
+
+def _followed(end: ProcessEnd, next_ends: list[ProcessEnd], steps: _Steps | None) -> str:
+    began = min((one.process.number("started_unix_nano") or one.process.first for one in next_ends), default=0)
+    later = f" {human.duration((began - end.time) / 1e9)} later" if began > end.time > 0 else ""
+    # Guessed steps are numbered from 1 in each process.
+    number = "" if steps is None or steps.guessed else f" with step {steps.first}"
+    return f"; the next one began{later}{number}"
+
+
+def _look_at(end: ProcessEnd) -> list[str]:
+    if end.exception is not None:
+        return words.next_steps(end.exception)
+    return words.next_steps_of_signal(end.exit.signal, end.exit.oom_kills) if end.exit is not None else []
+
+
+# -- what a resume has lost --------------------------------------------------------------------------------------------
+
+
+def _fresh_schedule(collected: Collected, steps: dict[str, _Steps]) -> list[Finding]:
+    """Return a warning where the latest attempt goes on, and its learning rate begins as that of the first one did."""
+    curves = Curves(replay.rules(collected)[0].keys)
+    inputs = {"learning_rate": "rate", "guessed_learning_rate": "rate", "loss": "loss"}
+    keys: dict[str, dict[str, tuple[str, int]]] = {}
+    for row in collected.tables.rows(_KEYS):
+        known = curves.input_of(row["key"])
+        if known is not None and known[0] in inputs:
+            keys.setdefault(row["attempt"], {}).setdefault(inputs[known[0]], (row["key"], row["logged_key"]))
+    attempts = list(keys)[-2:]
+    if len(attempts) < 2 or any("rate" not in keys[attempt] for attempt in attempts):  # noqa: PLR2004 - two of them
+        return []
+    (old, new), (old_loss, new_loss) = (
+        [_values(collected, keys[attempt].get(what)) for attempt in attempts] for what in ("rate", "loss")
+    )
+    before, now = (steps.get(attempt) for attempt in attempts)
+    if not _begins_anew(old, new) or before is None or now is None or not _goes_on(before, now, old_loss, new_loss):
+        return []
+    return [_finding(keys[attempts[1]]["rate"][0], old, new)]
+
+
+def _values(collected: Collected, key: tuple[str, int] | None) -> list[float]:
+    return [] if key is None else [row[0] for row in collected.tables.rows(_LOGGED, key[1])]
+
+
+def _begins_anew(old: list[float], new: list[float]) -> bool:
+    """Return whether the first rates are the first ones of before, though the rate had moved since then."""
+    if len(old) < _FEWEST or len(new) < _COMPARED:
+        return False
+    has_moved = abs(old[-1] - old[0]) > _MOVED * max(abs(old[-1]), abs(old[0]))
+    return has_moved and all(
+        abs(a - b) <= _SAME * max(abs(a), abs(b)) for a, b in zip(old, new[:_COMPARED], strict=False)
+    )
+
+
+def _goes_on(before: _Steps, now: _Steps, old: list[float], new: list[float]) -> bool:
+    """Return whether an attempt went on from a checkpoint: by its step numbers, of guessed steps by its loss."""
+    if not now.guessed:
+        return now.first > before.first
+    if len(old) < 2 * _COMPARED or len(new) < _COMPARED:
+        return False
+    begin, end, again = median(old[:_COMPARED]), median(old[-_COMPARED:]), median(new[:_COMPARED])
+    return abs(again - end) < abs(again - begin) / 2
+
+
+def _finding(key: str, old: list[float], new: list[float]) -> Finding:
+    text = (
+        f"The attempt went on with a fresh schedule: {key} began at {new[0]:.3g} again, as it did at first, where the"
+        f" attempt before had reached {old[-1]:.3g}."
+    )
+    finding = Finding(LOST_SCHEDULE, Severity.WARNING, text, "training", subject=key, chart=key)
+    finding.evidence.append("Whether the optimizer's state was restored is not recorded.")
+    finding.look_at += [
+        "what the checkpoint holds, and whether the optimizer and the schedule are loaded from it (`load_state_dict`)",
+        "resume_from_checkpoint of the trainer",
+    ]
+    return finding
