@@ -16,7 +16,6 @@
 ``presence``            what a process shows on disk before its first record
 ``private_random``      a random generator of our own for the SDK
 ``processors``          SDK processors in front of the queues
-``logged_errors``       where the program has logged errors, each place once
 ``program_log``         the program's own log as log records
 ``prompt_delivery``     what is new leaves before the result of a call, in a worker that may be killed
 ``providers``           tracer, meter and logger provider

@@ -8,8 +8,8 @@ import logging
 
 import pytest
 
-from otel_rl.pipeline import logged_errors
-from otel_rl.pipeline.logged_errors import MOST_PLACES, LoggedErrors
+from otel_rl.pipeline import program_log
+from otel_rl.pipeline.program_log import MOST_PLACES, LoggedErrors
 from otel_rl.telemetry import deferral, lifecycle
 
 
@@ -60,7 +60,7 @@ def test_type_and_place_are_recorded_and_no_text(errors, recorded):
 
 
 def test_the_text_comes_with_content(errors, recorded, monkeypatch):
-    monkeypatch.setattr(logged_errors, "capture_content", lambda: True)
+    monkeypatch.setattr(program_log, "capture_content", lambda: True)
     _log()
     assert _events(recorded)[0]["exception.message"].endswith("'secret 0'")
 
