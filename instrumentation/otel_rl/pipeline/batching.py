@@ -111,6 +111,8 @@ class BatchQueue(Generic[Item]):
         self._muted = child_processes.is_data_loader_worker()
         if not self._muted:
             self._next = time.monotonic() + min(self.limits.delay, FIRST_EXPORT)
+            # It may sleep until later.
+            self._thread.wake()
             with guard(f"batching.{self.signal}.first"):
                 self._on_first()
 
