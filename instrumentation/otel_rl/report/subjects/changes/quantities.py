@@ -6,6 +6,7 @@ A duration is a series of :mod:`otel_rl.report.subjects.changes.series`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import merged, of_rows
+from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
 from otel_rl.store.tables.load import MODEL, TOOL
@@ -231,11 +233,13 @@ def _gaps(logged: list[Watched]) -> Iterator[Watched]:
 
 
 def _scores_by_rank(collected: Collected) -> Iterator[Watched]:
-    """Yield the scores of each function by rank, where several ranks score."""
-    lines = scores.over_steps(collected)
-    for (name, rank), line in lines.items():
-        if len([other for other in lines if other[0] == name]) > 1 and rank is not None:
-            own = f"score {name} on rank {rank}"
+    """Yield the scores of each function, and the rewards of rollouts, by rank where several ranks have some."""
+    lines = {(f"score {name}", name, rank): line for (name, rank), line in scores.over_steps(collected).items()}
+    lines |= {("reward of rollouts", "", rank): line for rank, line in rollouts.over_steps(collected, "reward").items()}
+    ranks = Counter(what for what, _, rank in lines if rank is not None)
+    for (what, name, rank), line in lines.items():
+        if ranks[what] > 1 and rank is not None:
+            own = f"{what} on rank {rank}"
             # A value of the program's own, as those that it logs.
             yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name, rank=rank), logged=True)
 
