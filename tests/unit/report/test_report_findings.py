@@ -507,7 +507,10 @@ def test_what_two_rules_say_of_one_value_at_once_is_one_finding(tmp_path: Path) 
     job = Job(tmp_path / tmp_path.name, _phases, steps=60)
     job.logged = lambda step: {"kl": 0.01 + step / 1e4 if step < 30 else 7.0}
     [one] = _grave(examined(job.write()))
-    assert (one.code, [symptom.code for symptom in one.symptoms]) == ("P3_kl_explosion", ["kl_estimate"])
+    assert (one.code, [symptom.code for symptom in one.symptoms]) == (
+        "P3_kl_explosion",
+        ["kl_estimate", "changed_value"],
+    )
 
 
 def test_ranks_that_make_no_progress_in_one_step_are_one_finding(tmp_path: Path) -> None:

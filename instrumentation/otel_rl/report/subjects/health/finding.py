@@ -52,7 +52,19 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
                 finding.evidence.append(sentences.PAUSES)
             judged.append(finding)
-    return _unexplained(_of_values(judged), [finding for of_subject in known.values() for finding in of_subject])
+    judged = _of_values(judged)
+    _name(judged, known.get("changes", []))
+    return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+
+
+def _name(judged: list[Finding], changes: list[Finding]) -> None:
+    """Put a change of a value, with what follows from it, below the rule that has a name for it."""
+    for finding in judged:
+        same = [change for change in changes if change.chart == finding.chart and _is_at_once(change, finding)]
+        for change in same if finding.chart else ():
+            changes.remove(change)
+            finding.symptoms += [change, *change.symptoms]
+            change.symptoms = []
 
 
 def _of_values(judged: list[Finding]) -> list[Finding]:

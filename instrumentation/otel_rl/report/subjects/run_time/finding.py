@@ -24,7 +24,7 @@ _ON_PURPOSE = ((shares.EVALUATION, "Evaluation", Phase.EVALUATE), (shares.SAVING
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return what a run spent its time in besides steps, where that is much."""
-    return [*_outside_steps(collected), *unexplained(_on_purpose(collected), known["changes"])]
+    return [*_outside_steps(collected), *unexplained(_on_purpose(collected), known.get("changes", []))]
 
 
 def _on_purpose(collected: Collected) -> list[Finding]:
