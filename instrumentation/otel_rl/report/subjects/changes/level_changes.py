@@ -8,28 +8,23 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import levels, thresholds
 from otel_rl.report.core.lines import Line, merged
-from otel_rl.report.core.steps import BETWEEN, UNCOVERED
+from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
-from otel_rl.report.subjects.changes import work
+from otel_rl.report.subjects.changes import recurring, work
 from otel_rl.report.subjects.changes.lost_time import lost_seconds
 from otel_rl.report.subjects.changes.series import (
+    BETWEEN_STEPS,
     SeriesKind,
     StepSeries,
     all_series,
     in_rollouts,
 )
-from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.levels import EarlierLooks
-
-
-#: What may lie between steps, which is a part of the time that a step takes.
-BETWEEN_STEPS = (BETWEEN, Phase.DATA_WAIT)
 
 
 @dataclass(slots=True)
@@ -203,9 +198,19 @@ def _changes(context: _Context) -> Iterable[LevelChange]:
         yield from _of_place(group, context)
 
 
-def _rise(series: StepSeries, looks: EarlierLooks) -> levels.Rise | None:
+def _rise(series: StepSeries, context: _Context) -> levels.Rise | None:
+    """Return the rise of a series, without the steps in which a cost comes and goes: that is no level."""
+    left_out = recurring.steps_of(series, context.collected)
+    kept = [at for at, x in enumerate(series.line.x) if x not in left_out]
+    # Of a part that only some of the steps have, all may be left out.
+    if 2 * len(kept) > len(series.values) > len(kept):
+        found = _look(replace(series, values=[series.values[at] for at in kept]))
+        last = found is not None and found.last == len(kept) - 1
+        return found and replace(
+            found, first=kept[found.first], last=len(series.values) - 1 if last else kept[found.last]
+        )
     key = (series.kind, series.name, series.place, series.rank)
-    return looks.rise(key, len(series.values), lambda: _look(series))
+    return context.collected.earlier_looks.rise(key, len(series.values), lambda: _look(series))
 
 
 def _look(series: StepSeries) -> levels.Rise | None:
@@ -219,8 +224,7 @@ def _look(series: StepSeries) -> levels.Rise | None:
 def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
     """Yield one change for all ranks on which the same thing rose at about the same step."""
     examined = [series for series in group if not context.is_tiny(series)]
-    looks = context.collected.earlier_looks
-    rises = [(series, rise) for series in examined if (rise := _rise(series, looks)) is not None]
+    rises = [(series, rise) for series in examined if (rise := _rise(series, context)) is not None]
     rises.sort(key=lambda risen: risen[0].line.x[risen[1].first])
     while rises:
         onset, by_step = rises[0][0].line.x[rises[0][1].first], rises[0][0].line.by_step

@@ -7,12 +7,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
+from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.changes import change_sentences
-from otel_rl.report.subjects.changes.level_changes import BETWEEN_STEPS
-from otel_rl.report.subjects.changes.series import SeriesKind, all_series, in_rollouts
+from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series, in_rollouts
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
 
@@ -100,7 +100,7 @@ def _unexplained(found: Iterable[_Recurring], slower: list[LevelChange], collect
     ]
     for one in found:
         series, steps = one.series, one.steps
-        own = costs.get((series.kind, series.name, series.place, series.rank), 0.0)
+        own = costs.get(_key(series), 0.0)
         if one.share > _EXPLAINED * own and not any(len(steps & of) >= _SAME * len(steps) for of in of_some_steps):
             yield one
 
@@ -108,6 +108,24 @@ def _unexplained(found: Iterable[_Recurring], slower: list[LevelChange], collect
 def _is_same(one: _Recurring, other: _Recurring) -> bool:
     steps, others = one.steps, other.steps
     return len(steps & others) >= _SAME * min(len(steps), len(others))
+
+
+def steps_of(series: StepSeries, collected: Collected) -> set[int]:
+    """Return the steps in which a cost comes and goes: that of the series, or, for whole steps, of anything in them."""
+    found = _recurrences(collected)
+    if series.kind < SeriesKind.WORK:
+        found = [one for one in found if _key(one.series) == _key(series)]
+    ranks = (None, series.rank)
+    return {step for one in found if series.rank is None or one.series.rank in ranks for step in one.steps}
+
+
+def _key(series: StepSeries) -> tuple[SeriesKind, str, str, int | None]:
+    return series.kind, series.name, series.place, series.rank
+
+
+@asked_once
+def _recurrences(collected: Collected) -> list[_Recurring]:
+    return list(_of_run(collected))
 
 
 def _of_run(collected: Collected) -> Iterator[_Recurring]:

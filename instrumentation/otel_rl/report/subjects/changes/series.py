@@ -11,6 +11,7 @@ from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.calls import lines as call_lines
 from otel_rl.report.subjects.calls import rollouts
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.calls.lines import Called
+
+
+#: What may lie between steps, which is a part of the time that a step takes.
+BETWEEN_STEPS = (BETWEEN, Phase.DATA_WAIT)
 
 
 class SeriesKind(IntEnum):
