@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Severity(str, Enum):
@@ -175,6 +178,8 @@ def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding
     return left
 
 
+#: Code of the change of a value that is no duration.
+VALUE = "changed_value"
 #: Codes of findings on all that a rank does.
 _OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
 
@@ -188,3 +193,19 @@ def _is_the_same(finding: Finding, change: Finding) -> bool:
     if finding.subject:
         return any(finding.subject == part.subject for part in (change, *change.symptoms))
     return bool(finding.ranks) and finding.ranks == change.ranks and finding.code in _OF_RANKS
+
+
+def take_over(named: list[Finding], changes: list[Finding], is_same: Callable[[Finding, Finding], bool]) -> None:
+    """Put changes of a value, with what follows from them, below the findings that have a name for them."""
+    for finding in named:
+        for change in [change for change in changes if is_same(finding, change) and are_at_once(finding, change)]:
+            changes.remove(change)
+            finding.symptoms += [change, *change.symptoms]
+            change.symptoms = []
+
+
+def are_at_once(one: Finding, other: Finding) -> bool:
+    """Return whether both are known to begin within a few steps."""
+    if one.onset is None or other.onset is None:
+        return False
+    return abs(one.onset - other.onset) <= thresholds.TOGETHER

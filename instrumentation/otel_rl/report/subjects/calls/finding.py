@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.process.program_facts import AGENT_FRAMEWORKS
 from otel_rl.report.core import human, levels, sentences, thresholds
-from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics, tool_faults
@@ -29,8 +29,14 @@ _LAST = 1 << 62
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return tools, then models, of which calls fail or are sent again."""
     changed = {change.subject for change in known["changes"] if change.section == "models"}
-    failing = [*_tools(collected), *_models(collected, changed)]
-    return [*hanging.findings(collected, known), *failing, *tool_faults.findings(collected)]
+    faults = [*_tools(collected), *_models(collected, changed), *tool_faults.findings(collected)]
+    # What a rollout does, and the rewards that it gets, follow from its calls.
+    take_over(faults, known["changes"], _is_of_value)
+    return [*hanging.findings(collected, known), *faults]
+
+
+def _is_of_value(_: Finding, change: Finding) -> bool:
+    return change.code == VALUE
 
 
 def checks(collected: Collected) -> list[Check]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.core.lines import merged, of_rows
+from otel_rl.report.core.lines import Line, merged, of_rows
 from otel_rl.report.subjects.calls import rollouts
+from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
 from otel_rl.store.tables.load import MODEL, TOOL
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.core.lines import Line
 
 
 class Link(IntEnum):
@@ -150,6 +150,7 @@ def of_run(collected: Collected) -> list[Watched]:
         *_groups(collected),
         *_of_calls(collected),
         *_memory(collected),
+        *_checkpoints(collected),
     ]
 
 
@@ -288,3 +289,14 @@ def _memory(collected: Collected) -> Iterator[Watched]:
     rows = collected.tables.stream(_MEMORY, steps.attempt, steps.loop, steps.restarts)
     for (label,), line in of_rows(rows).items():
         yield _watched(f"memory of {label}", Link.MEMORY, DOWN, line, human.size, section="pressure")
+
+
+def _checkpoints(collected: Collected) -> Iterator[Watched]:
+    """Yield how large the checkpoints of a step are, by process."""
+    lines: dict[str, Line] = {}
+    for one in sorted(saved.saved(collected), key=lambda one: one.step or 0):
+        if one.step is not None and one.size is not None:
+            lines.setdefault(one.who, Line()).append(one.step, 1, one.size, one.size, one.size)
+    for who, line in lines.items():
+        whole = _watched(f"checkpoint of {who}", Link.MEMORY, NEITHER, line, human.size, section="checkpoints")
+        yield replace(whole, values=list(line.totals))

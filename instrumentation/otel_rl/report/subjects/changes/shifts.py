@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import VALUE, Finding, Severity
 from otel_rl.report.core.levels import TO_DEVIATION
 from otel_rl.report.subjects.changes import quantities
 from otel_rl.report.subjects.changes.quantities import DOWN, NEITHER, UP, Link
@@ -159,7 +159,7 @@ def _growth(watched: Watched) -> ValueChange | None:
             f" {watched.unit(found.before)} before."
         )
         return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
-    if watched.link is Link.MEMORY:
+    if watched.section == "pressure":
         return _of_memory(watched, found)
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
@@ -168,7 +168,7 @@ def _growth(watched: Watched) -> ValueChange | None:
         f" {watched.unit(found.after)}."
     )
     # Answers and episodes may become longer. Prompts are made by the program.
-    is_made = any(word in watched.name for word in ("input", "prompt", "context", "result"))
+    is_made = any(word in watched.name for word in ("input", "prompt", "context", "result", "checkpoint"))
     is_grave = is_made and found.after >= _TOO_MUCH * found.before
     severity = Severity.WARNING if is_grave else Severity.NOTICE
     return _shift(watched, found.first, text, severity, is_growth=True)
@@ -207,7 +207,7 @@ def _at(watched: Watched, place: int) -> str:
 
 def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> ValueChange:
     finding = Finding(
-        "changed_value",
+        VALUE,
         severity,
         text,
         watched.section,

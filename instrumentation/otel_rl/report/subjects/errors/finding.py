@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
-from otel_rl.report.core.finding import Check, Finding, Severity
+from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.subjects.calls import statistics, tool_faults
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 from otel_rl.semconv import events, spans
@@ -34,7 +34,10 @@ _PLACES = {spans.RL_RANK_STEP.type: "a step", spans.RL_LOOP.type: "a step", span
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return hangs and errors, where no finding before them is their cause."""
     causes = [finding for of_subject in known.values() for finding in of_subject]
-    return [*_hangs(collected, causes), *_errors(collected, causes), *_logged(collected)]
+    logged = _logged(collected)
+    lost = [finding for finding in logged if finding.severity is not Severity.NOTICE]
+    take_over(lost, known.get("changes", []), lambda _, change: change.code == VALUE)
+    return [*_hangs(collected, causes), *_errors(collected, causes), *logged]
 
 
 def checks(collected: Collected) -> list[Check]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
+from otel_rl.report.core.finding import Check, CheckState, Finding, Severity, are_at_once, take_over
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.health import replay
@@ -53,33 +53,18 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
                 finding.evidence.append(sentences.PAUSES)
             judged.append(finding)
     judged = _of_values(judged)
-    _name(judged, known.get("changes", []))
+    take_over(judged, known.get("changes", []), lambda rule, change: bool(rule.chart) and rule.chart == change.chart)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
-
-
-def _name(judged: list[Finding], changes: list[Finding]) -> None:
-    """Put a change of a value, with what follows from it, below the rule that has a name for it."""
-    for finding in judged:
-        same = [change for change in changes if change.chart == finding.chart and _is_at_once(change, finding)]
-        for change in same if finding.chart else ():
-            changes.remove(change)
-            finding.symptoms += [change, *change.symptoms]
-            change.symptoms = []
 
 
 def _of_values(judged: list[Finding]) -> list[Finding]:
     """Return one finding of each value since a step, the gravest, with what other rules found of it then below it."""
     left: list[Finding] = []
     for finding in judged:
-        same = (one for one in left if finding.chart and one.chart == finding.chart and _is_at_once(one, finding))
+        same = (one for one in left if finding.chart and one.chart == finding.chart and are_at_once(one, finding))
         cause = next(same, None)
         (left if cause is None else cause.symptoms).append(finding)
     return left
-
-
-def _is_at_once(one: Finding, other: Finding) -> bool:
-    has_onsets = one.onset is not None and other.onset is not None
-    return has_onsets and abs((one.onset or 0) - (other.onset or 0)) <= thresholds.TOGETHER
 
 
 def checks(collected: Collected) -> list[Check]:
