@@ -47,6 +47,8 @@ class Job:
     functions: Callable[[int, int], dict[str, float]] = lambda _step, _rank: {}
     logged: Callable[[int], dict[str, float]] = lambda _step: {}
     fetching: Callable[[int, int], float] = lambda _step, _rank: 0.0
+    #: More attributes of the step of a rank.
+    step_values: Callable[[int, int], dict[str, float]] = lambda _step, _rank: {}
     marks: bool = False
     ranks: int = 2
     steps: int = 40
@@ -131,7 +133,13 @@ class Job:
         writer.ids.span = own.span_id
         waits = {"torch.distributed.calls": 1, "torch.distributed.wait_time": waited}
         named = {"rl.loop.source": self.source} | ({"rl.loop.name": self.loop} if self.loop else {})
-        writer.span("rl.rank.step", at, at + length, {**values, **named, "rl.rank": rank, **waits}, root)
+        writer.span(
+            "rl.rank.step",
+            at,
+            at + length,
+            {**values, **named, "rl.rank": rank, **waits, **self.step_values(step, rank)},
+            root,
+        )
 
 
 def examined(folder: Path) -> overview.Overview:

@@ -419,3 +419,16 @@ def test_steps_whose_collectives_are_no_longer_in_a_ring_are_said_to_be_left_out
     comparison.steps = []
     [block] = late_rank_tables.stragglers(collected)
     assert block.note == "Collectives of 38 of 38 steps were no longer in the ring."
+
+
+@pytest.mark.parametrize(("wait", "severity"), [(0.18, "notice"), (0.001, "warning")])
+def test_a_rank_that_only_waits_for_a_cpu_is_late_by_the_machine(tmp_path: Path, wait: float, severity: str) -> None:
+    def phases(_step: int, rank: int) -> dict[str, float]:
+        return {**PHASES, "sample": 0.6 if rank == 1 else 0.4}
+
+    job = Job(tmp_path / tmp_path.name, phases)
+    job.step_values = lambda _step, rank: {"rl.loop.cpu_wait_time": wait if rank == 1 else 0.001}
+    job.write()
+    [one] = _late(job)
+    assert one.severity == severity
+    assert any(sentence.startswith("The machine was busy") for sentence in one.evidence) == (severity == "notice")

@@ -248,6 +248,9 @@ def _of_period(x: Indices, values: Array, period: int) -> Recurrence | None:
     if len(known) < _RECURS or high[known[0] : known[-1] + 1].mean() < _REGULAR:
         return None
     places = places[known]
+    # Of short steps some are recorded, and the long ones of them more often.
+    if len(places) < _REGULAR * (x[places[-1]] - x[places[0]]) / period:
+        return None
     of_period = values[places]
     others = np.delete(values[places[0] : places[-1] + 1], places - places[0])
     usual, level = median(others) if len(others) else usual, median(of_period)

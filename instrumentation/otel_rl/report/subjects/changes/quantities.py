@@ -193,7 +193,7 @@ def _of_samples(collected: Collected) -> Iterator[Watched]:
             yield _watched(name, link, better, line, unit, section="trajectories")
             if value == _EVERY:
                 yield replace(
-                    _watched(ROLLOUTS, Link.ROLLOUT, NEITHER, line, section="trajectories"), values=[*line.numbers]
+                    _watched(ROLLOUTS, Link.ROLLOUT, UP, line, section="trajectories"), values=[*line.numbers]
                 )
 
 

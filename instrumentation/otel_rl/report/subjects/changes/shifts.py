@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Deviations of the values before from which on a jump is said, and from which on it is a warning.
 _SAID, _WARNING = 6.0, 7.0
+#: The same of rewards and losses that get worse: what all training is for is said earlier.
+_WORSE = 2.0
 #: Least change of a level that is one, as a share of the larger one of both; and of a share in absolute numbers.
 _NOTABLE, _NOTABLE_SHARE = 0.25, 0.1
 #: Points before a value stood still, and deviations that it must lie away from them where it is the best there can be.
@@ -139,7 +141,9 @@ def _jump(watched: Watched) -> ValueChange | None:
 
 def _is_notable(watched: Watched, jump: Jump) -> bool:
     change, level = abs(jump.after - jump.before), max(abs(jump.before), abs(jump.after))
-    if jump.deviations < _SAID or change < _NOTABLE * level:
+    is_worse = watched.better * (jump.after - jump.before) < 0
+    is_outcome = watched.link in (Link.SCORE, Link.REWARD, Link.LOSS)
+    if jump.deviations < (_WORSE if is_worse and is_outcome else _SAID) or change < _NOTABLE * level:
         return False
     return watched.unit is not human.percent or change >= _NOTABLE_SHARE
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.stragglers.lasting import chance
-from otel_rl.report.core import sentences, thresholds
-from otel_rl.report.core.finding import Check, Finding, unexplained
+from otel_rl.report.core import human, sentences, thresholds
+from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.ranks import last_rank_finding, last_steps, own_work, told
 
@@ -14,11 +15,33 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
 
 
+#: Share of what the steps lose to a late rank for which it waited for a CPU.
+_OF_BUSY = 0.5
+
+
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return one finding for each rank that is, or was, late, and of which no change tells the reason."""
     changes = known["changes"]
     late = last_rank_finding.add_to(_late_ranks(collected), collected)
+    for finding in late:
+        _excuse_busy_machine(finding, collected)
     return unexplained(_not_of_several(late, changes), changes)
+
+
+def _excuse_busy_machine(finding: Finding, collected: Collected) -> None:
+    """Make a late rank a notice where it only waited for a CPU that others had."""
+    waits = {rank: fmean(line.means) for rank, line in collected.steps.cpu_waits.items() if line.x}
+    totals = collected.steps.ranks.get(finding.ranks[0]) if len(finding.ranks) == 1 else None
+    others = [wait for rank, wait in waits.items() if [rank] != finding.ranks]
+    if totals is None or not others or not finding.cost:
+        return
+    own = waits.get(finding.ranks[0], 0.0)
+    if own - fmean(others) >= _OF_BUSY * finding.cost * totals.steps.mean:
+        finding.severity = Severity.NOTICE
+        finding.evidence.append(
+            f"The machine was busy: it waited {human.duration(own)} a step for a CPU that others had, and the other"
+            f" ranks {human.duration(fmean(others))}."
+        )
 
 
 def _not_of_several(late: list[Finding], changes: list[Finding]) -> list[Finding]:
