@@ -214,6 +214,7 @@ class _Rate(NamedTuple):
 
     @property
     def share(self) -> float:
+        """Share of the calls that failed."""
         return self.failed / self.number
 
 
