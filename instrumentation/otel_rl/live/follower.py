@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
-from otel_rl.report.core.levels import EarlierLooks
+from otel_rl.report.core.kept_answers import EarlierLooks
 from otel_rl.report.subjects import overview
 from otel_rl.store.reader.errors import NoRoom
 from otel_rl.store.reader.following import FollowingReader

@@ -75,6 +75,7 @@ class OpenTrajectory:
         "_stop_turn",
         "advantage",
         "age",
+        "calling",
         "discard_reason",
         "estimator",
         "event_loop",
@@ -122,6 +123,8 @@ class OpenTrajectory:
         self.tool_retries = 0
         self.failed_tool: FailedCall | None = None
         self.repeated = RepeatedCalls()
+        #: Calls of each tool that are open.
+        self.calling: dict[str, int] = {}
         self.tool_matches = ToolMatches()
         #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
         self.histories: dict[bytes, Any] | None = None

@@ -49,6 +49,7 @@ class Attempt:
         self._name = name
         self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
         self._result: int | None = None
+        trajectory.calling[name] = trajectory.calling.get(name, 0) + 1
         #: Number of the repetition, from 1; 0 for a call that repeats none.
         self.retry = number_of(trajectory.failed_tool, name, self._mark)
         if self.retry:
@@ -60,6 +61,7 @@ class Attempt:
 
     def ended(self, *, failed: bool) -> None:
         """Count a call whose tool has returned or failed."""
+        self._trajectory.calling[self._name] -= 1
         self._trajectory.repeated.add(self._name, self._mark, _FAILED if failed else self._result)
         self._trajectory.tool_call_ended(failed=failed, call_id=self._call_id)
         if failed and self._mark is not None:

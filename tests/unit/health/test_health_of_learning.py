@@ -173,17 +173,6 @@ def test_a_warm_up_that_begins_with_zeros_is_no_pause(zeros):
     assert verdict(values, Code.NO_UPDATE).severity == HEALTHY
 
 
-@pytest.mark.parametrize("key", ["learning_rate", "grad_norm"])
-def test_an_exact_zero_in_guessed_steps_is_a_warning_though_few_of_them_were_read(key):
-    monitor = Monitor(defaults())
-    for step in (*range(1, 65), *range(72, 201, 16)):
-        monitor.log(step, {f"torch/{key}": 0.0 if step > 100 else 0.1})
-        monitor.judge()
-    [found] = [one for one in monitor.verdicts() if one.is_finding]
-    assert (found.code, found.severity, found.onset) == (Code.NO_UPDATE, WARNING, 104)
-    assert found.evidence == f"torch/{key} is exactly 0 in 97 steps, each time it was read"
-
-
 def test_a_learning_rate_that_is_zero_from_the_first_step_on_is_told_with_that_step():
     found = verdict(({"learning_rate": 0.0, "loss": 2.0} for _ in range(100)), Code.NO_UPDATE)
 

@@ -10,7 +10,8 @@ from support.mcp_sessions import connected, is_error, session, text_of
 import otel_rl
 from otel_rl.instrumentors.mcp import operations
 from otel_rl.semconv import attributes as names
-from otel_rl.telemetry import Scope, progress
+from otel_rl.telemetry import Scope, open_trajectory, progress
+from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.calls import ToolCall
 
 TOOL = "gen_ai.execute_tool.duration"
@@ -124,3 +125,14 @@ async def test_an_exception_object_that_a_servers_tool_returns_arrives_as_withou
     outcome = "tool_error" if is_error(result) else "ok"
     calls = [span.attributes[names.RL_TOOL_OUTCOME] for span in instrumented.spans if span.name == "tools/call regret"]
     assert calls == [outcome, outcome]
+
+
+async def test_a_call_inside_of_a_tool_that_another_context_hides_is_counted_once(instrumented, url):
+    """An official instrumentor of LangChain attaches a context of its own inside of the tool."""
+    async with session(url) as opened:
+        with otel_rl.rollout():
+            attempt = Attempt(open_trajectory.current(), "add", {"a": 2, "b": 3})
+            await opened.call_tool("add", {"a": 2, "b": 3})
+            attempt.ended(failed=False)
+            await opened.call_tool("add", {"a": 2, "b": 4})
+    assert instrumented.span("rl.rollout").attributes[names.RL_ROLLOUT_TOOL_CALLS] == 2

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from otel_rl.report.core.levels import EarlierLooks, Rise, rise
+from otel_rl.report.core.kept_answers import EarlierLooks
+from otel_rl.report.core.levels import Rise, rise
 
 
 def _noisy(level: float, number: int, seed: int = 0, noise: float = 0.1) -> list[float]:

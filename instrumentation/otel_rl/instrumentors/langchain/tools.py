@@ -38,7 +38,7 @@ class _Observed:
             if other_instrumentors.is_taken():
                 trajectory = open_trajectory.current()
                 if trajectory is not None:
-                    self._attempt = Attempt(trajectory, tool.name, arguments)
+                    self._attempt = Attempt(trajectory, tool.name, arguments, call_id=kwargs.get("tool_call_id"))
                 self._tool = OpenTool(tool.name, scope.name, is_measured=False)
                 self._attached = attach(open_tools.context_with(self._tool))
                 return

@@ -13,7 +13,7 @@ from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import operations
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues
-from otel_rl.telemetry import Scope, guard, lifecycle, propagation
+from otel_rl.telemetry import Scope, guard, lifecycle, open_trajectory, propagation
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_spans import clear_error
@@ -48,8 +48,11 @@ class _ToolCall(ToolCall):
         super().__init__(scope, name, arguments=operation.arguments)
         self._details = details
         around = open_tools.here()
+        trajectory = open_trajectory.current()
+        # An official instrumentor of LangChain attaches a context of its own, in which the tool around it is unknown.
+        is_called = trajectory is not None and trajectory.calling.get(name, 0) > 0
         #: The tool around it is what the trajectory has called, and whose duration somebody records.
-        self._is_counted = around is None
+        self._is_counted = around is None and not is_called
         self._is_measured = around.is_measured if around is not None else is_tool_span(trace_api.get_current_span())
         #: The span of a tool whose request has failed or succeeded before, and is sent again.
         self._repeats: Span | None = None

@@ -18,6 +18,7 @@ Modules:
     stretches: what can be seen of stretches of time that lie above each other.
     curves: a line of values.
     levels: since when a value has another level.
+    detectors: a curve that jumps, a value that stands still, growth, a cost that comes and goes.
     statistics: spreads, binned series and the largest items, in bounded memory.
     finding: a finding and a check.
     thresholds: what is large enough to be a finding.

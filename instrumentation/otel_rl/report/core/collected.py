@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 from otel_rl.report.core import flight_rings, step_rewards, timeline
 from otel_rl.report.core.finding import Finding
 from otel_rl.report.core.flight_rings import FlightRings
-from otel_rl.report.core.levels import EarlierLooks
+from otel_rl.report.core.kept_answers import EarlierLooks
 from otel_rl.report.core.loops import Loops
 from otel_rl.report.core.steps import METRICS as STEP_METRICS
 from otel_rl.report.core.totals import MetricTotals

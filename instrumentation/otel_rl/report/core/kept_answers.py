@@ -1,18 +1,22 @@
-"""Incremental query results for a growing run: results for old steps are cached, recent steps are queried again.
+"""What is kept of a growing run: results for old steps are cached, recent steps are queried again.
 
 Queries take attempt, loop and restarts as ``?1`` to ``?3``, and the first and last step as ``?4`` and ``?5``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from otel_rl.report.core.lines import Line
 from otel_rl.store.tables.steps import IN_NO_STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
+    from otel_rl.report.core.levels import Rise
     from otel_rl.store.tables import RunTables
 
 #: SQLite's smallest and largest integers; the largest stands for records outside of all steps.
@@ -81,3 +85,37 @@ def sums(keys: int, *merges: Callable[[Any, Any], Any]) -> Callable[[list[tuple[
         return [(*key, *values) for key, values in found.items()]
 
     return _merged
+
+
+_Found = TypeVar("_Found")
+
+
+class EarlierLooks:
+    """What was found in series that grow: to look again at each new point would cost most of what following a run does.
+
+    A series is looked at again after ``fresh`` seconds; with 0, as in a report, always.
+    """
+
+    def __init__(self, fresh: float = 0.0) -> None:
+        self._fresh = fresh
+        #: By series when it was looked at, its points at that time, and what was found.
+        self._looks: dict[Hashable, tuple[float, int, Any]] = {}
+
+    def find(self, key: Hashable, points: int, look: Callable[[], _Found]) -> _Found:
+        """Return what ``look`` finds, or has found lately in the series with this key, which has so many points."""
+        return self._look(key, points, look)[1]
+
+    def rise(self, key: Hashable, points: int, look: Callable[[], Rise | None]) -> Rise | None:
+        """Return the same of a rise; what went on at the last look goes on."""
+        seen, found = self._look(key, points, look)
+        return replace(found, last=points - 1) if found is not None and found.last == seen - 1 else found
+
+    def _look(self, key: Hashable, points: int, look: Callable[[], _Found]) -> tuple[int, _Found]:
+        if not self._fresh:
+            return points, look()
+        now, (moment, seen, found) = time.monotonic(), self._looks.get(key, (-inf, 0, None))
+        if points < seen or now > moment + self._fresh:
+            found = look()
+            self._looks[key] = now, points, found
+            return points, found
+        return seen, found

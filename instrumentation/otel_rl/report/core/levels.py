@@ -14,17 +14,15 @@ large enough to matter is decided afterwards, on medians; on means for shares, w
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Sequence
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.intp]]
@@ -52,7 +50,6 @@ _ON_THE_WAY = 0.2
 _STAGE = 0.05
 #: A stage still rises where its last third is so many times its first one: it has come to the last third.
 _STILL_RISING = 1.3
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +60,6 @@ class Rise:
     last: int
     before: float
     after: float
-
-
-class EarlierLooks:
-    """What was found in series that grow: to look again at each new point would cost most of what following a run does.
-
-    A series is looked at again after ``fresh`` seconds; with 0, as in a report, always.
-    """
-
-    def __init__(self, fresh: float = 0.0) -> None:
-        self._fresh = fresh
-        #: By series when it was looked at, its points at that time, and what was found.
-        self._looks: dict[Hashable, tuple[float, int, Any]] = {}
-
-    def find(self, key: Hashable, points: int, look: Callable[[], _Found]) -> _Found:
-        """Return what ``look`` finds, or has found lately in the series with this key, which has so many points."""
-        return self._look(key, points, look)[1]
-
-    def rise(self, key: Hashable, points: int, look: Callable[[], Rise | None]) -> Rise | None:
-        """Return the same of a rise; what went on at the last look goes on."""
-        seen, found = self._look(key, points, look)
-        return replace(found, last=points - 1) if found is not None and found.last == seen - 1 else found
-
-    def _look(self, key: Hashable, points: int, look: Callable[[], _Found]) -> tuple[int, _Found]:
-        if not self._fresh:
-            return points, look()
-        now, (moment, seen, found) = time.monotonic(), self._looks.get(key, (-inf, 0, None))
-        if points < seen or now > moment + self._fresh:
-            found = look()
-            self._looks[key] = now, points, found
-            return points, found
-        return seen, found
 
 
 def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ratio: bool = True) -> Rise | None:

@@ -12,7 +12,7 @@ from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.changes.level_changes import LevelChange
+    from otel_rl.report.subjects.changes.series import LevelChange
 
 #: Kind -> code of the finding, section of its rows, key of its chart.
 PLACES = {

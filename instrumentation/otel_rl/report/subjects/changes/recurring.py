@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.detectors import Recurrence
     from otel_rl.report.core.levels import Rise
-    from otel_rl.report.subjects.changes.level_changes import LevelChange
+    from otel_rl.report.subjects.changes.series import LevelChange
 from otel_rl.report.subjects.changes.series import StepSeries
 
 #: Share of the steps' time that is worth a warning, and the seconds that it must be.

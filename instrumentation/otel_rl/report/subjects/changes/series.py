@@ -1,8 +1,8 @@
-"""Every duration and rate over the steps, by what it is of and where it is."""
+"""Every duration and rate over the steps, by what it is of and where it is; and a level of one that rose."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,51 @@ class StepSeries:
     def seconds(self) -> float:
         """Time that was spent, with what ran at once counted once."""
         return sum(value * times for value, times in zip(self.values, self.times, strict=True))
+
+
+@dataclass(slots=True)
+class LevelChange:
+    """A level that rose, in one place or alike on several ranks; times in s.
+
+    Attributes:
+        ranks: where it rose; ``[None]`` for processes without a rank.
+        unchanged: ranks on which the same thing went on and did not rise.
+        onset: first step, or second since the epoch where ``by_step`` is False.
+        last: last step of it.
+        lasts: True where it goes on to the end of the run.
+        extra: seconds lost to it, per rank.
+        share: of the steps' or the rollouts' time in which it was; 0 where it is ``hidden``.
+        in_rollouts: whose time ``share`` is of.
+        at_once: True where its calls ran at once, two or more on average.
+        hidden: True where it would be notable, and the steps did not become longer: it ran beside something else, or
+            that became shorter.
+        all_lose: True where the steps of ranks on which nothing changed became longer with it.
+        found_in: steps that had the phase while it lasted, and all of these.
+        reason: why it is no fault of the program: more to do, or a busy machine.
+    """
+
+    kind: SeriesKind
+    name: str
+    place: str
+    ranks: list[int | None]
+    unchanged: list[int]
+    onset: int
+    last: int
+    lasts: bool
+    by_step: bool
+    before: float
+    after: float
+    extra: float = 0.0
+    share: float = 0.0
+    in_rollouts: bool = False
+    at_once: bool = False
+    hidden: bool = False
+    all_lose: bool = False
+    found_in: tuple[int, int] | None = None
+    reason: str = ""
+    #: Of the same model and server: rates and the time to the first chunk.
+    with_it: list[LevelChange] = field(default_factory=list)
+    symptoms: list[LevelChange] = field(default_factory=list)
 
 
 @asked_once

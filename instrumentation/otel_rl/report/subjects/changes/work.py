@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.changes.level_changes import LevelChange
+    from otel_rl.report.subjects.changes.series import LevelChange
 
 #: Growth of the work that counts, and the share of the growth of a duration that it must be, both as logarithms: the
 #: time of attention grows with the square of the tokens.
