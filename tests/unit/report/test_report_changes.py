@@ -10,6 +10,11 @@ import pytest
 from unit.report.made_up_jobs import STARTED, Job, Part, examined, rollout
 from unit.report.synthetic_run import process
 
+from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.kept_answers import EarlierLooks
+from otel_rl.report.subjects import load, overview
+from otel_rl.store.reader import Reader, find_run
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
@@ -292,6 +297,29 @@ def test_a_checkpoint_that_takes_longer_is_compared_with_checkpoints(tmp_path: P
     first, *_ = examined(Job(tmp_path / "run", phases, ranks=1, steps=60).write()).findings
     assert first.text.startswith("Phase checkpoint takes ")
     assert " since step 25 (" in first.text
+
+
+def test_what_is_kept_between_two_looks_at_a_followed_run_does_not_pile_up(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {
+        "rewards/judge/mean": 0.531 if step >= 25 else loop.near(0.55, 0.2),
+        "reward_std": loop.near(0.02 if step >= 25 else 0.3),
+    }
+    loop.findings()
+    collected = Collected(Reader(find_run(tmp_path / "run")), load()).read(lambda _: None)
+    collected.earlier_looks = EarlierLooks(fresh=1e6)
+    looks = []
+    for _ in range(3):
+        collected.answers.clear()
+        looks.append([(one.text, len(one.symptoms)) for one in overview.examine(collected).findings])
+    assert looks[0] == looks[1] == looks[2]
+
+
+@pytest.mark.parametrize("key", ["train_loss_step", "total_loss", "loss/total"])
+def test_a_loss_is_a_curve_by_any_name(tmp_path: Path, key: str) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {key: loop.near(0.5 if step < 25 else 2.0)}
+    assert [text.startswith(f"{key} rose from 0.") for text in _texts(loop.findings())] == [True]
 
 
 # -- in general --------------------------------------------------------------------------------------------------------

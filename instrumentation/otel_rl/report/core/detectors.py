@@ -85,18 +85,17 @@ def jumps(values: Sequence[float]) -> list[Jump]:
 
 def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
     """Return the jump near a place between two others, if it is one."""
-    near = range(max(place - 2, _FEWEST_OF_A_LINE), min(place + 2, len(values) - _FEWEST_OF_A_LINE) + 1)
+    number = len(values)
+    near = range(max(place - 2, _FEWEST_OF_A_LINE), min(place + 2, number - _FEWEST_OF_A_LINE) + 1)
     if not near:
         return None
-    lines = [(at, min(_WINDOW, at, len(values) - at)) for at in near]
-    gap, error, place, reach = max(
-        ((*_gap(values, at, reach), at, reach) for at, reach in lines), key=lambda line: abs(line[0])
-    )
+    of_reach = {reach: _gaps(values, reach) for reach in {min(_WINDOW, at, number - at) for at in near}}
+    lines = [(at, reach, of_reach[reach]) for at in near for reach in [min(_WINDOW, at, number - at)]]
+    place, reach, (gaps, errors) = max(lines, key=lambda line: abs(line[2][0][line[0] - line[1]]))
+    gap, error = float(gaps[place - reach]), float(errors[place - reach])
     difference = median(values[place : place + reach]) - median(values[place - reach : place])
-    others = [
-        abs(_gap(values, at, reach)[0]) for at in range(reach, len(values) - reach + 1) if abs(at - place) >= reach
-    ]
-    usual = _OTHER_GAPS * float(np.median(others)) if len(others) >= reach else 0.0
+    others = np.abs(gaps[np.abs(np.arange(len(gaps)) + reach - place) >= reach])
+    usual = _OTHER_GAPS * median(others) if len(others) >= reach else 0.0
     if gap * difference <= 0 or abs(gap) < max(_SHARP * abs(difference), usual):
         return None
     left = values[max(before, place - _LONGEST_LEVEL) : place]
@@ -119,16 +118,19 @@ def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
     return Jump(place, *middle, abs(middle[1] - middle[0]) / deviation)
 
 
-def _gap(values: Array, place: int, reach: int) -> tuple[float, float]:
-    """Return the gap at a place between lines through ``reach`` points before and after, and its standard error."""
+def _gaps(values: Array, reach: int) -> tuple[Array, Array]:
+    """Return gaps between lines through ``reach`` points before and after, and their standard errors.
+
+    The first one is at point ``reach``, the last one so many points before the end.
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(values, reach)
     x = np.arange(reach) - (reach - 1) / 2
-    squares = float((x * x).sum())
-    ends, left = [], 0.0
-    for part, end in ((values[place - reach : place], reach / 2), (values[place : place + reach], -reach / 2)):
-        slope = float((x * part).sum()) / squares
-        ends.append(part.mean() + slope * end)
-        left += float(((part - part.mean() - slope * x) ** 2).sum())
-    return float(ends[1] - ends[0]), float(np.sqrt(left / (2 * reach - 4) * 8 / reach))
+    means = windows.mean(axis=1)
+    slopes = windows @ x / float((x * x).sum())
+    left = ((windows - means[:, np.newaxis] - slopes[:, np.newaxis] * x) ** 2).sum(axis=1)
+    half = slopes * reach / 2
+    gaps = (means - half)[reach:] - (means + half)[:-reach]
+    return gaps, np.sqrt((left[reach:] + left[:-reach]) / (2 * reach - 4) * 8 / reach)
 
 
 def _are_levels(left: Array, right: Array, noise: Array, deviation: float) -> bool:

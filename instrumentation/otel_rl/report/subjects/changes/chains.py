@@ -28,11 +28,15 @@ OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A finding with its place in the chain; ``onset`` is a step, ``grows`` is True for what goes on to grow."""
+    """A finding with its place in the chain.
+
+    ``onset`` is a step, or a second where ``by_step`` is False; ``grows`` is True for what goes on to grow.
+    """
 
     finding: Finding
     link: Link
     onset: int
+    by_step: bool
     grows: bool = False
 
 
@@ -49,6 +53,8 @@ def chained(changes: Iterable[Linked]) -> list[Finding]:
 
 
 def _explains(cause: Linked, effect: Linked) -> bool:
+    if cause.by_step != effect.by_step:
+        return False
     near = abs(cause.onset - effect.onset) <= thresholds.TOGETHER
     if cause.link == effect.link:
         # Two tools are two causes; two curves of one kind that move from one step on are one fact.

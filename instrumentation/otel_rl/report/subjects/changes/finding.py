@@ -15,6 +15,7 @@ from otel_rl.report.subjects.changes.shifts import shifts
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
     from otel_rl.report.core.finding import Finding
+    from otel_rl.report.subjects.changes.series import LevelChange
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
@@ -29,12 +30,19 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 def _of_view(collected: Collected) -> list[Finding]:
     slower = level_changes(collected)
     linked = [
-        Linked(finding, Link.LONGER if change.reason else OF_KIND.get(change.kind, Link.SLOWER), change.onset)
+        Linked(finding, _link(change), change.onset, change.by_step)
         for finding, change in zip(change_sentences.findings(slower, collected), slower, strict=True)
     ]
-    linked += [Linked(shift.finding, shift.link, shift.onset, shift.is_growth) for shift in shifts(collected)]
+    linked += [
+        Linked(shift.finding, shift.link, shift.onset, shift.watched.by_step, shift.is_growth)
+        for shift in shifts(collected)
+    ]
     changes = chained(linked)
     return [*changes, *unexplained(recurring.findings(collected, slower), changes)]
+
+
+def _link(change: LevelChange) -> Link:
+    return Link.LONGER if change.reason else OF_KIND.get(change.kind, Link.SLOWER)
 
 
 def _placed(change: Finding, where: str) -> Finding:

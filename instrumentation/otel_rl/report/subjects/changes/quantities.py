@@ -6,6 +6,7 @@ A duration is a series of :mod:`otel_rl.report.subjects.changes.series`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -88,11 +89,17 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
     (r"loss", Link.LOSS, DOWN),
     (r"(error|fail|invalid|dropped|empty)", Link.DATA, DOWN),
 )
-#: Counts that only rise, times, and what the machine has to do with: no curve of the training.
-_NO_CURVE = re.compile(
-    r"(^|[/_.\s(])(epoch|steps?|global_step|iterations?|timesteps?|total|num_tokens|num_input_tokens_seen|time|times|"
-    r"seconds?|sec|duration|timing|perf|throughput|fps|s|ms|it|per_sec|per_second|mfu|flops|memory|mem|gpu|cpu|eta|"
-    r"updates?|n_updates|episodes|samples_seen|lr_group)([/_.\s)]|$)",
+#: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
+_COUNTS = frozenset(
+    {
+        "epoch", "epochs", "episode", "episodes", "eta", "global_step", "iteration", "iterations", "n_updates",
+        "num_input_tokens_seen", "num_tokens", "samples_seen", "step", "steps", "timestep", "timesteps", "total_flos",
+        "total_timesteps", "total_tokens", "updates",
+    }
+)  # fmt: skip
+_OF_MACHINE = re.compile(
+    r"(^|[/_.\s])(time|times|seconds?|sec|secs|duration|timing|perf|throughput|fps|ms|per_second|mfu|flops|memory|mem|"
+    r"gpu|cpu)([/_.\s]|$)",
     re.IGNORECASE,
 )
 
@@ -157,7 +164,7 @@ def of_run(collected: Collected) -> list[Watched]:
 def _logged(collected: Collected) -> Iterator[Watched]:
     curves = scalars.of_run(collected)
     for name, curve in curves.logged.items():
-        if curve.over_time or _NO_CURVE.search(name):
+        if curve.over_time or name.rpartition("/")[2].lower() in _COUNTS or _OF_MACHINE.search(name):
             continue
         link, better = link_of(name)
         yield Watched(
@@ -220,13 +227,10 @@ def _gaps(logged: list[Watched]) -> Iterator[Watched]:
             continue
         sign = -evaluated.better
         third = len(evaluated.x) // 3
-        parts = [
-            sign * median(evaluated.values[begin : begin + third]) for begin in (0, third, len(evaluated.x) - third)
-        ]
-        points = [
-            [value for at, value in zip(own.x, own.values, strict=True) if before < at <= x]
-            for before, x in pairwise([-1, *evaluated.x])
-        ]
+        begins = (0, third, len(evaluated.x) - third)
+        parts = [sign * median(evaluated.values[begin : begin + third]) for begin in begins]
+        places = [0, *(bisect_right(own.x, x) for x in evaluated.x)]
+        points = [own.values[before:after] for before, after in pairwise(places)]
         if not all(points) or parts[-1] <= min(parts):
             continue
         gaps = [sign * (value - fmean(near)) for value, near in zip(evaluated.values, points, strict=True)]

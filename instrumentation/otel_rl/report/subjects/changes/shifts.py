@@ -67,7 +67,8 @@ def shifts(collected: Collected) -> list[ValueChange]:
         looks.find(("value", watched.name), len(watched.x), partial(_of, watched))
         for watched in quantities.of_run(collected)
     )
-    changes = [change for change in found if change is not None]
+    # What is kept from one look to the next stays as it was found.
+    changes = [replace(one, finding=replace(one.finding, symptoms=[])) for one in found if one is not None]
     improved = [change.onset for change in changes if change.is_better]
     for change in changes:
         if change.watched.better == NEITHER and any(abs(at - change.onset) <= thresholds.TOGETHER for at in improved):
@@ -108,8 +109,9 @@ def _is_odd(watched: Watched, found: Still) -> bool:
         is_best = found.value in (0.0, 1.0)
         return watched.link is Link.SCORE and not is_best and len(watched.values) >= _NEVER_MOVED
     low, high = found.varied
-    if low < found.value < high:
-        return True
+    if low < found.value < high or watched.link is Link.POLICY:
+        # A policy may well stop to be clipped.
+        return low < found.value < high
     # What has come to the best that there is, or the worst, bit by bit, has come to its end.
     before = watched.values[max(found.first - _BEFORE, 0) : found.first]
     middle = sorted(before)[len(before) // 2]
