@@ -281,6 +281,15 @@ def test_a_rank_that_is_slow_in_bursts_is_said_with_these_steps(tmp_path: Path) 
     assert others == []
 
 
+def test_bursts_in_which_others_have_the_cpu_are_a_notice(tmp_path: Path) -> None:
+    busy = {*range(16, 21), *range(31, 36)} | {*range(41, 46)}
+    loop = Loop(tmp_path, seconds=lambda step: 1.2 if step in busy else 0.3)
+    loop.attributes = lambda step: {"rl.loop.cpu_wait_time": loop.near(0.8 if step in busy else 0.001)}
+    [one] = [one for one in loop.findings() if one.code == "recurring_phase"]
+    assert one.severity == "notice"
+    assert one.evidence[0].startswith("The machine was busy: in these steps their thread waited ")
+
+
 def test_sampling_for_several_steps_at_once_is_how_a_loop_is_made(tmp_path: Path) -> None:
     def phases(step: int, _rank: int) -> dict[str, float]:
         return {"sample": 2.0 if step % 4 == 1 else 0.01, "train": 0.3}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.detectors import Recurrence
     from otel_rl.report.core.levels import Rise
-    from otel_rl.report.subjects.changes.series import LevelChange
-from otel_rl.report.subjects.changes.series import StepSeries
+    from otel_rl.report.core.lines import Line
+    from otel_rl.report.subjects.changes.series import LevelChange, StepSeries
 
 #: Share of the steps' time that is worth a warning, and the seconds that it must be.
 _SHARE, _SECONDS = 0.1, 1.0
@@ -76,10 +76,12 @@ def findings(collected: Collected, slower: list[LevelChange]) -> list[Finding]:
     """
     roots: list[tuple[_Recurring, Finding]] = []
     several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
-    for one in sorted(
-        _unexplained(_of_run(collected), slower, collected), key=lambda one: (one.series.kind, -one.share)
-    ):
+    left = _unexplained(_recurrences(collected), slower, collected)
+    for one in sorted(left, key=lambda one: (one.series.kind, -one.share)):
         finding = _finding(one, several=several, by_design=collected.steps.guessed)
+        if reason := _busy(one, collected):
+            finding.severity = Severity.NOTICE
+            finding.evidence.append(reason)
         cause = next((root for other, root in roots if _is_same(other, one)), None)
         if cause is None:
             roots.append((one, finding))
@@ -166,15 +168,31 @@ def _is_wait(series: StepSeries, x: list[int], recurrence: Recurrence, collected
     if waiting is None or series.kind is not SeriesKind.PHASE:
         return False
     high = {x[at] for first, last in recurrence.stretches for at in range(first, last + 1)}
-    seconds = dict(zip(waiting.x, waiting.means, strict=True))
-    usual = median([seconds.get(step, 0.0) for step in x if step not in high])
-    return 2 * sum(seconds.get(step, 0.0) - usual for step in high) >= recurrence.extra
+    return 2 * _more(waiting, high) >= recurrence.extra
+
+
+def _more(line: Line, steps: set[int]) -> float:
+    """Return by how much the values of some steps are above those of the others, in all."""
+    values = dict(zip(line.x, line.means, strict=True))
+    others = [value for step, value in values.items() if step not in steps]
+    return sum(values[step] - median(others) for step in steps if step in values) if others else 0.0
+
+
+def _busy(one: _Recurring, collected: Collected) -> str:
+    """Return that the steps were longer as others had the CPU, in a sentence; ``""`` where they were not."""
+    steps = collected.steps
+    longer = max((_more(line, one.steps) for line in steps.by_rank.values()), default=0.0)
+    waited = max((_more(line, one.steps) for line in steps.cpu_waits.values()), default=0.0)
+    if longer <= 0 or 2 * waited < longer:
+        return ""
+    return f"The machine was busy: in these steps their thread waited {human.duration(waited)} more for a CPU."
 
 
 def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
     """Return the seconds that a share is of, and what these are: the steps, or the rollouts for what is in these."""
     kind = TOOL if series.kind is SeriesKind.TOOL else MODEL if series.kind.is_of_model else ""
-    if (kind, series.name, series.place) in in_rollouts(collected):
+    is_inside = (kind, series.name, series.place) in in_rollouts(collected)
+    if is_inside or series.kind is SeriesKind.FIRST_CALL:
         return sum(line.total for line in rollouts.over_steps(collected, "seconds").values()), "the rollouts' time"
     by_rank = collected.steps.by_rank
     lines = [by_rank[series.rank]] if series.rank in by_rank else list(by_rank.values())
