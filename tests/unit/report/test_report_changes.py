@@ -122,9 +122,36 @@ def test_counts_and_times_are_no_curves(tmp_path: Path, key: str) -> None:
 def test_a_value_of_the_program_that_no_rule_knows_is_said_when_it_jumps(tmp_path: Path) -> None:
     loop = Loop(tmp_path)
     loop.logged = lambda step: {"batch/filtered": loop.near(3 if step < 30 else 14)}
-    [text] = _texts(loop.findings())
-    assert text.startswith("batch/filtered rose from 3")
-    assert text.endswith(" at step 30.")
+    [one] = loop.findings()
+    assert one.text.startswith("batch/filtered rose from 3")
+    assert one.text.endswith(" at step 30.")
+    assert one.severity == "notice", "what it means nobody knows"
+
+
+@pytest.mark.parametrize("key", ["curriculum/stage", "data/seq_len", "train/batch_size", "max_tokens"])
+def test_what_the_program_sets_is_a_notice(tmp_path: Path, key: str) -> None:
+    assert _texts(Loop(tmp_path, logged=lambda step: {key: 2.0 if step < 25 else 4.0}).findings()) == []
+
+
+def test_a_score_that_gets_better_behind_a_prefix_is_no_warning(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"train/rewards/format/mean": loop.near(0.1 if step < 20 else 0.9)}
+    assert _texts(loop.findings()) == []
+
+
+@pytest.mark.parametrize("key", ["tokens_seen", "train/input_tokens", "rollout/num_calls"])
+def test_a_count_that_goes_up_is_no_growth_and_excuses_no_slower_phase(tmp_path: Path, key: str) -> None:
+    job = Job(tmp_path / "run", lambda step, _: {"sample": 1.0 if step < 20 else 3.0, "train": 0.2}, ranks=1)
+    job.logged = lambda step: {key: 1000.0 * step}
+    [one] = examined(job.write()).findings
+    assert (one.code, one.severity) == ("slower_phase", "critical")
+
+
+@pytest.mark.parametrize("phase", ["checkpoint", "sync", "data_wait"])
+def test_longer_answers_excuse_no_phase_that_does_not_depend_on_them(tmp_path: Path, phase: str) -> None:
+    job = Job(tmp_path / "run", lambda step, _: {phase: 1.0 if step < 20 else 3.0, "train": 0.2}, ranks=1)
+    job.logged = lambda step: {"completions/mean_length": 100.0 + step % 3 if step < 20 else 200.0 + step % 3}
+    assert any(one.gravest == "critical" for one in examined(job.write()).findings)
 
 
 def test_memory_that_grows_with_each_step_is_said_with_how_much_it_is(tmp_path: Path) -> None:
@@ -253,6 +280,31 @@ def test_groups_of_equal_rewards_are_the_cause_of_a_gradient_that_vanishes(tmp_p
 
 
 # -- what comes and goes -----------------------------------------------------------------------------------------------
+
+
+def test_larger_batches_in_some_steps_are_no_finding(tmp_path: Path) -> None:
+    dice = random.Random(3)  # noqa: S311 - repeatable
+    large = {step for step in range(1, 81) if dice.random() < 0.25}
+
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {"generate": 8.0 if step in large else 1.0, "train": 0.2}
+
+    found = examined(Job(tmp_path / "run", phases, ranks=1, steps=80).write()).findings
+    assert [one.text for one in found if one.code.startswith("recurring") and one.gravest != "notice"] == []
+
+
+def test_an_evaluation_between_marked_steps_is_how_a_loop_is_made(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", lambda _step, _rank: {"train": 1.0}, ranks=1)
+    job.fetching = lambda step, _rank: 30.0 if step % 10 == 0 else 0.05
+    assert _texts(examined(job.write()).findings) == []
+
+
+def test_a_tool_that_is_dead_in_the_last_steps_is_said_however_long_it_worked(tmp_path: Path) -> None:
+    def rollouts(step: int) -> list[list[Part]]:
+        return [[_tool("search", 0.01, "ValueError" if step > 46 else None)] for _ in range(4)]
+
+    texts = _texts(Loop(tmp_path, rollouts=rollouts).findings())
+    assert [text.startswith("Tool search fails in 67 % of its calls since step 46") for text in texts] == [True]
 
 
 def test_a_wait_for_data_in_every_third_step_is_found_though_most_steps_have_none(tmp_path: Path) -> None:

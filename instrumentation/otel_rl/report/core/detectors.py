@@ -42,12 +42,16 @@ _MANIFOLD = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A curve has another level from point ``first`` on; ``deviations`` of its values lie between both."""
+    """A curve has another level from point ``first`` on; ``deviations`` of its values lie between both.
+
+    ``is_exact`` is True where all values of either level are equal.
+    """
 
     first: int
     before: float
     after: float
     deviations: float
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
     sharp = abs(gap) >= LIMIT * (1 + 4 / reach**1.5) * error
     if not sharp and not _are_levels(left, right, noise, deviation):
         return None
-    return Jump(place, *middle, abs(middle[1] - middle[0]) / deviation)
+    return Jump(place, *middle, abs(middle[1] - middle[0]) / deviation, not noise.any())
 
 
 def _gaps(values: Array, reach: int) -> tuple[Array, Array]:
@@ -197,7 +201,7 @@ class Recurrence:
     """A series is high in several stretches of points, each from a first to a last one, and usual in between.
 
     ``period`` is their distance in steps where that is always the same; ``extra`` is how much the values of all of them
-    are above the usual one.
+    are above the usual one; ``is_chance`` is True where so many stretches are what chance makes of so many high points.
     """
 
     stretches: tuple[tuple[int, int], ...]
@@ -205,10 +209,13 @@ class Recurrence:
     usual: float
     high: float
     extra: float
+    is_chance: bool = False
 
 
 #: Stretches that a recurrence has at least, its longest period, and the share of its points that lie above the others.
 _RECURS, _LONGEST_PERIOD, _REGULAR = 3, 50, 0.8
+#: Share of the stretches that points in any order make, from which on these are in no order.
+_MIXED = 0.6
 #: How many times the usual value a high one is, and by how many deviations of the usual ones it is above them.
 _HIGH, _ABOVE = 2.0, 4.0
 #: Share of the usual values that a value of a period is above.
@@ -225,7 +232,11 @@ def recurrence(x: Sequence[int], values: Sequence[float]) -> Recurrence | None:
     array = np.asarray(values, dtype=np.float64)
     if len(array) < _RECURS * FEWEST:
         return None
-    return _periodic(np.asarray(x), array) or _bursts(array)
+    periodic, bursts = _periodic(np.asarray(x), array), _bursts(array)
+    # A period that leaves much of the bursts out is none.
+    if periodic is not None and (bursts is None or periodic.extra >= _REGULAR * bursts.extra):
+        return periodic
+    return bursts
 
 
 def _periodic(x: Indices, values: Array) -> Recurrence | None:
@@ -283,4 +294,8 @@ def _bursts(values: Array) -> Recurrence | None:
     stretches = tuple((int(begin), int(end) - 1) for begin, end in edges.reshape(-1, 2))
     if len(stretches) < _RECURS:
         return None
-    return Recurrence(stretches, None, middle, level, float((values[above] - middle).sum()))
+    number, of_high = len(values), int(above.sum())
+    by_chance = of_high * (number - of_high + 1) / number
+    return Recurrence(
+        stretches, None, middle, level, float((values[above] - middle).sum()), len(stretches) >= _MIXED * by_chance
+    )

@@ -196,12 +196,22 @@ def _is_the_same(finding: Finding, change: Finding) -> bool:
 
 
 def take_over(named: list[Finding], changes: list[Finding], is_same: Callable[[Finding, Finding], bool]) -> None:
-    """Put changes of a value, with what follows from them, below the findings that have a name for them."""
-    for finding in named:
-        for change in [change for change in changes if is_same(finding, change) and are_at_once(finding, change)]:
-            changes.remove(change)
-            finding.symptoms += [change, *change.symptoms]
-            change.symptoms = []
+    """Put changes of a value, with what follows from them, below the findings that have a name for them.
+
+    Where such a change follows from another one the named finding takes its place below that, and leaves ``named``.
+    """
+    for finding in list(named):
+        for change in list(changes):
+            if is_same(finding, change) and are_at_once(finding, change):
+                changes.remove(change)
+                finding.symptoms += [change, *change.symptoms]
+                change.symptoms = []
+                continue
+            same = [one for one in change.symptoms if is_same(finding, one) and are_at_once(finding, one)]
+            if same and finding in named:
+                change.symptoms = [one for one in change.symptoms if one not in same]
+                change.symptoms.append(finding)
+                named.remove(finding)
 
 
 def are_at_once(one: Finding, other: Finding) -> bool:

@@ -133,7 +133,12 @@ _MOMENTS = "steps or seconds with calls"
 
 def _tools(collected: Collected) -> list[Finding]:
     """Return tools of which a notable share of the calls fails: rate, error types, onset, and the reward with it."""
-    return [_of_tool(collected, tool) for tool in statistics.tools(collected) if _is_notable(tool.failed, tool.number)]
+    lately = lines.fail_lately(collected)
+    return [
+        _of_tool(collected, tool)
+        for tool in statistics.tools(collected)
+        if _is_notable(tool.failed, tool.number) or (TOOL, tool.name) in lately
+    ]
 
 
 def _is_notable(failed: float, number: float) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.report.core import thresholds
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.core.lines import Line, of_rows
+from otel_rl.report.core.lines import Line, merged, of_rows
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -127,3 +128,15 @@ def rewards_of(collected: Collected, tool: str) -> tuple[MeanReward, MeanReward]
         row["has_failure"]: MeanReward(row["number"], row["mean"]) for row in collected.tables.rows(_REWARDS, tool)
     }
     return found.get(1, MeanReward()), found.get(0, MeanReward())
+
+
+@asked_once
+def fail_lately(collected: Collected) -> frozenset[tuple[str, str]]:
+    """Return kind and name of the tools and models of which a notable share of calls fails since the first failure."""
+    found = set()
+    for (kind, name), line in merged(of_calls(collected, "failed"), lambda called: (called.kind, called.name)).items():
+        first = next((at for at, total in enumerate(line.totals) if total), None)
+        failed, number = sum(line.totals[first or 0 :]), sum(line.numbers[first or 0 :])
+        if failed >= thresholds.FEWEST_FAILED and failed >= thresholds.NOTABLE_RATE * number:
+            found.add((kind, name))
+    return frozenset(found)

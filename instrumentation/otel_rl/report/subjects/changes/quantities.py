@@ -73,21 +73,22 @@ LEADS_TO = {
 
 #: Which way is better: up, down, or neither.
 UP, DOWN, NEITHER = 1, -1, 0
-#: A logged key by its last words -> link and direction. The first that is found counts.
+#: A logged key -> link and direction. The first that is found counts; ``\b`` knows no underscore.
+_WORD = r"(?:^|[/_.\s])"
 _KEYS: tuple[tuple[str, Link, int], ...] = (
     (r"(learning_rate|lr)(/\w+|[-_]\w+)?$", Link.RATE, NEITHER),
-    (r"^rewards?/[^/]+/mean$", Link.SCORE, UP),
+    (r"(^|/)rewards?/[^/]+/mean$", Link.SCORE, UP),
     (r"(zero_?std|zero_variance|frac_reward)", Link.REWARD, DOWN),
-    (r"(reward|return|score|rew)s?([_/](mean|min|max|std))?$", Link.REWARD, UP),
+    (rf"{_WORD}(reward|return|score|rew)s?([_/](mean|min|max|std))?$", Link.REWARD, UP),
     (r"advantage", Link.ADVANTAGE, NEITHER),
     (r"grad(ient)?_?norm", Link.GRADIENT, NEITHER),
-    (r"(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
-    (r"(truncat|clipped|abort)", Link.TOKENS, DOWN),
-    (r"(length|len|tokens)(_mean|/mean)?$|(length|tokens)", Link.TOKENS, NEITHER),
-    (r"(turns|calls)", Link.ROLLOUT, NEITHER),
-    (r"(entropy|kl|clip|ratio|logps?|approx)", Link.POLICY, NEITHER),
-    (r"loss", Link.LOSS, DOWN),
-    (r"(error|fail|invalid|dropped|empty)", Link.DATA, DOWN),
+    (rf"{_WORD}(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
+    (rf"{_WORD}(truncat|clipped|abort)", Link.TOKENS, DOWN),
+    (rf"{_WORD}(length|len|lengths|tokens)([_/](mean|min|max))?$|{_WORD}(length|tokens)", Link.TOKENS, NEITHER),
+    (rf"{_WORD}(turns|calls)", Link.ROLLOUT, NEITHER),
+    (rf"{_WORD}(entropy|kl|clip|clipfrac|ratio|logps?|approx)", Link.POLICY, NEITHER),
+    (rf"loss|{_WORD}(td|value|reconstruction|prediction)_error", Link.LOSS, DOWN),
+    (rf"{_WORD}(errors?|fail|invalid|dropped|empty)", Link.DATA, DOWN),
 )
 #: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
 _COUNTS = frozenset(
@@ -97,6 +98,8 @@ _COUNTS = frozenset(
         "total_timesteps", "total_tokens", "updates",
     }
 )  # fmt: skip
+#: Points of a value that counts up, and the share of them at which it rises.
+_COUNTED, _NEARLY_ALL = 10, 0.8
 _OF_MACHINE = re.compile(
     r"(^|[/_.\s])(time|times|seconds?|sec|secs|duration|timing|perf|throughput|fps|ms|per_second|mfu|flops|memory|mem|"
     r"gpu|cpu)([/_.\s]|$)",
@@ -166,11 +169,19 @@ def _logged(collected: Collected) -> Iterator[Watched]:
     for name, curve in curves.logged.items():
         if curve.over_time or name.rpartition("/")[2].lower() in _COUNTS or _OF_MACHINE.search(name):
             continue
+        if _is_counter(curve.y):
+            continue
         link, better = link_of(name)
         yield Watched(
             name, link, better, [round(x) for x in curve.x], curve.y, chart=name, subject=name,
             counts=curves.counts(name), logged=True,
         )  # fmt: skip
+
+
+def _is_counter(values: list[float]) -> bool:
+    """Return whether a value only counts up, as the tokens that were seen."""
+    rises = [after - before for before, after in pairwise(values)]
+    return len(rises) >= _COUNTED and min(rises) >= 0 and sum(rise > 0 for rise in rises) >= _NEARLY_ALL * len(rises)
 
 
 _SAMPLES = """

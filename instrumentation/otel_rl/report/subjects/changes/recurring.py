@@ -11,7 +11,7 @@ from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
-from otel_rl.report.subjects.changes import change_sentences
+from otel_rl.report.subjects.changes import change_sentences, work
 from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series, in_rollouts
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.store.tables.load import MODEL, TOOL
@@ -78,8 +78,8 @@ def findings(collected: Collected, slower: list[LevelChange]) -> list[Finding]:
     several = len([rank for rank in collected.steps.ranks if rank is not None]) > 1
     left = _unexplained(_recurrences(collected), slower, collected)
     for one in sorted(left, key=lambda one: (one.series.kind, -one.share)):
-        finding = _finding(one, several=several, by_design=collected.steps.guessed)
-        if reason := _busy(one, collected):
+        finding = _finding(one, several=several, is_guessed=collected.steps.guessed)
+        if reason := _busy(one, collected) or work.reason_in(one.series, one.steps, collected):
             finding.severity = Severity.NOTICE
             finding.evidence.append(reason)
         cause = next((root for other, root in roots if _is_same(other, one)), None)
@@ -202,8 +202,8 @@ def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
     return sum(line.total for line in lines), "the steps' time"
 
 
-def _finding(one: _Recurring, *, several: bool, by_design: bool) -> Finding:
-    """Return the finding; ``by_design``: what lies between guessed steps is what the program does there."""
+def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
+    """Return the finding; what lies between guessed steps is what the program does there."""
     series, recurrence = one.series, one.recurrence
     code, section, chart = change_sentences.PLACES[series.kind]
     where = f" on rank {series.rank}" if several and series.rank is not None else ""
@@ -218,9 +218,9 @@ def _finding(one: _Recurring, *, several: bool, by_design: bool) -> Finding:
         f"{change_sentences.noun(series.kind, series.name, series.place)}{where} takes {human.duration(high)} {when}"
         f" ({before}{human.duration(recurrence.usual)} in the others): {human.percent(one.share)} of {one.of}."
     )
-    severity = Severity.CRITICAL if one.share >= thresholds.CRITICAL_SHARE else Severity.WARNING
-    if rise is None and _is_as_always(one) and (by_design or series.name not in _OF_EACH_STEP):
-        # A loop may well sample for several steps at once.
+    is_grave = one.share >= thresholds.CRITICAL_SHARE and (recurrence.period is not None or rise is not None)
+    severity = Severity.CRITICAL if is_grave else Severity.WARNING
+    if rise is None and _is_by_design(one, is_guessed=is_guessed):
         severity = Severity.NOTICE
     return Finding(
         code.replace("slower", "recurring").replace("longer", "recurring"),
@@ -236,11 +236,17 @@ def _finding(one: _Recurring, *, several: bool, by_design: bool) -> Finding:
     )
 
 
-def _is_as_always(one: _Recurring) -> bool:
-    """Return whether it comes every n-th step, since the first ones."""
-    if one.recurrence.period is None or one.series.kind is not SeriesKind.PHASE:
+def _is_by_design(one: _Recurring, *, is_guessed: bool) -> bool:
+    """Return whether the program may be made so: it samples for several steps at once, or some batches are larger."""
+    series, recurrence = one.series, one.recurrence
+    if series.kind is not SeriesKind.PHASE or series.name == Phase.DATA_WAIT:
         return False
-    places = [first for first, _ in one.recurrence.stretches]
+    if series.name == UNCOVERED and not is_guessed:
+        return False
+    if recurrence.period is None:
+        return recurrence.is_chance and series.name not in _OF_EACH_STEP
+    # Every n-th step, since the first ones.
+    places = [first for first, _ in recurrence.stretches]
     return places[0] <= places[1] - places[0]
 
 

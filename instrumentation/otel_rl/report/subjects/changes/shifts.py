@@ -134,11 +134,15 @@ def _jump(watched: Watched) -> ValueChange | None:
     is_manifold = not watched.logged and low * _MANIFOLD <= high
     # Rules of their own judge the learning rate, which has a schedule, and the divergence and entropy of a policy.
     is_judged = watched.logged and watched.link in (Link.RATE, Link.POLICY)
-    is_grave = not is_better and not is_judged and (jump.deviations >= _WARNING or is_manifold)
+    # A value that is exactly equal before and after is a setting, and what nobody knows the meaning of may be one.
+    is_set = watched.logged and watched.better == NEITHER and (jump.is_exact or watched.link is Link.OTHER)
+    is_grave = not (is_better or is_judged or is_set) and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
     text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
     change = _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
-    return replace(change, is_better=is_better)
+    # A schedule that falls explains nothing, unless it has come to its end.
+    explains_nothing = watched.link is Link.RATE and not rises and jump.after > 0
+    return replace(change, is_better=is_better, link=Link.OTHER if explains_nothing else change.link)
 
 
 def _is_notable(watched: Watched, jump: Jump) -> bool:

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.subjects.changes import quantities
 from otel_rl.report.subjects.changes.quantities import Link
-from otel_rl.report.subjects.changes.series import SeriesKind, all_series
+from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.changes.series import LevelChange
+    from otel_rl.report.subjects.changes.series import LevelChange, StepSeries
 
 #: Growth of the work that counts, and the share of the growth of a duration that it must be, both as logarithms: the
 #: time of attention grows with the square of the tokens.
 _MORE_WORK, _OF_DURATION = log(1.15), 0.5
 #: Share of the longer time for which the thread of the steps waited for a CPU.
 _OF_BUSY = 0.5
+#: Parts of a step that take no longer for longer answers.
+_OF_OTHER_SIZES = frozenset(
+    {Phase.CHECKPOINT, Phase.LOAD, Phase.SYNC, Phase.WEIGHT_SYNC, Phase.EVALUATE, Phase.OPTIMIZER, *BETWEEN_STEPS}
+)
 #: Points on either side that are compared.
 _FEWEST = 2
 
@@ -31,6 +36,26 @@ def reason(change: LevelChange, collected: Collected) -> str:
     if not change.by_step or change.kind.is_rate:
         return ""
     return _busy(change, collected) or _more_work(change, collected)
+
+
+def reason_in(series: StepSeries, steps: set[int], collected: Collected) -> str:
+    """Return that there is more to do in some steps, in a sentence; ``""`` where that does not explain a series."""
+    levels = _medians(series.line.x, series.values, steps)
+    if levels is None or levels[0] <= 0:
+        return ""
+    least = max(_MORE_WORK, _OF_DURATION * log(levels[1] / levels[0]))
+    for work in quantities.of_run(collected):
+        more = _medians(work.x, work.values, steps) if _is_work_of(work, series.kind, series.name) else None
+        if more is not None and more[0] > 0 and more[1] > 0 and log(more[1] / more[0]) >= least:
+            return f"There is more to do: {work.name} is {work.unit(more[1])} then, and {work.unit(more[0])} else."
+    return ""
+
+
+def _medians(x: Sequence[int], values: Iterable[float], steps: set[int]) -> tuple[float, float] | None:
+    """Return the medians in the other steps and in these."""
+    pairs = list(zip(x, values, strict=True))
+    others, own = ([value for at, value in pairs if (at in steps) == inside] for inside in (False, True))
+    return (median(others), median(own)) if min(len(others), len(own)) >= _FEWEST else None
 
 
 def _busy(change: LevelChange, collected: Collected) -> str:
@@ -57,7 +82,7 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
     ]
     longer = max((after / before for before, after in own if before > 0), default=1.0)
     for work in quantities.of_run(collected):
-        if not _is_work_of(work, change):
+        if not _is_work_of(work, change.kind, change.name):
             continue
         levels = _levels(work.x, work.values, change)
         if levels is None or levels[0] <= 0 or levels[1] <= 0:
@@ -70,16 +95,16 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
     return ""
 
 
-def _is_work_of(work: quantities.Watched, change: LevelChange) -> bool:
+def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
     is_counted = work.link in (Link.TOKENS, Link.ROLLOUT) and work.unit is human.number
     if not work.by_step or not (is_counted or work.section == "tools"):
         return False
     if work.name == quantities.ROLLOUTS:
         # They are made at once, and share servers and tools.
         return True
-    if change.kind is SeriesKind.MODEL and work.section == "models":
-        return work.subject == change.name.partition(" ")[2]
-    return change.kind not in (SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE)
+    if kind is SeriesKind.MODEL and work.section == "models":
+        return work.subject == name.partition(" ")[2]
+    return kind not in (SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE) and name not in _OF_OTHER_SIZES
 
 
 def _levels(x: Sequence[int], values: Iterable[float], change: LevelChange) -> tuple[float, float] | None:

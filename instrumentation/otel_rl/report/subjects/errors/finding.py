@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
-from otel_rl.report.subjects.calls import statistics, tool_faults
+from otel_rl.report.subjects.calls import lines, statistics, tool_faults
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 from otel_rl.semconv import events, spans
 
@@ -135,7 +135,7 @@ def _are_rare(groups: list[ErrorGroup], collected: Collected) -> bool:
     """Return whether nothing failed but a few of many calls of tools and models: a program is made for that."""
     calls = [*statistics.tools(collected), *statistics.models(collected)]
     failed = sum(call.failed for call in calls)
-    if sum(group.number for group in groups) > failed:
+    if sum(group.number for group in groups) > failed or lines.fail_lately(collected):
         return False
     return failed < thresholds.NOTABLE_RATE * sum(call.number for call in calls)
 
