@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Steps that a program made, whatever was recorded of them.
 _STEPS = "SELECT count(DISTINCT step) AS number FROM step WHERE step IS NOT NULL"
 _TOOLS = """
-SELECT (SELECT count(*) FROM call JOIN callee USING (callee) WHERE kind IN ('tool', 'served tool') OR asks <> '')
+SELECT (SELECT count(*) FROM call JOIN callee USING (callee) WHERE kind IN ('tool', 'served tool') OR asked <> '')
        + (SELECT coalesce(sum(tool_calls), 0) FROM sample)"""
 
 
