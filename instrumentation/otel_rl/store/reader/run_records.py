@@ -91,7 +91,9 @@ def score_of(log: Log) -> LoggedValue | None:
         return None
     score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
     step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
-    return LoggedValue("reward", score, step) if score is not None and math.isfinite(score) and step is not None else None
+    if score is None or not math.isfinite(score) or step is None:
+        return None
+    return LoggedValue("reward", score, step)
 
 
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:

@@ -72,7 +72,7 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
 
 
 def _with_length(hang: ErrorGroup, collected: Collected) -> str:
-    """Return what a watchdog said of a hang, with the time that it lasted in place of the limit at which it was seen."""
+    """Return what a watchdog said of a hang, with the time that it lasted instead of the limit at which it was seen."""
     said = hang.message.partition(_LINE)[0]
     process = next((one for one in collected.reader.processes if one.label == hang.who), None)
     told = recorded.told_waits(collected).get(process.key) if process is not None else None
