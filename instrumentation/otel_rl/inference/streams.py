@@ -33,7 +33,11 @@ def follow(call: InferenceCall, chunks: Iterator[Any]) -> Generator[Any, None, N
 
 
 async def follow_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
-    """Like :func:`follow`, for an asynchronous stream."""
+    """Like :func:`follow`, for an asynchronous stream, which is not closed here.
+
+    The event loop closes each asynchronous generator that is dropped in a task of its own: ours would meet the task of
+    the one inside, and one of them raise "asynchronous generator is already running".
+    """
     call.is_being_read = True
     try:
         async for chunk in chunks:
@@ -43,9 +47,6 @@ async def follow_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> Async
             call.is_being_read = True
     except GeneratorExit:
         call.abandon()
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
         raise
     except BaseException as error:
         call.finish(error)

@@ -854,7 +854,7 @@ RL_HANG_ACTIVE: Final = definitions.MetricDefinition(
     name="rl.hang.active",
     instrument="gauge",
     unit="{hang}",
-    description="Hang of a process that trains, as its watchdog sees it: 1 from rl.hang to rl.hang.end, else 0",
+    description="Hang of a process, as its watchdog sees it: 1 in a hang or an rl.wait in which nothing moves, else 0",
     boundaries=None,
     attributes=(),
 )

@@ -80,6 +80,8 @@ posted: deque[tuple[str, int, Callable[[], None]]] = deque()
 _posted_lock = threading.Lock()
 #: The I/O thread that drains ``posted``; None where there is none of ours.
 _io_thread: DrainingThread | None = None
+#: The I/O thread was woken for the first post of this process: it may sleep for a second, and the export comes later.
+_is_woken = False
 #: This process, for what waits at a fork. Asking the system for each recording would cost a system call.
 _process = os.getpid()
 #: Forks in progress. Another thread may hold a lock of the SDK that no one will release in the child.
@@ -140,6 +142,7 @@ def post(signal: str, recording: Callable[[], None]) -> bool:
     queue is full the caller drains it; where it must not, as inside the SDK, the recording is dropped and counted.
     False then: who waits for the recording before it posts again would wait for ever.
     """
+    global _is_woken
     io_thread = _io_thread
     if io_thread is None or thread.draining:
         if must_wait():
@@ -153,7 +156,8 @@ def post(signal: str, recording: Callable[[], None]) -> bool:
     posted.append((signal, _process, recording))
     if not io_thread.started and not io_thread.start():
         drain_all()
-    elif number == POSTED_BATCH:
+    elif number == POSTED_BATCH or not _is_woken:
+        _is_woken = True
         io_thread.wake()
     elif number >= MAXIMUM:
         drain_all()
@@ -259,8 +263,8 @@ def wait_for_ending() -> None:
 
 def release_child() -> None:
     """Record again: the state of this forked child is its own now."""
-    global forks, _posted_lock
-    forks = 0
+    global forks, _posted_lock, _is_woken
+    forks, _is_woken = 0, False
     posted.clear()
     _posted_lock = threading.Lock()  # a thread of the parent may hold the other one
 

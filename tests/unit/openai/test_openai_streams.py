@@ -249,6 +249,22 @@ async def test_an_async_stream_dropped_after_some_chunks_is_abandoned(recorded, 
     assert _end(recorded) == ("abandoned", StatusCode.UNSET)
 
 
+async def test_streams_that_are_dropped_together_are_closed_once_each(async_client):
+    told = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(str(context.get("exception"))))
+    for _ in range(8):
+        stream = await async_client.chat.completions.create(**CHAT)
+        await anext(stream)
+        stream.itself = stream
+    del stream
+    gc.collect()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+    del others
+    gc.collect()
+    assert [one for one in told if "already running" in one] == []
+
+
 async def test_a_cancelled_stream_says_so(recorded, async_client):
     started = asyncio.Event()
 

@@ -85,6 +85,24 @@ def test_the_end_of_a_wait_that_was_told_has_its_whole_length(program, recorded,
     assert recorded.events("rl.wait.end")[0].attributes["rl.hang.duration"] == 86.0
 
 
+@pytest.mark.parametrize(("cpu", "seen"), [(0.0, 1), (0.5, None)], ids=["nothing moves", "works"])
+def test_the_gauge_of_hangs_is_1_in_a_part_of_the_run_in_which_nothing_moves(program, recorded, monkeypatch, cpu, seen):
+    monkeypatch.setattr(watchdog, "_watchdog", program.watchdog)
+    monkeypatch.setattr(watchdog, "_is_shown", False)
+    program.cpu = cpu
+    part = progress.part_began("rendezvous", 2)
+    program.passes(61)
+    assert _gauge(recorded) == seen
+    progress.part_ended(part, failed=False)
+    program.passes(1)
+    assert _gauge(recorded) == (seen and 0)
+
+
+def _gauge(recorded):
+    points = recorded.metrics().get("rl.hang.active")
+    return points[0].value if points else None
+
+
 def test_short_parts_follow_each_other_without_a_word(program):
     for _ in range(10):
         part = progress.part_began(layout.LOADER)

@@ -18,7 +18,7 @@ from otel_rl.flight_recorder.copies import COPY
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.process import lifetime
 from otel_rl.ranks.postmortem import examine, rings
-from otel_rl.ranks.postmortem.text import as_json, as_text, verdict
+from otel_rl.ranks.postmortem.text import as_json, as_text, verdict, waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -356,14 +356,17 @@ def test_numbers_of_torch_and_of_python_are_not_compared(ranks):
 def test_ranks_in_collectives_of_one_group_that_are_numbered_apart_wait_for_each_other(ranks):
     """Two ranks average gradients, the third has had fewer batches and averages its validation."""
     for rank in range(3):
-        ring = ranks.rings[rank]
-        what = ring.collective("all_reduce", ALL) + layout.IS_NUMBERED_BY_TORCH + 8
-        collective_places.end(ring.places.begin(what, collective_places.clock()), collective_places.clock(), False)
-    _by_cpp(ranks.rings[0], 9)
-    _by_cpp(ranks.rings[1], 9)
+        ranks.by_torch(rank, 8, has_ended=True)
+    ranks.by_torch(0, 9)
+    ranks.by_torch(1, 9)
     ranks.waits(2, 1)
     found = ranks.examine()
     assert as_json(found)["not_known"] == []
+    assert waits(found) == [
+        "rank 0 waits in all_reduce number 9 of group default_pg as torch counts, which rank 2 did not enter",
+        "rank 1 waits in all_reduce number 9 of group default_pg as torch counts, which rank 2 did not enter",
+        "rank 2 waits in all_reduce number 1 of group default_pg as Python counts, which ranks 0, 1 did not enter",
+    ]
     assert verdict(found)[0].startswith("deadlock: rank ")
 
 

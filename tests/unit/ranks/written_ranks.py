@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from otel_rl.flight_recorder import layout
+from otel_rl.flight_recorder import collective_places, layout
 from otel_rl.flight_recorder.ring import Ring, create
 from otel_rl.process import exit_records
 from otel_rl.ranks.postmortem import examine
@@ -42,6 +42,14 @@ class Ranks:
     def waits(self, rank: int, number: int, group: str = ALL, operation: str = "all_reduce") -> None:
         self.passed(rank, number, group, operation)
         self.rings[rank].begin(layout.WAIT, operation, 0, group, number)
+
+    def by_torch(self, rank: int, number: int, *, has_ended: bool = False) -> None:
+        """An all_reduce of C++ code, which torch numbers."""
+        ring = self.rings[rank]
+        what = ring.collective("all_reduce", ALL) + layout.IS_NUMBERED_BY_TORCH + number
+        place = ring.places.begin(what, collective_places.clock())
+        if has_ended:
+            collective_places.end(place, collective_places.clock(), False)
 
     def opens(self, rank: int, kind: int, name: str, argument: int = 0) -> None:
         self.handles.append(self.rings[rank].begin(kind, name, argument))

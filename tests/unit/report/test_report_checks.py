@@ -83,9 +83,10 @@ def test_a_loop_that_moves_its_weights_by_hand_has_training_steps_that_were_not_
     assert (finding.code, finding.severity) == ("no_steps", "notice")
     assert finding.text.startswith("No step was recognised in 45 backward passes: no optimizer of PyTorch moved.")
     assert _check(overview, "slow steps").state is CheckState.NOT_RECORDED
+    assert output.verdict(overview).startswith("No step was recognised, so the training was not judged: checked ")
 
 
-@pytest.mark.parametrize("key", ["grad_norm", "train/grad_norm", "run-7/actor/Grad_Norm"])
+@pytest.mark.parametrize("key", ["grad_norm", "train/grad_norm", "torch/grad_norm", "run-7/actor/Grad_Norm"])
 def test_a_value_is_known_behind_any_prefix(tmp_path: Path, key: str) -> None:
     _loop(tmp_path / tmp_path.name / "0", [{key: 0.5, "loss": 1.0}] * 20)
     check = _check(examined(tmp_path / tmp_path.name), "gradients of exactly 0")

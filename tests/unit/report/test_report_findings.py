@@ -354,7 +354,7 @@ def test_the_report_of_a_hang_stands_below_how_the_run_ended(tmp_path: Path) -> 
     job.write()
     hung, _ = job.writers
     body = 'no progress for 5 s in step 12 (reward)\nthread MainThread:\n  File "job.py", line 3, in score'
-    hung.event("rl.hang", 30, body, {"rl.loop.iteration": 12}, severity=17)
+    hung.event("rl.hang", 30, body, {"rl.loop.iteration": 12, "rl.hang.duration": 5.0}, severity=17)
     hung.write()
     [one] = _grave(examined(tmp_path / tmp_path.name))
     assert (one.code, one.text) == ("hang", "rank 0: no progress for 5 s in step 12 (reward).")
@@ -365,6 +365,22 @@ def test_the_report_of_a_hang_stands_below_how_the_run_ended(tmp_path: Path) -> 
     [one] = _grave(examined(tmp_path / tmp_path.name))
     assert one.code == "ended"
     assert "rank 0: no progress for 5 s in step 12 (reward)." in [symptom.text for symptom in one.symptoms]
+
+
+@pytest.mark.parametrize(("over", "lasted"), [(34, "34 s"), (None, "1 min 28 s")])
+def test_a_hang_is_told_with_the_time_that_it_lasted_and_not_with_its_limit(
+    tmp_path: Path, over: int | None, lasted: str
+) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    body = "no progress for 15 s in step 24, in the wait for a batch of its data loader"
+    writer.event("rl.hang", 20, body, {"rl.hang.duration": 15.0}, severity=17)
+    writer.event("rl.hang.end" if over else "other", 5 + (over or 88), "goes on", {})
+    writer.event("other", 100 if over else 93, "later", {})
+    writer.clean_exit, writer.ended = False, None
+    writer.write()
+    [ended] = examined(tmp_path).findings
+    [hang] = ended.symptoms
+    assert f"no progress for {lasted} in step 24, in the wait" in hang.text
 
 
 def test_what_has_a_finding_is_not_among_what_was_checked_without_one(tmp_path: Path) -> None:

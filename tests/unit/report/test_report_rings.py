@@ -13,7 +13,7 @@ from otel_rl.core import settings
 from otel_rl.flight_recorder import layout
 from otel_rl.process import lifetime
 from otel_rl.report.core.collected import Collected
-from otel_rl.report.subjects import load
+from otel_rl.report.subjects import load, overview
 from otel_rl.report.subjects.endings import process_end
 from otel_rl.store.reader import Reader, find_run
 
@@ -48,13 +48,15 @@ def ranks(rings: Path) -> Ranks:
     return written
 
 
-def _collected(folder: Path, hang: tuple[int, int] | None = None) -> Collected:
-    """Read a run of three ranks of which one, in one step, was told to hang."""
+def _collected(folder: Path, hang: tuple[int, int] | None = None, failed: int | None = None) -> Collected:
+    """Read a run of three ranks of which one, in one step, was told to hang, or failed."""
     for rank in range(3):
         writer = process(folder / "run", rank, world_size=3, started=time.time_ns() - 10 * SECOND)
         writer.clean_exit = False
         if hang is not None and rank == hang[0]:
             writer.event("rl.hang", 2, attributes={"rl.loop.iteration": hang[1], "rl.rank": rank}, severity=17)
+        if rank == failed:
+            writer.event("rl.process.exception", 3, attributes={"exception.type": "RuntimeError"}, severity=21)
         writer.write()
     return Collected(Reader(find_run(folder / "run")), load()).read(lambda _: None)
 
@@ -75,6 +77,26 @@ def test_rings_tell_of_a_rank_that_an_exception_ended(tmp_path: Path, ranks: Ran
     ranks.rings[1].finish("uncaught ValueError")
 
     assert process_end.rings_tell(_collected(tmp_path))
+
+
+@pytest.mark.parametrize("failed", [None, 2], ids=["killed", "a rank failed"])
+def test_a_rank_that_left_the_loop_before_the_others_is_told_with_the_deadlock(
+    tmp_path: Path, rings: Path, monkeypatch: pytest.MonkeyPatch, failed: int | None
+) -> None:
+    written = Ranks(rings)
+    for rank in range(3):
+        written.by_torch(rank, 8, has_ended=True)
+        written.rings[rank].end(written.rings[rank].begin(layout.STEP, "", 39), False)
+    for rank in (0, 1):
+        written.opens(rank, layout.STEP, "", 40)
+        written.by_torch(rank, 9)
+    written.waits(2, 1)
+    written.tells(lifetime.own(), -6)
+    monkeypatch.setattr(lifetime, "is_alive", lambda _: False)
+    ended = next(one for one in overview.examine(_collected(tmp_path, failed=failed)).findings if one.code == "ended")
+    said = [ended.text, *ended.evidence]
+    assert any("; rank 2 left the loop after step 39, and rank 0 is in step 40, rank 1 is" in one for one in said)
+    assert not any("No rank is known to wait" in one for one in said)
 
 
 @pytest.mark.usefixtures("rings")

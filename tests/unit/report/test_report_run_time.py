@@ -13,6 +13,7 @@ from otel_rl.report import subjects
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.page import page_head
+from otel_rl.report.subjects import overview
 from otel_rl.report.subjects.run_time import finding, shares
 from otel_rl.report.subjects.run_time.section import _ROWS
 from otel_rl.semconv.attributes import RlRunPartValues
@@ -199,7 +200,7 @@ def test_long_run_with_few_steps_is_a_notice_and_a_short_one_is_none(tmp_path: P
     writer.span("rl.run", 0, 60 * scale)
     writer.write()
 
-    found = finding.findings(_collected(tmp_path), {})
+    found = finding.findings(_collected(tmp_path), {"changes": []})
     assert len(found) == expected
     if found:
         assert found[0].severity.value == "notice"
@@ -224,3 +225,35 @@ def test_time_between_calls_is_not_told_of_a_process_that_left_spans_of_rollouts
     assert spent["calls and between"] == 7.0
     assert not {"first call", "calls", "between"} & set(spent)
     assert finding.card(_collected(tmp_path))[:2] == ("In calls, and between", "58 %")
+
+
+@pytest.mark.parametrize(
+    ("wait", "severity", "said"),
+    [
+        (1.2, "warning", "Steps wait for data for 53 % of their time (1.2 s a step)."),
+        (0.5, "notice", "Steps wait for data for 32 % of their time (500 ms a step)."),
+        (0.2, None, None),
+    ],
+)
+def test_steps_that_wait_for_data_for_a_good_part_of_their_time_are_said_to(
+    tmp_path: Path, wait: float, severity: str | None, said: str | None
+) -> None:
+    writer, at = _writer(tmp_path), 10.0
+    for number in range(40):
+        writer.span("rl.data_wait", at, at + wait, {"rl.phase": "data_wait"})
+        _step(writer, number, at + wait, at + wait + 1)
+        at += wait + 1
+    writer.write()
+    collected = _collected(tmp_path)
+    found = [one for one in overview.examine(collected).findings if one.code == "data_wait_share"]
+    assert [(one.severity, one.text) for one in found] == ([(severity, said)] if said else [])
+
+
+def test_the_wait_for_the_first_batch_alone_is_no_share_of_the_steps(tmp_path: Path) -> None:
+    writer = _writer(tmp_path)
+    for number in range(10):
+        begin = 10.0 + number if number else 2.0
+        writer.span("rl.data_wait", begin, 10.1 + number, {"rl.phase": "data_wait"})
+        _step(writer, number, 10.1 + number, 11.0 + number)
+    writer.write()
+    assert not [one for one in overview.examine(_collected(tmp_path)).findings if one.code == "data_wait_share"]

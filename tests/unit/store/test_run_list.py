@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -253,6 +254,20 @@ def test_a_reward_of_an_earlier_step_names_its_step(tmp_path: Path) -> None:
     assert row.step == 3
     assert row.reward is not None
     assert (row.reward.last, row.other_step) == (0.2, 1)
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_scores_outside_of_rollouts_are_the_reward_of_a_loop_that_logs_none(tmp_path: Path, has_ended: bool) -> None:
+    writer = process(tmp_path / "run", 0, world_size=1, started=time.time_ns() - 60 * SECOND)
+    for step, score in ((1, 0.1), (2, 0.5), (2, 0.7), (2, math.inf)):
+        values = {"gen_ai.evaluation.score.value": score, "rl.loop.iteration": step}
+        writer.event("gen_ai.evaluation.result", 50.0 + step, {}, values)
+    writer.event("rl.step", 52.5, {"loss": 0.25}, {"rl.loop.iteration": 2})
+    writer.clean_exit = has_ended
+    writer.write()
+    [row] = list_runs(tmp_path)
+    assert row.shown is not None
+    assert (row.shown.key, row.shown.last, row.shown.last_step) == ("reward", 0.6, 2)
 
 
 def test_a_driver_that_makes_the_steps_has_the_reward_and_the_loss_that_its_workers_log(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def test_a_step_is_recorded_by_the_io_thread_with_its_own_times_and_parents(reco
     assert 0 <= points["rl.sample.duration"][0].sum <= points["rl.loop.duration"][0].sum
 
 
+def test_the_first_post_of_a_process_wakes_the_io_thread_which_may_sleep_for_a_second(recorded, io_thread, monkeypatch):
+    woken = []
+    monkeypatch.setattr(deferral, "_is_woken", False)
+    monkeypatch.setattr(io_thread, "wake", lambda: woken.append(len(deferral.posted)))
+    for _ in range(3):
+        deferral.post("traces", lambda: None)
+    assert woken == [1]
+
+
 def test_of_a_gauge_that_is_logged_again_before_it_is_recorded_the_last_value_counts(recorded, io_thread, monkeypatch):
     measured = []
     measure = Scope.measure

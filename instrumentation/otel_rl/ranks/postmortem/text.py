@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from otel_rl.flight_recorder.reader import PartOfRun
     from otel_rl.process.exit_records import Exit
-    from otel_rl.ranks.model.collectives import EnteredCollective
+    from otel_rl.ranks.model.collectives import EnteredCollective, Numbering
     from otel_rl.ranks.postmortem import Postmortem
     from otel_rl.ranks.postmortem.ranks import RankState
     from otel_rl.ranks.postmortem.waits import RankWait
@@ -166,15 +166,24 @@ def waits(postmortem: Postmortem) -> list[str]:
     for wait in postmortem.waits.waits:
         by_collective.setdefault((id(wait.waiting), wait.collective), []).append(str(wait.missing.ring.rank))
     waiting = {id(wait.waiting): wait.waiting for wait in postmortem.waits.waits}
+    numberings = {collective.collective.numbering for _, collective in by_collective}
     lines = [
-        f"{waiting[who].label} {_OUTCOMES[collective.outcome]} {collective.words}, which"
-        f" {dump_text.named_ranks(missing)} did not enter"
+        f"{waiting[who].label} {_OUTCOMES[collective.outcome]} {collective.words}"
+        f"{_counted(collective, numberings)}, which {dump_text.named_ranks(missing)} did not enter"
         for (who, collective), missing in by_collective.items()
     ]
     return [
         *_by(_RINGS, postmortem, _bounded(lines)),
         *_by(_DUMPS, postmortem, _bounded(dump_text.waits(postmortem.dumps))),
     ]
+
+
+def _counted(entered: EnteredCollective, numberings: set[Numbering]) -> str:
+    """Return who counts the collectives of its group, where another one says other numbers of them."""
+    one = entered.collective.numbering
+    if one._replace(is_of_torch=not one.is_of_torch) not in numberings:
+        return ""
+    return " as torch counts" if one.is_of_torch else " as Python counts"
 
 
 def unknown(postmortem: Postmortem) -> list[str]:

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["POLLOUT", "arm", "end", "get_ident", "monotonic", "poll"]
 
 _watchdog: Watchdog | None = None
-#: A watchdog has seen a step. The gauge is 0 after its end, so that no process that ended in a hang leaves it at 1.
+#: A watchdog has seen a step.
 _watched = False
+#: The gauge is exported. It is 0 after the watchdog's end, so that no process that ended in a hang leaves it at 1.
+_is_shown = False
 #: The thread runs for an open part of the run alone.
 _only_for_parts = False
 _loading = Loading()
@@ -76,7 +78,7 @@ def _step_began(step: Step) -> None:
         if not _watched:
             _watched = True
             _keep()
-            _observe()
+            show_gauge()
         watchdog.times.began(step)
         watchdog.start()
 
@@ -156,20 +158,24 @@ def _loaded() -> Watchdog | None:
     return Watchdog(settings.current().hang_seconds)
 
 
-def _observe() -> None:
-    from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - loaded by now
+def show_gauge() -> None:
+    """Export whether a hang is seen: from the first step on, or the first part of the run in which nothing moves."""
+    global _is_shown
+    if not _is_shown:
+        from otel_rl.ranks.watchdog import reports  # noqa: PLC0415 - loaded by now
 
-    reports.observe(_sees_hang)
+        _is_shown = True
+        reports.observe(_sees_hang)
 
 
 def _sees_hang() -> bool | None:
-    if not _watched:
+    if not _is_shown:
         return None
-    return _watchdog is not None and _watchdog.sees_hang
+    return _watchdog is not None and (_watchdog.sees_hang or _watchdog.parts.sees_hang)
 
 
 def _forked() -> None:
     """Forget the thread, which is the parent's; the child gets one with its own first step."""
-    global _watchdog, _watched, _making, _only_for_parts
-    _watchdog, _watched, _making, _only_for_parts = None, False, allocate_lock(), False
+    global _watchdog, _watched, _is_shown, _making, _only_for_parts
+    _watchdog, _watched, _is_shown, _making, _only_for_parts = None, False, False, allocate_lock(), False
     progress.watch_calls(_call_began)

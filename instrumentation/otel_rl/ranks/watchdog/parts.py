@@ -15,7 +15,7 @@ from opentelemetry._logs import SeverityNumber
 
 from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
-from otel_rl.ranks.watchdog import call_places, monotonic, reports, stacks
+from otel_rl.ranks.watchdog import call_places, monotonic, reports, show_gauge, stacks
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import progress, redaction
 from otel_rl.telemetry.progress import CallBegin
@@ -54,6 +54,11 @@ class PartWatch:
         self._part: OpenPart | None = None
         self._work = _Spent(0.0, 0)
         self._still = 0.0
+
+    @property
+    def sees_hang(self) -> bool:
+        """Whether the part has been told, and nothing moves in it."""
+        return self._part is not None and self._part.told_at > 0 and self._still >= self._limit
 
     def look(self, now: float, passed: float) -> None:
         """Tell of the innermost part where it is open for longer than the limit; ``passed`` s since the last look."""
@@ -124,6 +129,8 @@ def _report(part: OpenPart, limit: float, *, moves: bool) -> None:
                 attributes.RL_LOOP_ITERATION: last,
             },
         )
+        if not moves:
+            show_gauge()
         reports.deliver()
     reports.write_line(f"otel-rl: {reports.who()} waits: {redaction.text(text, 'logs')}")
 

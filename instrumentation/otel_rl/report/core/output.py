@@ -40,10 +40,16 @@ def verdict(overview: Overview) -> str:
     for state, singular, plural in _LEFT:
         if number[state]:
             parts.append(f"{human.number(number[state])} {singular if number[state] == 1 else plural}")
-    seen = f"Nothing wrong found in {overview.extent}" if overview.extent else _NOTHING
+    if any(finding.code == NO_STEPS for finding in overview.findings):
+        seen = _WITHOUT_STEPS
+    else:
+        seen = f"Nothing wrong found in {overview.extent}" if overview.extent else _NOTHING
     return f"{seen}: {'; '.join(parts)}."
 
 
+#: Code of the finding that a program trains by steps that nothing recognised.
+NO_STEPS = "no_steps"
+_WITHOUT_STEPS = "No step was recognised, so the training was not judged"
 _NOTHING = "Nothing was recorded, so there is nothing to judge"
 _LEFT = (
     (CheckState.TOO_LITTLE, "had too little data", "had too little data"),

@@ -24,11 +24,13 @@ from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.processes import MANIFEST, from_folder
 from otel_rl.store.reader.records import Log, Point
 from otel_rl.store.reader.run_records import (
+    LoggedValue,
     logged_in_step,
     loss_of,
     result_of,
     reward_of,
     reward_of_rollouts,
+    score_of,
 )
 from otel_rl.store.reader.tails import last_moment, last_step, lines_from_end
 
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.otlp_values import Attributes
     from otel_rl.store.reader.processes import Process
     from otel_rl.store.reader.records import Record
-    from otel_rl.store.reader.run_records import LoggedValue
     from otel_rl.store.reader.uncaught_exceptions import UncaughtException
 
 #: Most bytes that are read of the end of a file.
@@ -132,6 +133,21 @@ class ProcessFolder:
             rows = next((log for log in self._each(events.RL_TRAJECTORIES.name) if isinstance(log, Log)), None)
             reward = reward_of_rollouts(rows) if rows is not None else None
         return reward, loss_of([*newest.values()])
+
+    @property
+    def scored(self) -> LoggedValue | None:
+        """The reward of a loop that logs none: the mean of its newest step's scores outside of all rollouts."""
+        scores: list[float] = []
+        newest = None
+        for log in self._each(events.GEN_AI_EVALUATION_RESULT.name):
+            score = score_of(log) if isinstance(log, Log) else None
+            if score is None:
+                continue
+            newest = score.last_step if newest is None else newest
+            if score.last_step != newest:
+                break
+            scores.append(score.last or 0.0)
+        return LoggedValue("reward", sum(scores) / len(scores), newest) if scores else None
 
     @cached_property
     def part(self) -> str:

@@ -85,6 +85,17 @@ def reward_of_rollouts(log: Log) -> LoggedValue | None:
     return LoggedValue("reward", sum(rewards) / len(rewards), step) if rewards else None
 
 
+def score_of(log: Log) -> LoggedValue | None:
+    """Return a score that the program gave in a step outside of all rollouts; None for any other record."""
+    if log.event != events.GEN_AI_EVALUATION_RESULT.name or names.RL_ROLLOUT_ID in log.attributes:
+        return None
+    score = float_or_none(log.attributes.get(names.GEN_AI_EVALUATION_SCORE_VALUE))
+    step = int_or_none(log.attributes.get(names.RL_LOOP_ITERATION))
+    if score is None or not math.isfinite(score) or step is None:
+        return None
+    return LoggedValue("reward", score, step)
+
+
 def reward_of(values: list[LoggedValue]) -> LoggedValue | None:
     """Return the reward among the values of which more is better."""
     return _main([value for value in values if _REWARD.search(value.key) and direction(value.key) > 0])

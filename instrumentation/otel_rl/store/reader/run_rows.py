@@ -337,6 +337,7 @@ def _from_tails(folders: list[ProcessFolder]) -> dict[str, Any]:
             reward, loss = folder.last_logged
         if reward is None and values.reward is not None:
             reward = LoggedValue("reward", values.reward)
+        reward = folder.scored if reward is None else reward
         if loss is None and values.loss is not None:
             loss = LoggedValue("loss", values.loss)
         if reward is None and loss is None:

@@ -233,9 +233,9 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
         rows = human.amount(emptied[0]["rows_before"], "row")
         finding.evidence.insert(0, f"The preparation of a data set left 0 of {rows}.")
     if rings is not None:
-        if rings.ranks or _tells_who_waits(collected):
-            finding.look_at = [*finding.look_at, *rings.look_at]
-        finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if rings.ranks else _standings(collected)
+        tells = bool(rings.ranks) or _tells_who_waits(collected)
+        finding.look_at += rings.look_at if tells else []
+        finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if tells else _standings(collected)
     return [finding]
 
 
@@ -379,26 +379,30 @@ def _of_rings(collected: Collected) -> Finding | None:
     ranks = [origin.ring.rank for origin in postmortem.waits.origins if origin.ring.rank is not None]
     steps = [origin.step for origin in postmortem.waits.origins if origin.step is not None]
     look_at = ["The section on how the run ended: where each rank was, and who waited for whom."]
-    left = _left_its_steps(postmortem)
+    last, left = _left_its_steps(postmortem)
+    if left:
+        first = f"{first.removesuffix('.')}; {left}"
     # Of ranks that wait for each other none is the origin.
-    more = left + (more or list(map(_sentence, text.waits(postmortem))))
+    more = more or list(map(_sentence, text.waits(postmortem)))
     return Finding(
-        "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=None), ranks=ranks,
-        evidence=more[: _STANDINGS + len(left)], look_at=look_at,
+        "ended", Severity.CRITICAL, first, process_end.SECTION, cost=1.0, onset=min(steps, default=last), ranks=ranks,
+        evidence=more[:_STANDINGS], look_at=look_at,
     )  # fmt: skip
 
 
-def _left_its_steps(postmortem: Postmortem) -> list[str]:
-    """Return that some ranks had ended their steps while others, for which they wait, were in a further one."""
+def _left_its_steps(postmortem: Postmortem) -> tuple[int | None, str]:
+    """Return the last step of ranks that had left the loop while others, for which they wait, were in a further one."""
     waiting = [wait.waiting for wait in postmortem.waits.waits]
     behind = {state.label: state for state in waiting if state.step is not None and not state.step_was_open}
     others = [state for state in waiting if state.step_was_open and state.step is not None]
     last = max((state.step or 0 for state in behind.values()), default=0)
     if not behind or not others or min(state.step or 0 for state in others) <= last:
-        return []
+        return None, ""
     further = human.listed(sorted({f"{state.label} is in step {state.step}" for state in others}))
-    left = human.listed(list(behind)).capitalize()
-    return [f"{left} left the loop after step {last}, and {further}: it may have had fewer batches."]
+    said = (
+        f"{human.listed(list(behind))} left the loop after step {last}, and {further}: it may have had fewer batches."
+    )
+    return last, said
 
 
 def _sentence(line: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.subjects.calls import lines, statistics, tool_faults
+from otel_rl.report.subjects.endings import recorded
 from otel_rl.report.subjects.errors.groups import ErrorGroup, number_uncaught, table, uncaught
 from otel_rl.semconv import events, spans
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 #: So many reports of hangs are said.
 _HANGS, _LINE = 4, "\n"
+#: The time in what a watchdog says of a hang.
+_SECONDS = re.compile(r" for \d+ s ")
 _CALL = "hanging_call"
 _BOTH = "failed spans and error records"
 _LOGGED = {1: "lost_exception", 0: "logged_error"}
@@ -52,7 +56,7 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
     reported = sorted((group for group in table(collected) if group.is_hang), key=lambda group: group.first)
     hangs: list[Finding] = []
     for group in reported[:_HANGS]:
-        text = f"{group.who}: {group.message.partition(_LINE)[0]}."
+        text = f"{group.who}: {_with_length(group, collected)}."
         hang = Finding("hang", Severity.WARNING, text, "errors", onset=group.iteration)
         cause = next((call for call in explained if _is_held_up(group, call, collected)), None)
         # Of ranks that wait for each other in one step each is told.
@@ -68,6 +72,20 @@ def _hangs(collected: Collected, explained: list[Finding]) -> list[Finding]:
         return hangs
     ended.symptoms += hangs
     return []
+
+
+def _with_length(hang: ErrorGroup, collected: Collected) -> str:
+    """Return what a watchdog said of a hang, with the time that it lasted instead of the limit at which it was seen."""
+    said = hang.message.partition(_LINE)[0]
+    process = next((one for one in collected.reader.processes if one.label == hang.who), None)
+    told = recorded.told_waits(collected).get(process.key) if process is not None else None
+    if process is None or told is None:
+        return said
+    # Of a process that ended by itself without the end of the hang it is not known.
+    until = told.end or (0 if process.number("ended_unix_nano") else process.last)
+    if not told.begin <= hang.first <= until:
+        return said
+    return _SECONDS.sub(f" for {human.duration((until - told.begin) / 1e9)} ", said, count=1)
 
 
 def _logged(collected: Collected) -> list[Finding]:

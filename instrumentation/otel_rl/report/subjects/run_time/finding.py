@@ -19,12 +19,41 @@ _WITH_GAPS = "calls, and between"
 
 #: Share of the time since the first step that is said of what is made on purpose, and that is a warning.
 _SAID, _WARNING = 0.1, 0.25
+#: The same of what waits, and the fewest waits.
+_WAIT_SAID, _WAIT_WARNING, _FEWEST_WAITS = 0.25, 0.5, 5
+#: How a change of it begins.
+_WAIT = f"Phase {Phase.DATA_WAIT} "
 _ON_PURPOSE = ((shares.EVALUATION, "Evaluation", Phase.EVALUATE), (shares.SAVING, "Saving", Phase.CHECKPOINT))
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return what a run spent its time in besides steps, where that is much."""
-    return [*_outside_steps(collected), *unexplained(_on_purpose(collected), known.get("changes", []))]
+    changes = known.get("changes", [])
+    on_purpose = unexplained(_on_purpose(collected), changes)
+    return [*_outside_steps(collected), *on_purpose, *_waits_for_data(collected, changes)]
+
+
+def _waits_for_data(collected: Collected, changed: list[Finding]) -> list[Finding]:
+    """Return that steps wait for data for a good part of their time, unless a change says since when.
+
+    The longest wait is left out: it may be that for the start of the loader's workers.
+    """
+    if any(part.text.startswith(_WAIT) for change in changed for part in change.chain()):
+        return []
+    steps = collected.steps
+    waits, lengths = steps.waits.cell, steps.lengths.cell
+    waited = waits.total - waits.maximum if waits.count > _FEWEST_WAITS else 0.0
+    whole = lengths.total if steps.guessed else lengths.total + waits.total
+    if waited < max(_WAIT_SAID * whole, thresholds.LOST_SECONDS * max(len(steps.ranks), 1)):
+        return []
+    text = (
+        f"Steps wait for data for {human.percent(waited / whole)} of their time"
+        f" ({human.duration(waited / (waits.count - 1))} a step)."
+    )
+    severity = Severity.WARNING if waited >= _WAIT_WARNING * whole else Severity.NOTICE
+    look_at = ["the data loader: its workers, and what reading and preparing a batch costs"]
+    share = waited / whole
+    return [Finding("data_wait_share", severity, text, "steps", subject=Phase.DATA_WAIT, cost=share, look_at=look_at)]
 
 
 def _on_purpose(collected: Collected) -> list[Finding]:

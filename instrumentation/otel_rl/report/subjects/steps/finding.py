@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.core.levels import ENOUGH
+from otel_rl.report.core.output import NO_STEPS
 from otel_rl.report.subjects import workload
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ def _no_steps(collected: Collected) -> list[Finding]:
             f"No step was recognised in {human.amount(passes, 'backward pass', 'backward passes')}: no optimizer of"
             " PyTorch moved. `with otel_rl.step(number):` around each iteration marks the steps of any loop."
         )
-        return [Finding("no_steps", Severity.NOTICE, text, "steps")]
+        return [Finding(NO_STEPS, Severity.NOTICE, text, "steps")]
     why = next(filter(None, map(_why_none_was_guessed, missing)), "none of its steps followed a backward pass")
     text = (
         f"No step was recorded, although the program made an optimizer: {why}."
         " `with otel_rl.step(number):` around each iteration marks the steps of any loop."
     )
-    return [Finding("no_steps", Severity.NOTICE, text, "steps")]
+    return [Finding(NO_STEPS, Severity.NOTICE, text, "steps")]
 
 
 def _why_none_was_guessed(process: Process) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.curves import Curve
 
 _WHAT, _CODE = "gradients of exactly 0", "no_gradient"
-_NORMS = frozenset({"gradient_norm", "guessed_gradient_norm"})
+_NORMS = frozenset({"gradient_norm", "loop_gradient_norm"})
 
 
 def findings(collected: Collected, known: Known) -> list[Finding]:
