@@ -9,7 +9,7 @@ import pytest
 from otel_rl.flight_recorder import layout
 from otel_rl.ranks import watchdog
 from otel_rl.ranks.watchdog import parts, reports, thread
-from otel_rl.telemetry import progress
+from otel_rl.telemetry import progress, run_parts
 
 LIMIT = 60.0
 
@@ -105,3 +105,12 @@ def test_the_thread_that_watches_a_part_ends_with_it_unless_steps_are_watched(mo
         assert watchdog._watchdog is None
     finally:
         watchdog.end()
+
+
+@pytest.mark.parametrize("part", ["trainer", "engine", "dataset"])
+def test_no_thread_begins_for_a_part_in_which_the_program_starts_processes(monkeypatch, recorded, part):
+    watched = []
+    monkeypatch.setattr(progress, "_part_watchers", (watched.append, lambda *_: None))
+    hooks = run_parts.following(part)
+    hooks["end"](hooks["begin"](), None, None)
+    assert watched == []

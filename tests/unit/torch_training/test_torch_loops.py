@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import otel_rl  # noqa: E402 - needs torch
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch  # noqa: E402
-from otel_rl.telemetry import deferral  # noqa: E402
+from otel_rl.telemetry import deferral, progress  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
 
 
@@ -283,6 +283,18 @@ def test_parts_and_values_of_a_loop_over_a_data_loader(counted, recorded, worker
     values = [event.body for event in recorded.events("rl.step")]
     assert {(one["torch/learning_rate"], one["torch/batch_size"]) for one in values} == {(0.1, 4)}
     assert all(one["torch/loss"] > 0 and one["torch/samples_per_second"] > 0 for one in values)
+
+
+def test_first_batches_are_watched_where_workers_make_them_and_not_for_ever(instrumented, monkeypatch):
+    watched, data = [], TensorDataset(torch.randn(2, 4))
+    monkeypatch.setattr(progress, "_part_watchers", (watched.append, lambda *_: None))
+    monkeypatch.setattr(patch, "_next_watched", count().__next__)
+    monkeypatch.setattr(patch, "_MOST_WATCHED", 2)
+    assert len(list(DataLoader(data))) == 2
+    assert watched == []
+    for _ in range(3):
+        assert len(list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))) == 2
+    assert [part.argument for part in watched] == [1, 1]
 
 
 def test_tokens_are_counted_where_a_batch_has_some(counted, recorded):
