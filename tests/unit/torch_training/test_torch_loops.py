@@ -382,7 +382,7 @@ def test_clipping_is_a_value_of_a_step_that_the_program_marks(instrumented, reco
     net = model()
     with otel_rl.step(1):
         loss_of(net).backward()
-        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5).item()
+        norm = torch.nn.utils.clip_grad_norm_(parameters=net.parameters(), max_norm=0.5).item()
     assert (values_of(recorded, "torch/grad_norm"), values_of(recorded, "torch/max_grad_norm")) == ([norm], [0.5])
 
 

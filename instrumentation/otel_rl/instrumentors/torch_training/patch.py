@@ -72,11 +72,11 @@ def patch_sharded_clipping(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "FullyShardedDataParallel.clip_grad_norm_", after=_sharded_clipped, required=True)
 
 
-def _sharded_clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+def _sharded_clipped(norm: Any, _: Any, max_norm: Any = None, *__: Any, **___: Any) -> None:
     _clipped(norm, None, max_norm)
 
 
-def _clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+def _clipped(norm: Any, parameters: Any = None, max_norm: Any = None, *_: Any, **__: Any) -> None:  # noqa: ARG001 - by name
     if steps.may_guess:
         guesses.clipped(norm, max_norm)
     else:
