@@ -114,3 +114,11 @@ def test_no_thread_begins_for_a_part_in_which_the_program_starts_processes(monke
     hooks = run_parts.following(part)
     hooks["end"](hooks["begin"](), None, None)
     assert watched == []
+
+
+def test_bytes_of_a_file_that_is_mapped_move(monkeypatch, tmp_path):
+    (tmp_path / "io").write_text(
+        "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 5\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 7\n"
+    )
+    monkeypatch.setattr(parts, "Path", lambda _: tmp_path / "io")
+    assert parts._bytes("self") == 1 + 20 + 4096 + 8192
