@@ -541,7 +541,7 @@ RL_LOOP_ITERATION: Final = "rl.loop.iteration"
 """Training iteration, numbered as the trainer's global step after its increment."""
 
 RL_LOOP_MEMORY: Final = "rl.loop.memory"
-"""Resident memory of the process when the iteration ended, in bytes."""
+"""Resident memory of the process without file and shared pages, at the iteration's end, in bytes."""
 
 RL_LOOP_NAME: Final = "rl.loop.name"
 """Name that the program gave the loop, where a process runs several at once."""
