@@ -328,19 +328,45 @@ def test_an_optimizer_with_tensors_of_another_model_is_counted_at_each_step(coun
     assert (values_of(recorded, WITHOUT), values_of(recorded, TRAINABLE)) == ([1.0] * 4, [4] * 4)
 
 
-def test_parameters_that_lose_and_regain_their_gradients_are_seen_at_that_step(counted, recorded):
-    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(5)])
+def test_parameters_that_all_lose_and_regain_their_gradients_are_seen_at_that_step(counted, recorded):
+    net, other = model(), nn.Parameter(torch.ones(4))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for number in range(9):
         optimizer.zero_grad()
-        (net if number < 3 or number >= 6 else net[:2])(torch.randn(2, 4)).square().mean().backward()
+        (loss_of(net) if number < 3 or number >= 6 else other.sum()).backward()
         optimizer.step()
     assert counted() == 9
-    assert values_of(recorded, WITHOUT) == [0.6] * 3 + [0.0] * 3
+    assert values_of(recorded, WITHOUT) == [1.0] * 3 + [0.0] * 3
     steps_with = [
         event.attributes["rl.loop.iteration"] for event in recorded.events("rl.step") if WITHOUT in event.body
     ]
     assert steps_with == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(("heads", "unused"), [(10, 0), (4, 12)])
+def test_heads_that_take_turns_are_not_without_a_gradient_and_those_that_have_no_turn_are(
+    counted, recorded, heads, unused
+):
+    trunk, tasks = nn.Linear(4, 4), nn.ModuleList([nn.Linear(4, 1) for _ in range(heads + unused)])
+    optimizer = torch.optim.SGD([*trunk.parameters(), *tasks.parameters()], lr=0.1)
+    for number in range(heads):
+        optimizer.zero_grad()
+        loss_of(nn.Sequential(trunk, tasks[number])).backward()
+        optimizer.step()
+    assert counted() == heads
+    assert values_of(recorded, WITHOUT)[-1] == 2 * unused / (2 + 2 * (heads + unused))
+
+
+@pytest.mark.parametrize("heads", [50, 100, 200])
+def test_of_many_heads_that_take_turns_each_is_seen_with_its_gradient(heads):
+    parameters = [nn.Parameter(torch.ones(1)) for _ in range(2 * heads)]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    for number in range(50 * heads):
+        optimizer.zero_grad()
+        for parameter in parameters[number % heads :: heads]:
+            parameter.grad = torch.ones(1)
+        missing = patch.readings.missing_gradients(optimizer)
+    assert missing.share < 0.1
 
 
 def test_of_many_parameters_some_are_looked_at_and_all_counted_when_these_change(counted, recorded, monkeypatch):
