@@ -177,7 +177,9 @@ INPUTS: Final[Mapping[str, Input]] = {
         "learning rate as applied, of a loop without a trainer", "{rate}", ("torch/learning_rate",)
     ),
     "without_gradient": Input(
-        "share of the optimizer's trainable parameters that have no gradient", "1", ("torch/without_gradient",)
+        "share of the optimizer's trainable parameters that had no gradient; 1 where none has one",
+        "1",
+        ("torch/without_gradient",),
     ),
     "trainable_parameters": Input(
         "trainable parameters (tensors) of the optimizer", "{parameter}", ("torch/trainable_parameters",)
@@ -800,7 +802,7 @@ RULES: Final[Mapping[str, Rule]] = {
             "most": Limit(
                 0.5,
                 "1",
-                "share of trainable parameters without a gradient above which it is a warning, after `window` steps",
+                "share of parameters without a gradient so far, above which it is a warning, after `window` steps",
             ),
             "dead": Limit(
                 0.99, "1", "share of groups without a difference that explains a gradient of zero (no_signal)"

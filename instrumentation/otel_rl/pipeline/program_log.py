@@ -235,10 +235,10 @@ def _tell(place: _LoggedPlace) -> None:
 
 
 def _error_in(record: logging.LogRecord) -> BaseException | None:
-    """Return the exception that was logged, as its own argument or that of the line."""
+    """Return the exception that was logged, as its own argument, that of the line, or in its place."""
     given = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     args: tuple[Any, ...] = record.args if isinstance(record.args, tuple) else ()
-    return given or next((one for one in args if issubclass(type(one), BaseException)), None)
+    return given or next((one for one in (*args, record.msg) if issubclass(type(one), BaseException)), None)
 
 
 def _end_of(error: BaseException | None) -> tuple[int, int] | None:
@@ -250,7 +250,8 @@ def _end_of(error: BaseException | None) -> tuple[int, int] | None:
 
 
 def _values(record: logging.LogRecord, error: BaseException | None) -> dict[str, Any]:
-    message = str(record.msg)
+    # No text of an object of the program is made: maybe no handler would have one.
+    message = record.msg if type(record.msg) is str else ""
     steps = sys.modules.get(_STEPS)
     values: dict[str, Any] = place_attributes(record.pathname, record.lineno, record.funcName)
     if error is not None:

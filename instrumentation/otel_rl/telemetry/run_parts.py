@@ -93,8 +93,8 @@ def following(part: str, count: Callable[..., int] = lambda *_, **__: 0) -> Call
         with guard("run_parts.count"):
             number = count(*args, **kwargs)
         _open.parts.add(part)
-        # Making a trainer and mapping a data set start processes.
-        may_watch = part not in (Part.TRAINER, Part.DATASET)
+        # Making a trainer or an engine and mapping a data set start processes.
+        may_watch = part not in (Part.TRAINER, Part.ENGINE, Part.DATASET)
         return clock.now(), progress.part_began(part, number, may_watch=may_watch)
 
     def end(begun: tuple[int, progress.OpenPart], result: Any, error: BaseException | None) -> None:

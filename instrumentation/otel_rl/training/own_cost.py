@@ -89,9 +89,11 @@ def read_cpu_wait() -> CpuWait | None:
 
 
 def read_memory() -> dict[str, int]:
-    """Return the resident memory of the process in bytes, by the attribute of a step; nothing where it is not known."""
+    """Return the memory of the process in bytes, by the attribute of a step; nothing where it is not known."""
     with suppress(OSError, ValueError, IndexError):
-        return {attributes.RL_LOOP_MEMORY: int(_words("/proc/self/statm")[1]) * mmap.PAGESIZE}
+        resident, shared = _words("/proc/self/statm")[1:3]
+        # Pages of files, as of mapped weights and data sets: the system takes them back when it needs room.
+        return {attributes.RL_LOOP_MEMORY: (int(resident) - int(shared)) * mmap.PAGESIZE}
     return {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
@@ -31,6 +32,10 @@ MOST = 32
 _LONGEST_CHECK = 0.05
 #: Most files of a folder whose sizes are added up.
 _MOST_FILES = 4096
+#: How a file of `torch.save` begins, and the record at its end with its size.
+_ZIP, _ZIP_END, _ZIP_END_SIZE = b"PK\x03\x04", b"PK\x05\x06", 22
+#: Bytes of the length of the header with which a file of safetensors begins, and the longest header that is read.
+_HEADER_AT, _LONGEST_HEADER = 8, 4 << 20
 
 
 class _Saved(NamedTuple):
@@ -190,8 +195,9 @@ def check() -> None:
         state = look.state_of(saved)
         # One that has another name by now is whole: its file is the same.
         size = size_of(saved.path) if state == State.KEPT and _file_at(saved.path) == saved.file else None
-        is_cut = size is not None and saved.size is not None and size < saved.size
-        states[saved.number] = State.CUT if is_cut else state
+        if size is not None and saved.size is not None and size < saved.size:
+            state = State.CUT if _is_cut(saved.path, size, until) else State.SMALLER
+        states[saved.number] = state
         sizes.append(size)
     body = {
         names.RL_CHECKPOINT_NUMBER: list(states),
@@ -200,6 +206,36 @@ def check() -> None:
     }
     _scope.event(events.RL_CHECKPOINT_CHECKED, body=body, attributes=_best)
     _saved.clear()
+
+
+def _is_cut(path: str, size: int, until: float) -> bool:
+    """Return whether the end of a file is missing, or of one in a folder; others may have been written anew."""
+    try:
+        if not os.path.isdir(path):  # noqa: PTH112 - as the others
+            return _has_no_end(path, size)
+        with os.scandir(path) as entries:
+            files = (entry for entry in islice(entries, _MOST_FILES) if time.monotonic() < until and entry.is_file())
+            return any(_has_no_end(entry.path, entry.stat().st_size) for entry in files)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def _has_no_end(path: str, size: int) -> bool:
+    with open(path, "rb") as file:  # noqa: PTH123 - as the others
+        start = file.read(_HEADER_AT)
+        if start.startswith(_ZIP):
+            file.seek(max(size - _ZIP_END_SIZE, 0))
+            return not file.read(_ZIP_END_SIZE).startswith(_ZIP_END)
+        length = int.from_bytes(start, "little")
+        if length > _LONGEST_HEADER or not size:
+            return not size
+        header = file.read(length)
+    if not header.startswith(b"{"):
+        return False
+    if len(header) < length:
+        return True
+    tensors = (value for key, value in json.loads(header).items() if key != "__metadata__")
+    return size < _HEADER_AT + length + max((value["data_offsets"][1] for value in tensors), default=0)
 
 
 def _forget() -> None:

@@ -38,7 +38,7 @@ from otel_rl.telemetry import progress
 
 class Data(Dataset):
     def __len__(self): return 8
-    def __getitem__(self, number): time.sleep(1000)
+    def __getitem__(self, number): signal.pause()
 
 def interrupt():
     while not any(part.told_at for part in progress.open_parts()): time.sleep(0.01)
@@ -46,7 +46,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=interrupt, daemon=True).start()
-next(iter(DataLoader(Data())))
+next(iter(DataLoader(Data(), num_workers=1)))
 """
 
 
@@ -107,7 +107,7 @@ def test_a_job_that_is_interrupted_in_a_wait_says_for_what_and_how_long_it_had_w
     assert done.code == -signal.SIGINT
     assert "goes on" not in done.err
     (line,) = (line for line in done.err.splitlines() if "ended without success" in line)
-    assert ": the wait for a batch of its data loader ended without success after " in line
+    assert ": the wait for a batch of its data loader (1 workers) ended without success after " in line
     said = programs.otel_rl("report")
     (verdict,) = (line for line in (said.out + said.err).splitlines() if line.startswith("warning: "))
-    assert "was interrupted by Ctrl-C (SIGINT), in the wait for a batch of its data loader for " in verdict
+    assert "was interrupted by Ctrl-C (SIGINT), in the wait for a batch of its data loader (1 workers) for " in verdict

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from unit.checkpoints.conftest import SIZE
 
 import otel_rl
-from otel_rl.telemetry import progress, run_parts
+from otel_rl.telemetry import deferral, progress, run_parts
 from otel_rl.training import checkpoints, saved_checkpoints
 
 
@@ -172,6 +172,33 @@ def _states(recorded):
     [event] = recorded.events("rl.checkpoint.checked")
     places = zip(event.body["rl.checkpoint.number"], event.body["rl.checkpoint.state"], strict=True)
     return [state for _, state in sorted(places)]
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+@pytest.mark.parametrize("save", [torch.save, save_file])
+def test_a_file_whose_end_is_missing_is_cut_and_one_that_is_whole_is_smaller(
+    saves, monkeypatch, tmp_path, save, is_folder
+):
+    monkeypatch.setattr(saved_checkpoints, "_LONGEST_CHECK", 60)
+    paths = [tmp_path / f"{name}.bin" for name in ("rewritten", "cut", "short", "empty")]
+    numbers = []
+    for path in paths:
+        if is_folder:
+            path.mkdir()
+        files = [path / "a", path / "b"] if is_folder else [path]
+        for file in files:
+            save({"a": torch.zeros(SIZE), "b": torch.zeros(SIZE)}, file)
+        size = sum(file.stat().st_size for file in files)
+        saved_checkpoints.add(str(path), "torch", size, 0.1, deferral.now())
+        numbers.append(saved_checkpoints._saved[-1].number)
+    rewritten, cut, short, empty = ([path / "a"] if is_folder else [path] for path in paths)
+    other = tmp_path / "other"
+    save({"a": torch.zeros(SIZE)}, other)
+    rewritten[0].write_bytes(other.read_bytes())
+    for [file], left in ((cut, SIZE), (short, 20), (empty, 0)):
+        os.truncate(file, left)
+    states = _states(saves)
+    assert [states[number - 1] for number in numbers] == ["smaller", "cut", "cut", "cut"]
 
 
 def test_a_file_that_has_become_smaller_is_cut_and_not_kept(saves, state, tmp_path):

@@ -71,6 +71,18 @@ def test_an_exception_among_the_arguments_has_its_type_too(errors, recorded):
     assert [event.get("exception.type") for event in _events(recorded)] == ["KeyError", None]
 
 
+def test_an_exception_in_place_of_the_line_has_its_type_and_no_text_is_made_of_an_object(errors, recorded, monkeypatch):
+    class Lazy:
+        def __str__(self):
+            raise AssertionError
+
+    # The handlers of pytest make one.
+    monkeypatch.setattr(logging.getLogger("env"), "propagate", False)
+    logging.getLogger("env").error(KeyError("secret"))
+    logging.getLogger("env").error(Lazy())
+    assert [event.get("exception.type") for event in _events(recorded)] == ["KeyError", None]
+
+
 def test_the_exception_of_a_task_that_nobody_awaits_is_one_that_was_never_retrieved(errors, recorded):
     async def judge():
         raise ValueError

@@ -9,7 +9,7 @@ import pytest
 from otel_rl.flight_recorder import layout
 from otel_rl.ranks import watchdog
 from otel_rl.ranks.watchdog import parts, reports, thread
-from otel_rl.telemetry import progress
+from otel_rl.telemetry import progress, run_parts
 
 LIMIT = 60.0
 
@@ -123,3 +123,20 @@ def test_the_thread_that_watches_a_part_ends_with_it_unless_steps_are_watched(mo
         assert watchdog._watchdog is None
     finally:
         watchdog.end()
+
+
+@pytest.mark.parametrize("part", ["trainer", "engine", "dataset"])
+def test_no_thread_begins_for_a_part_in_which_the_program_starts_processes(monkeypatch, recorded, part):
+    watched = []
+    monkeypatch.setattr(progress, "_part_watchers", (watched.append, lambda *_: None))
+    hooks = run_parts.following(part)
+    hooks["end"](hooks["begin"](), None, None)
+    assert watched == []
+
+
+def test_bytes_of_a_file_that_is_mapped_move(monkeypatch, tmp_path):
+    (tmp_path / "io").write_text(
+        "rchar: 1\nwchar: 20\nsyscr: 5\nsyscw: 5\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 7\n"
+    )
+    monkeypatch.setattr(parts, "Path", lambda _: tmp_path / "io")
+    assert parts._bytes("self") == 1 + 20 + 4096 + 8192

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STARTED = 1_700_000_000_000_000_000
 
 
-def _run(folder: Path, *, ends: bool = True, ranks: int = 1, is_cut: bool = False) -> Path:
+def _run(folder: Path, *, ends: bool = True, ranks: int = 1, left: str = "kept") -> Path:
     run = folder / "data" / "run"
     for rank in range(ranks):
         writer = process(run, rank, world_size=ranks, started=STARTED)
@@ -31,9 +31,9 @@ def _run(folder: Path, *, ends: bool = True, ranks: int = 1, is_cut: bool = Fals
             }
             writer.event("rl.checkpoint.saved", number + 1, None, saved)
         states = {"rl.checkpoint.number": [3, 2, 1], "rl.checkpoint.state": ["kept", "kept", "deleted"]}
-        if is_cut:
+        if left != "kept":
             states |= {
-                "rl.checkpoint.state": ["cut", "kept", "deleted"],
+                "rl.checkpoint.state": [left, "kept", "deleted"],
                 "rl.checkpoint.size": [1 << 20, 2 << 20, None],
             }
         best = {"checkpoint-200": "name", "eval_loss": "metric", 0.25: "value"}
@@ -59,8 +59,17 @@ def test_with_several_processes_the_table_says_who_saved(tmp_path: Path) -> None
     _has(_page(tmp_path, _run(tmp_path, ranks=2)).texts["checkpoints"], "Who", "rank 1")
 
 
-@pytest.mark.parametrize("is_cut", [True, False])
-def test_a_checkpoint_that_is_cut_is_a_finding_with_both_sizes(tmp_path: Path, is_cut: bool) -> None:
-    found = [one for one in examined(_run(tmp_path, is_cut=is_cut).parent).findings if one.code == "cut_checkpoint"]
-    said = "Checkpoint checkpoint-300 of step 300 has 1 MiB at the end and had 3 MiB when it had been saved: it is cut."
-    assert [one.text for one in found] == [said] * is_cut
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        ("kept", []),
+        ("cut", [("cut_checkpoint", "warning", "it is cut.")]),
+        ("smaller", [("smaller_checkpoint", "notice", "it seems to have been written anew.")]),
+    ],
+)
+def test_a_checkpoint_that_is_cut_or_smaller_is_a_finding_with_both_sizes(
+    tmp_path: Path, left: str, expected: list[tuple[str, str, str]]
+) -> None:
+    found = [one for one in examined(_run(tmp_path, left=left).parent).findings if one.code.endswith("_checkpoint")]
+    said = "Checkpoint checkpoint-300 of step 300 has 1 MiB at the end and had 3 MiB when it had been saved: "
+    assert [(one.code, one.severity, one.text.removeprefix(said)) for one in found] == expected

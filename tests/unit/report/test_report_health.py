@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from unit.health import made_up_runs
+from unit.report.made_up_jobs import examined
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.core import settings
@@ -424,3 +425,10 @@ def test_what_a_program_logs_itself_wins_though_its_rows_stand_first_in_the_file
     reward = scalars.of_run(collected).curve("reward")
     assert reward is not None
     assert reward.y == [step / 20 for step in range(20)]
+
+
+@pytest.mark.parametrize(("share", "title"), [(0.75, "Partial update"), (1.0, "No update")])
+def test_updates_that_leave_out_some_parameters_are_not_called_none(written: Written, share: float, title: str) -> None:
+    written.add([{"torch/without_gradient": share, "torch/trainable_parameters": 4.0}] * 30)
+    (found,) = (one for one in examined(written.folder).findings if one.code == Code.NO_UPDATE)
+    assert found.text.startswith(f"{title} since step 1: ")

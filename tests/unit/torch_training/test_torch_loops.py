@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import otel_rl  # noqa: E402 - needs torch
 from otel_rl.instrumentors.torch_training import TorchTrainingInstrumentor, patch  # noqa: E402
-from otel_rl.telemetry import deferral  # noqa: E402
+from otel_rl.telemetry import deferral, progress  # noqa: E402
 from otel_rl.training import steps  # noqa: E402
 
 
@@ -285,6 +285,18 @@ def test_parts_and_values_of_a_loop_over_a_data_loader(counted, recorded, worker
     assert all(one["torch/loss"] > 0 and one["torch/samples_per_second"] > 0 for one in values)
 
 
+def test_first_batches_are_watched_where_workers_make_them_and_not_for_ever(instrumented, monkeypatch):
+    watched, data = [], TensorDataset(torch.randn(2, 4))
+    monkeypatch.setattr(progress, "_part_watchers", (watched.append, lambda *_: None))
+    monkeypatch.setattr(patch, "_next_watched", count().__next__)
+    monkeypatch.setattr(patch, "_MOST_WATCHED", 2)
+    assert len(list(DataLoader(data))) == 2
+    assert watched == []
+    for _ in range(3):
+        assert len(list(DataLoader(data, num_workers=1, multiprocessing_context="fork"))) == 2
+    assert [part.argument for part in watched] == [1, 1]
+
+
 def test_tokens_are_counted_where_a_batch_has_some(counted, recorded):
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -316,19 +328,45 @@ def test_an_optimizer_with_tensors_of_another_model_is_counted_at_each_step(coun
     assert (values_of(recorded, WITHOUT), values_of(recorded, TRAINABLE)) == ([1.0] * 4, [4] * 4)
 
 
-def test_parameters_that_lose_and_regain_their_gradients_are_seen_at_that_step(counted, recorded):
-    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(5)])
+def test_parameters_that_all_lose_and_regain_their_gradients_are_seen_at_that_step(counted, recorded):
+    net, other = model(), nn.Parameter(torch.ones(4))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for number in range(9):
         optimizer.zero_grad()
-        (net if number < 3 or number >= 6 else net[:2])(torch.randn(2, 4)).square().mean().backward()
+        (loss_of(net) if number < 3 or number >= 6 else other.sum()).backward()
         optimizer.step()
     assert counted() == 9
-    assert values_of(recorded, WITHOUT) == [0.6] * 3 + [0.0] * 3
+    assert values_of(recorded, WITHOUT) == [1.0] * 3 + [0.0] * 3
     steps_with = [
         event.attributes["rl.loop.iteration"] for event in recorded.events("rl.step") if WITHOUT in event.body
     ]
     assert steps_with == [4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(("heads", "unused"), [(10, 0), (4, 12)])
+def test_heads_that_take_turns_are_not_without_a_gradient_and_those_that_have_no_turn_are(
+    counted, recorded, heads, unused
+):
+    trunk, tasks = nn.Linear(4, 4), nn.ModuleList([nn.Linear(4, 1) for _ in range(heads + unused)])
+    optimizer = torch.optim.SGD([*trunk.parameters(), *tasks.parameters()], lr=0.1)
+    for number in range(heads):
+        optimizer.zero_grad()
+        loss_of(nn.Sequential(trunk, tasks[number])).backward()
+        optimizer.step()
+    assert counted() == heads
+    assert values_of(recorded, WITHOUT)[-1] == 2 * unused / (2 + 2 * (heads + unused))
+
+
+@pytest.mark.parametrize("heads", [50, 100, 200])
+def test_of_many_heads_that_take_turns_each_is_seen_with_its_gradient(heads):
+    parameters = [nn.Parameter(torch.ones(1)) for _ in range(2 * heads)]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    for number in range(50 * heads):
+        optimizer.zero_grad()
+        for parameter in parameters[number % heads :: heads]:
+            parameter.grad = torch.ones(1)
+        missing = patch.readings.missing_gradients(optimizer)
+    assert missing.share < 0.1
 
 
 def test_of_many_parameters_some_are_looked_at_and_all_counted_when_these_change(counted, recorded, monkeypatch):
@@ -370,7 +408,7 @@ def test_clipping_is_a_value_of_a_step_that_the_program_marks(instrumented, reco
     net = model()
     with otel_rl.step(1):
         loss_of(net).backward()
-        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5).item()
+        norm = torch.nn.utils.clip_grad_norm_(parameters=net.parameters(), max_norm=0.5).item()
     assert (values_of(recorded, "torch/grad_norm"), values_of(recorded, "torch/max_grad_norm")) == ([norm], [0.5])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from types import SimpleNamespace
 
 import pytest
@@ -194,3 +195,12 @@ def test_guessed_steps_that_follow_each_other_at_once_are_measured_together(reco
     assert [values.get(attributes.RL_LOOP_CPU_STEPS) for values in found] == numbers
     assert sum(values.get(attributes.RL_LOOP_CPU_TIME, 0) for values in found) == pytest.approx(1.5)
     assert sum(values.get(attributes.RL_TELEMETRY_CPU_TIME, 0) for values in found) == pytest.approx(0.75)
+
+
+def test_memory_is_without_pages_of_mapped_files(tmp_path):
+    size = 32 << 20
+    (tmp_path / "weights").write_bytes(bytes(size))
+    with (tmp_path / "weights").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        before = own_cost.read_memory()[attributes.RL_LOOP_MEMORY]
+        assert sum(mapped[:: mmap.PAGESIZE]) == 0
+        assert own_cost.read_memory()[attributes.RL_LOOP_MEMORY] - before < size / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
@@ -29,6 +30,9 @@ torch: Any = sys.modules.get("torch")
 scope = Scope("torch_training")
 guesses = GuessedSteps(scope, readings)
 _SITE = guard("torch_training")
+#: So many first batches of a process are watched before steps are: the thread of each begins and ends with it.
+_MOST_WATCHED = 8
+_next_watched = count().__next__
 _begin_step = timed_outside_dynamo("torch_training.optimizer_begins", guesses.optimizer_begins)
 _end_step = timed_outside_dynamo("torch_training.optimizer_ended", guesses.optimizer_ended)
 _begin_backward = timed_outside_dynamo("torch_training.backward_begins", guesses.backward_begins)
@@ -68,11 +72,11 @@ def patch_sharded_clipping(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "FullyShardedDataParallel.clip_grad_norm_", after=_sharded_clipped, required=True)
 
 
-def _sharded_clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+def _sharded_clipped(norm: Any, _: Any, max_norm: Any = None, *__: Any, **___: Any) -> None:
     _clipped(norm, None, max_norm)
 
 
-def _clipped(norm: Any, _: Any, max_norm: Any, *__: Any, **___: Any) -> None:
+def _clipped(norm: Any, parameters: Any = None, max_norm: Any = None, *_: Any, **__: Any) -> None:  # noqa: ARG001 - by name
     if steps.may_guess:
         guesses.clipped(norm, max_norm)
     else:
@@ -145,13 +149,18 @@ def _following_backward(original: Function) -> Function:
     return backward
 
 
+def _may_watch(iterator: Any) -> bool:
+    """Return whether a thread may begin for the next batch: without workers the data set runs here, and may fork."""
+    return iterator._num_workers > 0 and not iterator._num_yielded and _next_watched() < _MOST_WATCHED  # noqa: SLF001
+
+
 def _following_next(original: Function) -> Function:
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 - it takes its place
         since = deferral.now()
         part = None
         try:
-            part = progress.part_began(LOADER, self._num_workers, may_watch=not self._num_yielded)
+            part = progress.part_began(LOADER, self._num_workers, may_watch=_may_watch(self))
         except Exception as ours:  # noqa: BLE001 - counted
             _SITE.handle(ours)
         has_failed = True

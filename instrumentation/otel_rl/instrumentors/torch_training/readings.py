@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from otel_rl.training.guessed_records import MissingGradients
@@ -18,6 +18,8 @@ _SEQUENCES = 2
 #: Most parameters of an optimizer that are looked at in each step, in turn; when something has changed all are counted,
 #: which takes half a microsecond for each and is not done again for some steps.
 _LOOKED_AT, _STEPS_BETWEEN_COUNTS = 64, 4
+#: The golden ratio: its multiples find each part soon, and with each of the tasks that take turns.
+_GOLDEN, _WORD = 0x9E3779B1, 0xFFFFFFFF
 #: Where Megatron's optimizers have gradients instead of ``grad``:
 #: https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/optimizer/distrib_optimizer.py
 _OTHER_GRADIENTS = ("main_grad", "decoupled_grad")
@@ -43,13 +45,23 @@ def learning_rate(optimizer: Any) -> float | None:
     return float(rate) if isinstance(rate, (float, int)) else value(rate)
 
 
-class _Gradients:
-    """What was last counted of one optimizer: of each part, the parameters without a gradient and the frozen ones."""
+class _Without(NamedTuple):
+    """Of a part of the parameters: the places of those that miss a gradient, and how many are frozen."""
 
-    __slots__ = ("counted", "counts", "step", "was_missing")
+    missing: frozenset[int]
+    frozen: int
+
+
+class _Gradients:
+    """What was last counted of one optimizer, by part."""
+
+    __slots__ = ("counted", "counts", "never", "number", "step", "was_missing")
 
     def __init__(self) -> None:
-        self.counts: list[tuple[int, int]] = []
+        self.counts: list[_Without] = []
+        #: Places of those that have missed it at each look: a head that is not of a step's task is no fault.
+        self.never: list[frozenset[int]] = []
+        self.number = -1
         self.step, self.counted = 0, -_STEPS_BETWEEN_COUNTS
         self.was_missing = False
 
@@ -58,36 +70,52 @@ _by_optimizer: WeakKeyDictionary[Any, _Gradients] = WeakKeyDictionary()
 
 
 def missing_gradients(optimizer: Any) -> MissingGradients | None:
-    """Return how many trainable parameters have no gradient at a step; None while each has always had one."""
+    """Return how many trainable parameters miss a gradient: all of them at this step, else those without one so far.
+
+    None while no parameter has been one of these.
+    """
     found, groups = _by_optimizer.get(optimizer), optimizer.param_groups
     if found is None:
         found = _by_optimizer[optimizer] = _Gradients()
     number = sum([len(group["params"]) for group in groups])
     parts = max(-(-number // _LOOKED_AT), 1)
-    found.step, part = found.step + 1, (found.step + 1) % parts
-    if len(found.counts) != parts:
-        found.counts = _count(groups, parts)
-    elif (parts == 1 or found.step > found.counted + _STEPS_BETWEEN_COUNTS) and found.counts[part] != _without_gradient(
-        groups, part, parts
-    ):
-        found.counts, found.counted = _count(groups, parts), found.step
-    missing, frozen = (sum(numbers) for numbers in zip(*found.counts, strict=True))
+    found.step += 1
+    if found.number != number:
+        found.number, found.counts = number, _count(groups, parts)
+        found.never = [one.missing for one in found.counts]
+    else:
+        part = (found.step * _GOLDEN & _WORD) * parts >> 32
+        may_count = parts == 1 or found.step > found.counted + _STEPS_BETWEEN_COUNTS
+        if may_count or found.never[part]:
+            without = _without_gradient(groups, part, parts)
+            found.never[part] &= without.missing
+            if may_count and found.counts[part] != without:
+                found.counts, found.counted = _count(groups, parts) if parts > 1 else [without], found.step
+                found.never = [never & one.missing for never, one in zip(found.never, found.counts, strict=True)]
+    trainable = number - sum([one.frozen for one in found.counts])
+    missing = sum([len(one.missing) for one in found.counts])
+    if missing < trainable:
+        missing = sum(map(len, found.never))
     if not (missing or found.was_missing):
         return None
     found.was_missing = True
-    return MissingGradients(missing, number - frozen)
+    return MissingGradients(missing, trainable)
 
 
-def _count(groups: Any, parts: int) -> list[tuple[int, int]]:
+def _count(groups: Any, parts: int) -> list[_Without]:
     return [_without_gradient(groups, part, parts) for part in range(parts)]
 
 
-def _without_gradient(groups: Any, part: int, parts: int) -> tuple[int, int]:
-    without = [one for group in groups for one in group["params"][part::parts] if one.grad is None]
+def _without_gradient(groups: Any, part: int, parts: int) -> _Without:
+    places = enumerate([one for group in groups for one in group["params"][part::parts]])
+    without = [(place, one) for place, one in places if one.grad is None]
     if not without:
-        return 0, 0
-    missing = sum(map(_is_missing, without))
-    return missing, len(without) - missing
+        return _NONE
+    missing = frozenset(place for place, one in without if _is_missing(one))
+    return _Without(missing, len(without) - len(missing))
+
+
+_NONE = _Without(frozenset(), 0)
 
 
 def _is_missing(parameter: Any) -> bool:

@@ -1,7 +1,8 @@
 """Watchdog: a thread of each process that trains or rolls out; it reports a hang while it lasts, and when it is over.
 
 The thread begins with the first step of a process, or its first call in a rollout, and ends with the process. Before
-that it begins and ends with each part of the run that may take long, so that no fork of the program meets it.
+that it begins and ends with parts of the run that may take long and in which a program does not fork: rendezvous,
+models, tokenizers, checkpoints, and the first batches of loaders with workers, which are made before these.
 
 Modules, each importing only those below it:
     thread: what the thread does when it wakes: compare, judge, report.

@@ -198,13 +198,22 @@ class FileStore:
             self._parents.add(self._root)
             _hide_from_git(self._root)
         directory = self._root / self._place()
-        self._make_run(directory.parent)
-        _make_directory(directory)
+        try:
+            self._make_in_run(directory)
+        except PermissionError:
+            # The run's folder is of another user, as this process was one when it was shown: it gets one beside it.
+            run = directory.parent
+            directory = run.with_name(f"{run.name}-uid{os.geteuid()}") / directory.name
+            self._make_in_run(directory)
         self._stale = False
         manifest.write(directory, self._describe())
         self.directory = directory
         self._made = _identity(directory), _identity(Path("/"))
         return directory
+
+    def _make_in_run(self, directory: Path) -> None:
+        self._make_run(directory.parent)
+        _make_directory(directory)
 
     def _make_run(self, directory: Path) -> None:
         if _make_directory(directory):

@@ -11,34 +11,44 @@ from otel_rl.semconv.attributes import RlCheckpointStateValues as State
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
+    from otel_rl.report.subjects.checkpoints.saved import Checkpoint
 
-_CUT = "cut_checkpoint"
+#: State -> code, severity, and what is said of it.
+_FINDINGS = {
+    State.CUT: ("cut_checkpoint", Severity.WARNING, "it is cut"),
+    State.SMALLER: ("smaller_checkpoint", Severity.NOTICE, "it seems to have been written anew"),
+}
+_CODES = tuple(code for code, _, _ in _FINDINGS.values())
+_LOOK_AT = "what writes or copies the file after it was saved, and the space on its disk; load it before it is needed"
 
 
 def findings(collected: Collected, _known: Known) -> list[Finding]:
-    """Return one finding for the checkpoints that are cut, the latest of which is named."""
-    cut = [one for one in saved.saved(collected) if one.state == State.CUT]
-    if not cut:
-        return []
-    last = cut[-1]
+    """Return one finding for the checkpoints that are cut, and one for those that are smaller; the latest is named."""
+    checkpoints = saved.saved(collected)
+    return [
+        _finding(found, code, severity, said)
+        for state, (code, severity, said) in _FINDINGS.items()
+        if (found := [one for one in checkpoints if one.state == state])
+    ]
+
+
+def _finding(found: list[Checkpoint], code: str, severity: Severity, said: str) -> Finding:
+    last = found[-1]
     step = "" if last.step is None else f" of step {last.step}"
-    more = f", and {human.amount(len(cut) - 1, 'other one')}" if len(cut) > 1 else ""
+    more = f", and {human.amount(len(found) - 1, 'other one')}" if len(found) > 1 else ""
     text = (
         f"Checkpoint {last.name}{step} has {human.size(last.left)} at the end and had {human.size(last.size)} when it "
-        f"had been saved{more}: it is cut."
+        f"had been saved{more}: {said}."
     )
-    return [Finding(_CUT, Severity.WARNING, text, "checkpoints", last.name, onset=last.step, look_at=[_LOOK_AT])]
-
-
-_LOOK_AT = "what writes or copies the file after it was saved, and the space on its disk; load it before it is needed"
+    return Finding(code, severity, text, "checkpoints", last.name, onset=last.step, look_at=[_LOOK_AT])
 
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether sizes of checkpoints could be compared."""
-    what, checkpoints = "checkpoints that are cut", saved.saved(collected)
+    what, checkpoints = "checkpoints that are cut or smaller", saved.saved(collected)
     if not checkpoints:
-        return [Check.not_applicable(what, "no checkpoint was saved", (_CUT,))]
-    compared = sum(one.state in {State.CUT, State.KEPT} for one in checkpoints)
+        return [Check.not_applicable(what, "no checkpoint was saved", _CODES)]
+    compared = sum(one.state in {State.KEPT, *_FINDINGS} for one in checkpoints)
     if not compared:
-        return [Check.not_recorded(what, "none was looked at when its process ended", (_CUT,))]
-    return [Check.of(what, compared, 1, "checkpoint", (_CUT,))]
+        return [Check.not_recorded(what, "none was looked at when its process ended", _CODES)]
+    return [Check.of(what, compared, 1, "checkpoint", _CODES)]

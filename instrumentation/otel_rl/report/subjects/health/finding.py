@@ -127,6 +127,12 @@ def _not_logged(verdict: Verdict, logged: Collection[str]) -> str:
     return f"{human.listed(list(named))}: otel_rl.metric records it as {keys}"
 
 
+def _title(verdict: Verdict) -> str:
+    """Return the title of the rule; updates that leave out some parameters are updates."""
+    is_partial = verdict.metric in INPUTS["without_gradient"].keys and (verdict.value or 0.0) < 1
+    return "Partial update" if is_partial else verdict.title
+
+
 def _noun(title: str) -> str:
     """Return a title as it stands inside of a sentence: ``no signal``, ``KL explosion``."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
@@ -178,7 +184,7 @@ def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
     return Finding(
         code=verdict.code,
         severity=_SEVERITIES[verdict.severity],
-        text=f"{verdict.title}{since}{where}: {verdict.evidence}{'' if verdict.evidence.endswith('.') else '.'}",
+        text=f"{_title(verdict)}{since}{where}: {verdict.evidence}{'' if verdict.evidence.endswith('.') else '.'}",
         section=_SECTION,
         subject=verdict.metric,
         chart=verdict.metric,
