@@ -41,11 +41,12 @@ _SCOPE = InstrumentationScope("otel_rl.run", __version__, SCHEMA_URL)
 def show(telemetry: Telemetry) -> None:
     """Show that this process runs, unless it has recorded something, or another one speaks for it."""
     with guard("presence.show"):
-        begin = None if child_processes.is_data_loader_worker() else run_span.shown_begin()
-        if begin is None or lifecycle.is_ending:
+        if child_processes.is_data_loader_worker() or lifecycle.is_ending or not run_span.may_show():
             return
+        # Of a rank the begin is recorded by now, and what it waits in before its first step is in its ring alone.
         flight.show()
-        if _goes_to_files(telemetry) and telemetry.store.files.directory is None:
+        begin = run_span.shown_begin()
+        if begin is not None and _goes_to_files(telemetry) and telemetry.store.files.directory is None:
             line = _line(telemetry, *begin)
             _within_time(lambda: telemetry.files.stand_in(lambda: telemetry.store.files.show(line)))
 

@@ -128,15 +128,18 @@ def _announce(identity: process_identity.ProcessIdentity) -> None:
         _announce_once()
 
 
+def may_show() -> bool:
+    """Return whether this process shows that it runs: a rank, a driver, or what leads the run, and no other."""
+    identity = process_identity.current()
+    return not _ended and (identity.leads or _is_rank_or_driver(identity))
+
+
 def shown_begin() -> tuple[int, Mapping[str, Any]] | None:
     """Return when the process began and the attributes of that event; None of one that others speak for, or too late.
 
     What records nothing reports only as a rank, a driver, or as what leads the run.
     """
-    identity = process_identity.current()
-    if _announced or _ended or not (identity.leads or _is_rank_or_driver(identity)):
-        return None
-    return _started, _attributes()
+    return None if _announced or not may_show() else (_started, _attributes())
 
 
 def _announce_once() -> None:

@@ -6,6 +6,8 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from process_support import Programs
 
@@ -48,6 +50,11 @@ def interrupt():
 threading.Thread(target=interrupt, daemon=True).start()
 next(iter(DataLoader(Data(), num_workers=1)))
 """
+#: A rank of torchrun has its number from the begin on.
+LAUNCHED = {
+    "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
+    "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0",
+}  # fmt: skip
 
 
 def test_a_job_that_is_killed_while_it_loads_has_left_its_begin(programs: Programs) -> None:
@@ -87,8 +94,11 @@ def test_a_program_that_may_not_write_there_does_not_notice(programs: Programs) 
     assert (done.code, done.out, done.err) == (0, "1\n", "")
 
 
-def test_a_rank_that_waits_for_another_one_is_told_and_known_after_its_kill(programs: Programs) -> None:
-    done = programs.instrumented(RENDEZVOUS, OTEL_RL_HANG_SECONDS="0.5")
+@pytest.mark.parametrize("environ", [{}, LAUNCHED], ids=["that the program numbers", "of torchrun"])
+def test_a_rank_that_waits_for_another_one_is_told_and_known_after_its_kill(
+    programs: Programs, environ: dict[str, str]
+) -> None:
+    done = programs.instrumented(RENDEZVOUS, OTEL_RL_HANG_SECONDS="0.5", **environ)
 
     assert done.code == -signal.SIGKILL
     (line,) = (line for line in done.err.splitlines() if " waits: " in line)
