@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from otel_rl.flight_recorder import layout
@@ -48,11 +46,8 @@ def test_a_wait_in_which_nothing_moves_may_hang_and_is_told_once(program, record
     progress.part_ended(part, failed=False)
 
     (line,) = program.lines
-    assert (
-        f"process {os.getpid()} waits: before the first step, in init_process_group (world size 2, 10.0.0.1:29500)"
-        in line
-    )
-    assert " for 60 s, at line " in line
+    assert " waits: " in line
+    assert ", in init_process_group (world size 2, 10.0.0.1:29500) for 60 s, at line " in line
     assert line.endswith("nothing moves (CPU, bytes), it may hang")
     (event,) = recorded.events("rl.wait")
     assert event.attributes["rl.wait.for"] == "rendezvous"

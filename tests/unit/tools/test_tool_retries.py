@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 
@@ -155,6 +156,7 @@ def test_a_trajectory_remembers_one_failed_call():
         failed_tool = None
         tool_retries = 0
         repeated = RepeatedCalls()
+        calling: ClassVar[dict[str, int]] = {}
 
         def tool_call_ended(self, *, failed, call_id=None):
             pass

@@ -267,7 +267,7 @@ def _of_period(x: Indices, values: Array, period: int) -> Recurrence | None:
     of_period = values[places]
     others = np.delete(values[places[0] : places[-1] + 1], places - places[0])
     usual, level = median(others) if len(others) else usual, median(of_period)
-    if level < _HIGH * usual or (others > (usual + level) / 2).mean() > 1 - _MOST:
+    if level < _HIGH * usual or (others > (usual + level) / 2).sum() > (1 - _MOST) * len(others):
         return None
     stretches = tuple((int(place), int(place)) for place in places)
     return Recurrence(stretches, period, usual, level, float((of_period - usual).sum()))

@@ -31,7 +31,7 @@ TOGETHER = 3
 #: it may hold other things that have no place.
 EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
 #: Share of the compared steps in which a late rank has most work, and the largest chance of so many by accident.
-LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.01
+LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.03
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
 #: A run of at least so many seconds with a smaller share of it in steps is worth a notice.
