@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import thresholds
@@ -16,13 +17,8 @@ if TYPE_CHECKING:
 
 #: Place in the chain of what takes longer, or fails.
 OF_KIND = {
-    SeriesKind.MODEL: Link.ENGINE,
-    SeriesKind.FIRST_CHUNK: Link.ENGINE,
-    SeriesKind.RETRIED: Link.ENGINE,
-    SeriesKind.FAILED: Link.ENGINE,
-    SeriesKind.TOOL: Link.TOOL,
-    SeriesKind.REWARD: Link.TOOL,
-    SeriesKind.FIRST_CALL: Link.ENGINE,
+    **dict.fromkeys((*(kind for kind in SeriesKind if kind.is_of_model), SeriesKind.FIRST_CALL), Link.ENGINE),
+    **dict.fromkeys((SeriesKind.TOOL, SeriesKind.REWARD), Link.TOOL),
 }
 
 
@@ -53,9 +49,8 @@ def chained(changes: Iterable[Linked]) -> list[Finding]:
 
 
 def _explains(cause: Linked, effect: Linked) -> bool:
-    if cause.by_step != effect.by_step:
-        return False
-    near = abs(cause.onset - effect.onset) <= thresholds.TOGETHER
+    after = effect.onset - cause.onset if cause.by_step == effect.by_step else nan
+    near = abs(after) <= thresholds.TOGETHER
     if cause.link == effect.link:
         # Two tools are two causes; two curves of one kind that move from one step on are one fact.
         return cause.link >= Link.TOKENS and near and cause.grows == effect.grows
@@ -63,6 +58,5 @@ def _explains(cause: Linked, effect: Linked) -> bool:
         return False
     if cause.grows:
         # It shows in a duration when it is large enough, and nothing jumps since it grows.
-        later = effect.onset >= cause.onset - thresholds.TOGETHER
-        return later and (effect.grows or effect.link in (Link.LONGER, Link.MEMORY))
+        return after >= -thresholds.TOGETHER and (effect.grows or effect.link in (Link.LONGER, Link.MEMORY))
     return near

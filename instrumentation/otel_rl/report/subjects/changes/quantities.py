@@ -91,13 +91,10 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
     (rf"{_WORD}(errors?|fail|invalid|dropped|empty)", Link.DATA, DOWN),
 )
 #: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
-_COUNTS = frozenset(
-    {
-        "epoch", "epochs", "episode", "episodes", "eta", "global_step", "iteration", "iterations", "n_updates",
-        "num_input_tokens_seen", "num_tokens", "samples_seen", "step", "steps", "timestep", "timesteps", "total_flos",
-        "total_timesteps", "total_tokens", "updates",
-    }
-)  # fmt: skip
+_COUNTS = re.compile(
+    r"(^|/)(n_|num_|total_|global_)?(epochs?|episodes?|eta|steps?|iterations?|updates|(input_)?tokens(_seen)?|"
+    r"samples_seen|timesteps?|flos)$"
+)
 #: Points of a value that counts up, and the share of them at which it rises.
 _COUNTED, _NEARLY_ALL = 10, 0.8
 _OF_MACHINE = re.compile(
@@ -133,7 +130,6 @@ class Watched:
     section: str = "training"
     chart: str = ""
     subject: str = ""
-    rank: int | None = None
     counts: str = "step"
     by_step: bool = True
     logged: bool = False
@@ -167,7 +163,7 @@ def of_run(collected: Collected) -> list[Watched]:
 def _logged(collected: Collected) -> Iterator[Watched]:
     curves = scalars.of_run(collected)
     for name, curve in curves.logged.items():
-        if curve.over_time or name.rpartition("/")[2].lower() in _COUNTS or _OF_MACHINE.search(name):
+        if curve.over_time or _COUNTS.search(name.lower()) or _OF_MACHINE.search(name):
             continue
         if _is_counter(curve.y):
             continue
@@ -217,11 +213,9 @@ def _of_samples(collected: Collected) -> Iterator[Watched]:
 
 def _watched(
     name: str, link: Link, better: int, line: Line, unit: Callable[[float], str] = human.number, *, section: str,
-    chart: str = "", subject: str = "", rank: int | None = None,
+    subject: str = "",
 ) -> Watched:  # fmt: skip
-    return Watched(
-        name, link, better, list(line.x), line.means, unit, section, chart, subject, rank, by_step=line.by_step
-    )
+    return Watched(name, link, better, list(line.x), line.means, unit, section, "", subject, by_step=line.by_step)
 
 
 #: Prefixes of what an evaluation and a training log, and evaluations from which on they are compared.
@@ -257,7 +251,7 @@ def _scores_by_rank(collected: Collected) -> Iterator[Watched]:
         if ranks[what] > 1 and rank is not None:
             own = f"{what} on rank {rank}"
             # A value of the program's own, as those that it logs.
-            yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name, rank=rank), logged=True)
+            yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name), logged=True)
 
 
 _GROUPS = """

@@ -31,17 +31,9 @@ _SHARE, _SECONDS = 0.1, 1.0
 _OF_EACH_STEP = (UNCOVERED, *BETWEEN_STEPS)
 #: Phases that are slow on purpose: their share of the run is judged.
 _ON_PURPOSE = (Phase.EVALUATE, Phase.CHECKPOINT)
-_KINDS = frozenset(
-    {
-        SeriesKind.MODEL,
-        SeriesKind.TOOL,
-        SeriesKind.REWARD,
-        SeriesKind.PAUSE,
-        SeriesKind.FIRST_CALL,
-        SeriesKind.PHASE,
-        SeriesKind.WORK,
-    }
-)
+_KINDS = [
+    kind for kind in SeriesKind if kind <= SeriesKind.WORK and not kind.is_rate and kind is not SeriesKind.FIRST_CHUNK
+]
 #: Stretches that a sentence names, and the share of the steps of one that another has, too, which it explains.
 _NAMED, _SAME = 4, 0.6
 #: First step, which imports, compiles and warms up.

@@ -98,8 +98,10 @@ def _still(watched: Watched) -> ValueChange | None:
         text = f"{watched.name} is exactly {value} in all {len(watched.values)} log calls."
         return _shift(watched, found.first, text, Severity.NOTICE)
     low, high = found.varied
-    since = _since(watched, found.first)
-    text = f"{watched.name} is exactly {value} {since}; it was {human.number(low)} to {human.number(high)} before."
+    since = _place(watched, found.first)
+    text = (
+        f"{watched.name} is exactly {value} since {since}; it was {human.number(low)} to {human.number(high)} before."
+    )
     return _shift(watched, found.first, text, Severity.WARNING)
 
 
@@ -138,7 +140,7 @@ def _jump(watched: Watched) -> ValueChange | None:
     is_set = watched.logged and watched.better == NEITHER and (jump.is_exact or watched.link is Link.OTHER)
     is_grave = not (is_better or is_judged or is_set) and (jump.deviations >= _WARNING or is_manifold)
     before, after = watched.unit(jump.before), watched.unit(jump.after)
-    text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} {_at(watched, jump.first)}."
+    text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} at {_place(watched, jump.first)}."
     change = _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
     # A schedule that falls explains nothing, unless it has come to its end.
     explains_nothing = watched.link is Link.RATE and not rises and jump.after > 0
@@ -165,7 +167,7 @@ def _growth(watched: Watched) -> ValueChange | None:
         return None
     if watched.is_gap:
         text = (
-            f"{watched.name} is worse {_since(watched, found.first)}: by {watched.unit(found.after)}, and by"
+            f"{watched.name} is worse since {_place(watched, found.first)}: by {watched.unit(found.after)}, and by"
             f" {watched.unit(found.before)} before."
         )
         return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
@@ -174,7 +176,7 @@ def _growth(watched: Watched) -> ValueChange | None:
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
     text = (
-        f"{_upper(watched)} {_grow(watched)} {_since(watched, found.first)}: from {watched.unit(found.before)} to"
+        f"{_upper(watched)} {'grow' if ' tokens ' in watched.name else 'grows'} since {_place(watched, found.first)}: from {watched.unit(found.before)} to"
         f" {watched.unit(found.after)}."
     )
     # Answers and episodes may become longer. Prompts are made by the program.
@@ -182,10 +184,6 @@ def _growth(watched: Watched) -> ValueChange | None:
     is_grave = is_made and found.after >= _TOO_MUCH * found.before
     severity = Severity.WARNING if is_grave else Severity.NOTICE
     return _shift(watched, found.first, text, severity, is_growth=True)
-
-
-def _grow(watched: Watched) -> str:
-    return "grow" if watched.name.split()[1:2] == ["tokens"] else "grows"
 
 
 def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
@@ -207,12 +205,8 @@ def _upper(watched: Watched) -> str:
     return watched.name if watched.chart else watched.name[:1].upper() + watched.name[1:]
 
 
-def _since(watched: Watched, place: int) -> str:
-    return f"since {watched.counts} {watched.x[place]}"
-
-
-def _at(watched: Watched, place: int) -> str:
-    return f"at {watched.counts} {watched.x[place]}"
+def _place(watched: Watched, place: int) -> str:
+    return f"{watched.counts} {watched.x[place]}"
 
 
 def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> ValueChange:

@@ -13,7 +13,7 @@ from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, al
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.changes.series import LevelChange, StepSeries
@@ -53,9 +53,16 @@ def reason_in(series: StepSeries, steps: set[int], collected: Collected) -> str:
 
 def _medians(x: Sequence[int], values: Iterable[float], steps: set[int]) -> tuple[float, float] | None:
     """Return the medians in the other steps and in these."""
-    pairs = list(zip(x, values, strict=True))
-    others, own = ([value for at, value in pairs if (at in steps) == inside] for inside in (False, True))
-    return (median(others), median(own)) if min(len(others), len(own)) >= _FEWEST else None
+    return _compared(zip(x, values, strict=True), lambda at: at in steps)
+
+
+def _compared(pairs: Iterable[tuple[int, float]], is_own: Callable[[int], bool | None]) -> tuple[float, float] | None:
+    """Return the medians of two groups; None where one of them is not known, and what is in neither is left out."""
+    groups: dict[bool | None, list[float]] = {False: [], True: [], None: []}
+    for at, value in pairs:
+        groups[is_own(at)].append(value)
+    is_known = min(len(groups[False]), len(groups[True])) >= _FEWEST
+    return (median(groups[False]), median(groups[True])) if is_known else None
 
 
 def _busy(change: LevelChange, collected: Collected) -> str:
@@ -108,8 +115,7 @@ def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
 
 
 def _levels(x: Sequence[int], values: Iterable[float], change: LevelChange) -> tuple[float, float] | None:
-    """Return the medians before a change and while it lasts; None where one of them is not known."""
-    pairs = list(zip(x, values, strict=True))
-    before = [value for at, value in pairs if at < change.onset]
-    during = [value for at, value in pairs if change.onset <= at <= change.last]
-    return (median(before), median(during)) if min(len(before), len(during)) >= _FEWEST else None
+    """Return the medians before a change and while it lasts."""
+    return _compared(
+        zip(x, values, strict=True), lambda at: False if at < change.onset else True if at <= change.last else None
+    )
