@@ -175,10 +175,9 @@ def _growth(watched: Watched) -> ValueChange | None:
         return _of_memory(watched, found)
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
-    text = (
-        f"{_upper(watched)} {'grow' if ' tokens ' in watched.name else 'grows'} since {_place(watched, found.first)}: from {watched.unit(found.before)} to"
-        f" {watched.unit(found.after)}."
-    )
+    grow = "grow" if " tokens " in watched.name else "grows"
+    levels = f"from {watched.unit(found.before)} to {watched.unit(found.after)}"
+    text = f"{_upper(watched)} {grow} since {_place(watched, found.first)}: {levels}."
     # Answers and episodes may become longer. Prompts are made by the program.
     is_made = any(word in watched.name for word in ("input", "prompt", "context", "result", "checkpoint"))
     is_grave = is_made and found.after >= _TOO_MUCH * found.before
