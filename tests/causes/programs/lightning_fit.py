@@ -118,6 +118,7 @@ def main() -> None:
         max_steps=options.steps,
         accelerator="cpu",
         logger=False,
+        log_every_n_steps=1,
         enable_checkpointing=bool(saves),
         callbacks=saves,
         enable_progress_bar=False,
