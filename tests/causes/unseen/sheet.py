@@ -147,7 +147,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "c16",
         "c16.py",
-        arguments=("MODEL", "--lr", "1e-3", "--steps", "60", "--batch", "16"),
+        arguments=("MODEL", "--lr", "5e-4", "--steps", "60", "--batch", "16"),
     ),
     Case(
         "c17",

@@ -70,7 +70,7 @@ def play(environment: gymnasium.Env, weights: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=45)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
