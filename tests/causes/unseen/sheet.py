@@ -240,7 +240,7 @@ CASES: tuple[Case, ...] = (
             cause_words=r"gap|diverg|overfit|rose|rises|fell|fall|drop|apart|from .* to",
             place_words=r"loss|accuracy",
             onset=21,
-            effect="loss from 2.4 to less than 0.5, eval_loss from 2.3 to more than 3",
+            effect="loss from 2.4 to 1.2, eval_loss from 2.3 to 3.2",
         ),
     ),
     Case(
