@@ -339,11 +339,11 @@ CASES: tuple[Case, ...] = (
         "c35.py",
         arguments=("--eval-every", "2", "--iterations", "40"),
         truth=Truth(
-            cause="Each evaluation has 60 instead of 3 episodes",
+            cause="Each evaluation has 24 instead of 3 episodes",
             cause_words=r"slow|takes|longer|took|grow|rose|share|%|from .* to|episodes|cost",
             place_words=r"evaluat|eval",
             onset=20,
-            effect="more than a third of the time",
+            effect="about a third of the time",
             counted_by=(1, 16, 256),
         ),
     ),
