@@ -65,11 +65,11 @@ LOOP = (
         "loop.py",
         bug="clip_unit",
         truth=Truth(
-            "The gradient is clipped at 0.25 in every step: the norm is exactly 0.25",
+            "The gradient is clipped at 0.2 in every step: the norm is exactly 0.2",
             CONSTANT + r"|clip",
             r"grad_?norm|gradient norm|clip",
             30,
-            "norm without any spread; 0.4 to 0.9 before",
+            "norm without any spread; 0.2 to 0.5 before",
         ),
     ),
     Case(

@@ -75,10 +75,6 @@ class Episode:
 # -- tools ------------------------------------------------------------------------------------------------------------
 
 
-class SandboxBusyError(Exception):
-    """All sandboxes are taken."""
-
-
 @otel_rl.tool("search")
 def search(query: str) -> str:
     """Look the question up in the notes."""
@@ -96,8 +92,6 @@ def search(query: str) -> str:
 def calculate(expression: str) -> str:
     """Run the expression in the sandbox."""
     wait(0.004)
-    if random.random() < 0.005:
-        raise SandboxBusyError
     if has("sandbox_quota", since=26) and random.random() < 0.6:
         return "Error: quota of the sandbox exceeded, try again later"
     left, right = expression.split("+")
@@ -108,10 +102,7 @@ def run_code(expression: str) -> str:
     """Return the sandbox's answer, after a few tries."""
     result = ""
     for _ in range(3):
-        try:
-            result = calculate(expression)
-        except SandboxBusyError:
-            continue
+        result = calculate(expression)
         if not result.startswith("Error"):
             break
     return result
@@ -217,10 +208,10 @@ def update(
         logs = policy(questions, answers)
         chosen = logs.gather(-1, answers[..., None])[..., 0]
         with torch.no_grad():
-            kept = first(questions, answers).gather(-1, answers[..., None])[..., 0]
-        kl = ((chosen - kept) * mask).sum() / mask.sum()
+            kept = first(questions, answers)
+        kl = ((logs.exp() * (logs - kept)).sum(-1) * mask).sum() / mask.sum()
         entropy = (-(logs.exp() * logs).sum(-1) * mask).sum() / mask.sum()
-        loss = -(weights * chosen * mask).sum() / mask.sum() + 0.3 * kl - 0.01 * entropy
+        loss = -(weights * chosen * mask).sum() / mask.sum() + 0.2 * kl - 0.01 * entropy
     with otel_rl.phase("backward"):
         optimizer.zero_grad()
         loss.backward()
@@ -236,7 +227,7 @@ history: list[Any] = []
 
 
 def clip(policy: Policy) -> float:
-    limit = 0.25 if has("clip_unit", since=30) else 5.0
+    limit = 0.2 if has("clip_unit", since=30) else 5.0
     norm = float(torch.nn.utils.clip_grad_norm_(policy.parameters(), limit))
     return min(norm, limit)
 
