@@ -339,7 +339,7 @@ CASES: tuple[Case, ...] = (
         "c35.py",
         arguments=("--eval-every", "2", "--iterations", "40"),
         truth=Truth(
-            cause="Each evaluation has 24 instead of 3 episodes",
+            cause="Each evaluation has 10 instead of 3 episodes",
             cause_words=r"slow|takes|longer|took|grow|rose|share|%|from .* to|episodes|cost",
             place_words=r"evaluat|eval",
             onset=20,

@@ -12,7 +12,7 @@ class Careful(EvalCallback):
 
     def _on_step(self) -> bool:
         if now["step"] >= 19:
-            self.n_eval_episodes = 24
+            self.n_eval_episodes = 10
         return super()._on_step()
 
 
