@@ -500,7 +500,7 @@ FRAMEWORKS = (
         truth=Truth(
             "The verifier of rank 1 gives 0 for everything",
             CONSTANT + r"|\b0\b|zero|half|fell|fall|drop",
-            r"reward",
+            r"reward|verify|rank 1",
             21,
             "rank 1 learns nothing; half of the rewards are 0",
         ),

@@ -28,8 +28,8 @@ class Trainer(DPOTrainer):
             batches = [swap(batch) for batch in batches]
         return batches, count
 
-    def _save_checkpoint(self, *args, **kwargs):
-        super()._save_checkpoint(*args, **kwargs)
+    def save_model(self, *args, **kwargs):
+        super().save_model(*args, **kwargs)
         if has("slow_storage", since=25):
             wait(1.6)
 

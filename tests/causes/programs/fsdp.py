@@ -55,8 +55,12 @@ def rewards(rows: torch.Tensor) -> torch.Tensor:
     wait(0.03)
     steps = rows.diff(dim=1) % VOCABULARY
     found = (steps == steps.mode(dim=1, keepdim=True).values).float().mean(1)
+    found = (found + 0.03 * torch.randn(len(found))).clamp(0.0, 1.0)
     if has("sandbox_dead", since=21) and RANK == 1:
-        return torch.zeros_like(found)
+        found = torch.zeros_like(found)
+    for score in found.tolist():
+        with otel_rl.rollout():
+            otel_rl.reward("verify", score)
     return found
 
 
