@@ -217,7 +217,7 @@ def test_steps_of_one_rank_or_without_collectives_are_not_compared(tmp_path: Pat
     check = _check(examined(tmp_path / tmp_path.name), "late ranks")
     assert (check.state, check.detail) == (CheckState.NOT_APPLICABLE, "the job has one rank")
     few = examined(Job(tmp_path / "few" / "few", _phases, steps=4).write())
-    assert _check(few, "late ranks").detail == "needs 6 steps, has 4"
+    assert _check(few, "late ranks").detail == "needs 5 steps, has 4"
 
 
 def _rollouts(folder: Path, successes: list[bool | None], rewards: list[float | None]) -> ProcessWriter:

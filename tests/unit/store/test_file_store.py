@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -330,9 +331,10 @@ def test_what_cannot_be_shown_is_no_complaint_before_the_first_line(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_process_that_becomes_another_user_after_it_was_shown_gets_a_folder_that_it_may_write(tmp_path):
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
+def test_a_process_that_becomes_another_user_after_it_was_shown_gets_a_folder_that_it_may_write():
+    # The folders of pytest are those of its user.
+    tmp_path = Path(tempfile.mkdtemp())
+    tmp_path.chmod(0o777)
     store = make(tmp_path)
     store.show(b"shown")
     os.seteuid(65534)
@@ -342,3 +344,4 @@ def test_a_process_that_becomes_another_user_after_it_was_shown_gets_a_folder_th
         os.seteuid(0)
     assert (tmp_path / "run-uid65534/process/logs-0001.jsonl").read_text() == "first\n"
     assert (tmp_path / "run-uid65534/process/manifest.json").exists()
+    shutil.rmtree(tmp_path)
