@@ -112,13 +112,16 @@ def pipeline() -> Recorded:
 @pytest.fixture
 def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     """The process' in-memory pipeline, empty; steps left open by a failed test are closed."""
-    from otel_rl.telemetry import cardinality_budgets, deferral
+    from otel_rl.telemetry import cardinality_budgets, deferral, progress
     from otel_rl.training import engine_versions, lowest_rewards, scalars, steps, trajectories, trajectory_changes
 
     steps.finish()
     # What is learned of the rewards and engines of another test.
     lowest_rewards.known.forget()
     engine_versions.forget()
+    # What another test has called, and parts of the run that it left open.
+    progress._totals.clear()
+    progress._open_parts.clear()
     # Of each key one source is recorded: another test's trainer may have logged the same ones.
     scalars.sink.reset()
     # Of rollouts that have ended outside of steps: they wait for an export.
