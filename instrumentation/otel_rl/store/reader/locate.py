@@ -27,9 +27,10 @@ FOR_REPLAY = "collector-replay"
 
 EXPECTED = (
     "expected a folder written by otel-rl (default ./otel-rl), one run in it, "
-    "or a collector's traces.jsonl, metrics.jsonl, logs.jsonl. A program has no folder before its first record; one "
-    "that recorded nothing leaves none, and its last line says why. Record one with: opentelemetry-instrument python "
-    "train.py; `otel-rl doctor -- python train.py` says what will be recorded"
+    "or a collector's traces.jsonl, metrics.jsonl, logs.jsonl. A program has no folder before it imports PyTorch, a "
+    "trainer or a model client; one that recorded nothing leaves none, and its last line says why. "
+    "Record one with: opentelemetry-instrument python train.py; "
+    "`otel-rl doctor -- python train.py` says what will be recorded"
 )
 
 
