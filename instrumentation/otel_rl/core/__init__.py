@@ -10,6 +10,7 @@ Modules:
     logged_keys: which way a logged value is better.
     code_places: in which function code is, and whose file that is.
     addresses: addresses as they may be shown, without what is secret in them.
+    proc_files: files of ``/proc``, read at each step.
     clock: the clocks, by name before the program can patch them.
     stderr: lines on stderr.
     packaged_data: files that come with the package.

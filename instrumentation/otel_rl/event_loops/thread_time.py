@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
+from otel_rl.core import proc_files
+
 #: Intervals that count of a stretch at most: half of a block. A thread that wakes a little late is no sign of anything.
 _LATE = 4
 #: Less than this share of a stretch is no computing.
@@ -98,14 +100,14 @@ class ThreadTime:
 
     def _read_schedule(self) -> float:
         with suppress(OSError, ValueError, IndexError):
-            return int(_read(self._schedule).split()[1]) / 1e9
+            return int(proc_files.read(self._schedule).split()[1]) / 1e9
         return 0.0
 
     def _read_switches(self) -> tuple[int, int, bool]:
         """Return how often it gave up the CPU, how often it lost it, and whether it is ready to run."""
         if not self._has_schedule:
             with suppress(OSError, ValueError):
-                status = _read(self._status)
+                status = proc_files.read(self._status)
                 voluntary, others = status.split()[-3::2]
                 return int(voluntary), int(others), b"\nState:\tR" in status
         return 0, 0, False
@@ -115,15 +117,6 @@ def _native_id() -> int:
     import threading  # noqa: PLC0415 - the name is looked up late: gevent replaces the module's parts
 
     return threading.get_native_id()
-
-
-def _read(path: str) -> bytes:
-    """Read without a file object: this runs many times a second."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 8192)
-    finally:
-        os.close(descriptor)
 
 
 def given_up() -> int:

@@ -1,8 +1,8 @@
 """What a process shows before its first record: its folder, its begin, its ring; nothing of it stays if none follows.
 
-Jobs hang and die most while they load. Their folder is made when the import of a library of theirs is over. A thread
-does that which has ended when the program goes on, so that no fork meets it; where the file system does not answer, the
-program goes on without it.
+Jobs hang and die most while they load, so the folder is made when the first import of an instrumented library ends.
+A short-lived thread makes it and ends before the program continues: no fork meets it. If the file system does not
+answer in time, the program continues without it.
 """
 
 from __future__ import annotations

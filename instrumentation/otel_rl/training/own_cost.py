@@ -1,8 +1,8 @@
 """What otel-rl itself costs the steps of this process: measured always, judged at the exit.
 
 The span of each step gets our CPU time, that of the whole process, and how long the thread that makes the steps was
-kept from a CPU by others: so a step that is longer because the machine is busy is known from one that has more to do.
-It gets the memory of the process, too, which grows with each step where something keeps what it should not.
+kept from a CPU by others: that separates a step on a busy machine from a step with more to do. It also gets the memory
+of the process, which grows from step to step if the program leaks.
 
 The last line of the process names the cost where it is above :data:`WARNING_SHARE`; nothing is switched off. Two shares
 are measured, the larger one counts:
@@ -14,13 +14,12 @@ are measured, the larger one counts:
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.core import own_cpu
+from otel_rl.core import own_cpu, proc_files
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.telemetry import lifecycle
@@ -82,28 +81,20 @@ class CpuWait(NamedTuple):
 
 
 def read_cpu_wait() -> CpuWait | None:
-    """Return that of the calling thread; None where the system does not count it."""
+    """Return the CPU wait of the calling thread; None if the kernel does not count it."""
     with suppress(OSError, ValueError, IndexError):
-        return CpuWait(threading.get_ident(), int(_words("/proc/thread-self/schedstat")[1]) * _SECONDS_PER_NS)
+        nanoseconds = int(proc_files.read("/proc/thread-self/schedstat").split()[1])
+        return CpuWait(threading.get_ident(), nanoseconds * _SECONDS_PER_NS)
     return None
 
 
 def read_memory() -> dict[str, int]:
-    """Return the memory of the process in bytes, by the attribute of a step; nothing where it is not known."""
+    """Return the attribute of a step with the memory of the process in bytes; empty if that is not known."""
     with suppress(OSError, ValueError, IndexError):
-        resident, shared = _words("/proc/self/statm")[1:3]
+        resident, shared = proc_files.read("/proc/self/statm").split()[1:3]
         # Pages of files, as of mapped weights and data sets: the system takes them back when it needs room.
         return {attributes.RL_LOOP_MEMORY: (int(resident) - int(shared)) * mmap.PAGESIZE}
     return {}
-
-
-def _words(path: str) -> list[bytes]:
-    """Read without a file object: this runs at each step."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 256).split()
-    finally:
-        os.close(descriptor)
 
 
 class StepCosts:

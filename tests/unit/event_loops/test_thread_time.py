@@ -22,7 +22,7 @@ class Thread:
         self.voluntary = self.others = 0
         self.is_ready = False
         monkeypatch.setattr(ThreadTime, "read_clock", lambda _: self.computed)
-        monkeypatch.setattr(thread_time, "_read", self._read)
+        monkeypatch.setattr(thread_time.proc_files, "read", self._read)
         monkeypatch.setattr(thread_time.os.path, "exists", lambda _: has_schedule)
         monkeypatch.setattr(sys, "getswitchinterval", lambda: 0.005)
 

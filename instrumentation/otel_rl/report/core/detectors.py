@@ -1,7 +1,7 @@
 """What happens in one series: a curve that jumps, a value that stands still, growth, a cost that comes and goes.
 
-Curves that a training logs move by themselves. Of these only a jump counts, which lines through the points before and
-after do not explain, and a stretch in which nothing moves at all.
+The curves of a training move by themselves. So a change of their level counts only if it is a jump: lines through the
+points before and after it must miss each other. A stretch in which a curve does not move at all counts, too.
 """
 
 from __future__ import annotations

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+#: Code of the change of a value that is no duration.
+VALUE = "changed_value"
+#: Codes of findings on all that a rank does.
+_OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
 
 
 class Severity(str, Enum):
@@ -178,12 +180,6 @@ def unexplained(constant: list[Finding], changed: list[Finding]) -> list[Finding
     return left
 
 
-#: Code of the change of a value that is no duration.
-VALUE = "changed_value"
-#: Codes of findings on all that a rank does.
-_OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
-
-
 def _is_the_same(finding: Finding, change: Finding) -> bool:
     if change.severity is Severity.NOTICE:
         # It costs nothing, and the other does.
@@ -196,9 +192,10 @@ def _is_the_same(finding: Finding, change: Finding) -> bool:
 
 
 def take_over(named: list[Finding], changes: list[Finding], is_same: Callable[[Finding, Finding], bool]) -> None:
-    """Put changes of a value, with what follows from them, below the findings that have a name for them.
+    """Merge findings that have a name, as those of rules, with the changes of the same values at the same step.
 
-    Where such a change follows from another one the named finding takes its place below that, and leaves ``named``.
+    A top-level change becomes a symptom of the named finding, together with its own symptoms. If the change is itself a
+    symptom of another change, the named finding replaces it there and is removed from ``named``.
     """
     for finding in list(named):
         for change in list(changes):

@@ -106,7 +106,7 @@ class EarlierLooks:
         return self._look(key, points, look)[1]
 
     def rise(self, key: Hashable, points: int, look: Callable[[], Rise | None]) -> Rise | None:
-        """Return the same of a rise; what went on at the last look goes on."""
+        """Like :meth:`find`, for a rise: one that reached the end of the series is extended to its new end."""
         seen, found = self._look(key, points, look)
         return replace(found, last=points - 1) if found is not None and found.last == seen - 1 else found
 

@@ -103,9 +103,9 @@ def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ra
 
 
 def _apart(values: Array) -> list[int]:
-    """Return the place before which all of a few values lie far below all of those after it.
+    """Return the place at which a short series splits into two groups of values that lie far apart; else nothing.
 
-    Of few values a change is within what their correlation explains. Two groups that never meet are none.
+    In a short series the correlation of neighbours explains almost any change of the mean, but no such gap.
     """
     highest, lowest = np.maximum.accumulate(values)[:-1], np.minimum.accumulate(values[::-1])[::-1][1:]
     gaps = (lowest - highest)[FEWEST - 1 : len(values) - FEWEST]

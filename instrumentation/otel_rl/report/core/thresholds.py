@@ -33,6 +33,8 @@ EXPLAINED, EXPLAINED_WHOLE = 1.5, 2.5
 #: Share of the compared steps in which a late rank has most work, and the largest chance of so many by accident:
 #: five of five steps of two ranks are just beyond it.
 LATE_STEPS, LATE_BY_CHANCE = 0.6, 0.035
+#: Share of a longer time for which a thread waited for a CPU, from which on the machine was busy.
+OF_BUSY = 0.5
 #: Share of the recorded items that may be lost before it is a warning.
 LOST = 0.05
 #: A run of at least so many seconds with a smaller share of it in steps is worth a notice.

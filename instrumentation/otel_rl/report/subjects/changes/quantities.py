@@ -180,9 +180,6 @@ def _is_counter(values: list[float]) -> bool:
     return len(rises) >= _COUNTED and min(rises) >= 0 and sum(rise > 0 for rise in rises) >= _NEARLY_ALL * len(rises)
 
 
-_SAMPLES = """
-SELECT '{name}', step, NULL, count({value}), sum({value}), min({value}), max({value}) FROM samples
-WHERE NOT coalesce(evaluation, 0) AND step IS NOT NULL AND {value} IS NOT NULL GROUP BY step ORDER BY step"""
 #: How many rollouts a step has, and the expression of a value that each of them has.
 ROLLOUTS, _EVERY = "rollouts of a step", "(status = 'discarded')"
 #: Of samples: what a sentence calls it -> expression, link, which way is better.
@@ -197,18 +194,26 @@ _OF_SAMPLES = {
     "share of answers cut at their limit": ("(stop_reason IN ('length', 'max_tokens'))", Link.TOKENS, DOWN),
     "age of samples": ("age", Link.ENGINE, DOWN),
 }
+_SAMPLES = f"""
+SELECT step, {", ".join(f"count({of}), sum({of}), min({of}), max({of})" for of, _, _ in _OF_SAMPLES.values())}
+FROM samples WHERE NOT coalesce(evaluation, 0) AND step IS NOT NULL GROUP BY step ORDER BY step"""
 
 
 def _of_samples(collected: Collected) -> Iterator[Watched]:
-    for name, (value, link, better) in _OF_SAMPLES.items():
-        for line in of_rows(collected.tables.stream(_SAMPLES.format(name=name, value=value))).values():
-            is_share = value.startswith("(")
-            unit = human.percent if is_share else human.duration if value == "age" else human.number
-            yield _watched(name, link, better, line, unit, section="trajectories")
-            if value == _EVERY:
-                yield replace(
-                    _watched(ROLLOUTS, Link.ROLLOUT, UP, line, section="trajectories"), values=[*line.numbers]
-                )
+    lines = [Line() for _ in _OF_SAMPLES]
+    for step, *values in collected.tables.stream(_SAMPLES):
+        for place, line in enumerate(lines):
+            if values[4 * place]:
+                line.append(step, *values[4 * place : 4 * place + 4])
+    for (name, (value, link, better)), line in zip(_OF_SAMPLES.items(), lines, strict=True):
+        if not line.x:
+            continue
+        is_share = value.startswith("(")
+        unit = human.percent if is_share else human.duration if value == "age" else human.number
+        yield _watched(name, link, better, line, unit, section="trajectories")
+        if value == _EVERY:
+            every = _watched(ROLLOUTS, Link.ROLLOUT, UP, line, section="trajectories")
+            yield replace(every, values=[*line.numbers])
 
 
 def _watched(

@@ -144,7 +144,7 @@ def _of_run(collected: Collected) -> Iterator[_Recurring]:
 
 
 def _risen(one: _Recurring) -> _Recurring:
-    """Return it with the rise of what comes and goes: of what comes by design, only more of it is wrong."""
+    """Return it with the rise of its high values, if any: a cost that recurs by design is wrong only if it grew."""
     highs = [max(one.values[first : last + 1]) for first, last in one.recurrence.stretches]
     found = levels.rise(highs, factor=thresholds.SLOWER)
     if found is None:
@@ -175,7 +175,7 @@ def _busy(one: _Recurring, collected: Collected) -> str:
     steps = collected.steps
     longer = max((_more(line, one.steps) for line in steps.by_rank.values()), default=0.0)
     waited = max((_more(line, one.steps) for line in steps.cpu_waits.values()), default=0.0)
-    if longer <= 0 or 2 * waited < longer:
+    if longer <= 0 or waited < thresholds.OF_BUSY * longer:
         return ""
     return f"The machine was busy: in these steps their thread waited {human.duration(waited)} more for a CPU."
 

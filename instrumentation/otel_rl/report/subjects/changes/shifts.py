@@ -106,7 +106,7 @@ def _still(watched: Watched) -> ValueChange | None:
 
 
 def _is_odd(watched: Watched, found: Still) -> bool:
-    """Return whether nothing that was learned explains that a value moves no more."""
+    """Return whether learning does not explain why a value has stopped moving."""
     if found.varied is None:
         is_best = found.value in (0.0, 1.0)
         return watched.link is Link.SCORE and not is_best and len(watched.values) >= _NEVER_MOVED

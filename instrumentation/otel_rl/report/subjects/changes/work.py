@@ -6,7 +6,7 @@ from math import log
 from statistics import median
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import human
+from otel_rl.report.core import human, thresholds
 from otel_rl.report.subjects.changes import quantities
 from otel_rl.report.subjects.changes.quantities import Link
 from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.changes.series import LevelChange, StepSeries
 
+    _LevelsOf = Callable[[Sequence[int], Sequence[float]], tuple[float, float] | None]
+
 #: Growth of the work that counts, and the share of the growth of a duration that it must be, both as logarithms: the
 #: time of attention grows with the square of the tokens.
 _MORE_WORK, _OF_DURATION = log(1.15), 0.5
-#: Share of the longer time for which the thread of the steps waited for a CPU.
-_OF_BUSY = 0.5
 #: Parts of a step that take no longer for longer answers.
 _OF_OTHER_SIZES = frozenset(
     {Phase.CHECKPOINT, Phase.LOAD, Phase.SYNC, Phase.WEIGHT_SYNC, Phase.EVALUATE, Phase.OPTIMIZER, *BETWEEN_STEPS}
@@ -35,20 +35,21 @@ def reason(change: LevelChange, collected: Collected) -> str:
     """Return why a change is no fault of the program, in a sentence; ``""`` where it may be one."""
     if not change.by_step or change.kind.is_rate:
         return ""
-    return _busy(change, collected) or _more_work(change, collected)
+    if busy := _busy(change, collected):
+        return busy
+    # How long a rollout waits for others does not show how much more there is to do.
+    longer = 1.0 if change.kind is SeriesKind.FIRST_CALL else _longer(change, collected)
+    found = _more_work(collected, change, longer, lambda x, values: _levels(x, values, change))
+    return "There is more to do: {} went from {} to {}.".format(*found) if found else ""
 
 
 def reason_in(series: StepSeries, steps: set[int], collected: Collected) -> str:
-    """Return that there is more to do in some steps, in a sentence; ``""`` where that does not explain a series."""
+    """Return why a series is high in some steps, if these have more to do, in a sentence; else ``""``."""
     levels = _medians(series.line.x, series.values, steps)
     if levels is None or levels[0] <= 0:
         return ""
-    least = max(_MORE_WORK, _OF_DURATION * log(levels[1] / levels[0]))
-    for work in quantities.of_run(collected):
-        more = _medians(work.x, work.values, steps) if _is_work_of(work, series.kind, series.name) else None
-        if more is not None and more[0] > 0 and more[1] > 0 and log(more[1] / more[0]) >= least:
-            return f"There is more to do: {work.name} is {work.unit(more[1])} then, and {work.unit(more[0])} else."
-    return ""
+    found = _more_work(collected, series, levels[1] / levels[0], lambda x, values: _medians(x, values, steps))
+    return "There is more to do: {0} is {2} in these steps, {1} in others.".format(*found) if found else ""
 
 
 def _medians(x: Sequence[int], values: Iterable[float], steps: set[int]) -> tuple[float, float] | None:
@@ -71,7 +72,7 @@ def _busy(change: LevelChange, collected: Collected) -> str:
     waits = [_levels(line.x, line.means, change) for line in steps.cpu_waits.values()]
     more = max((after - before for before, after in filter(None, longer)), default=0.0)
     before, after = max(filter(None, waits), key=lambda level: level[1] - level[0], default=(0.0, 0.0))
-    if more <= 0 or after - before < _OF_BUSY * more:
+    if more <= 0 or after - before < thresholds.OF_BUSY * more:
         return ""
     return (
         f"The machine was busy: the thread of the steps waited {human.duration(after)} a step for a CPU that others had"
@@ -79,7 +80,8 @@ def _busy(change: LevelChange, collected: Collected) -> str:
     )
 
 
-def _more_work(change: LevelChange, collected: Collected) -> str:
+def _longer(change: LevelChange, collected: Collected) -> float:
+    """Return how many times as long the changed series became, on the rank where it grew most."""
     own = [
         levels
         for series in all_series(collected)
@@ -87,19 +89,19 @@ def _more_work(change: LevelChange, collected: Collected) -> str:
         and series.rank in change.ranks
         and (levels := _levels(series.line.x, series.values, change)) is not None
     ]
-    longer = max((after / before for before, after in own if before > 0), default=1.0)
+    return max((after / before for before, after in own if before > 0), default=1.0)
+
+
+def _more_work(
+    collected: Collected, of: LevelChange | StepSeries, longer: float, levels_of: _LevelsOf
+) -> tuple[str, str, str] | None:
+    """Return what there is more of, with both amounts as texts, if that explains why ``of`` takes longer."""
+    least = max(_MORE_WORK, _OF_DURATION * log(longer))
     for work in quantities.of_run(collected):
-        if not _is_work_of(work, change.kind, change.name):
-            continue
-        levels = _levels(work.x, work.values, change)
-        if levels is None or levels[0] <= 0 or levels[1] <= 0:
-            continue
-        grown = log(levels[1] / levels[0])
-        # How long a rollout waits for others says nothing of how much more there is to do.
-        least = 0.0 if change.kind is SeriesKind.FIRST_CALL else _OF_DURATION * log(longer)
-        if grown >= max(_MORE_WORK, least):
-            return f"There is more to do: {work.name} went from {work.unit(levels[0])} to {work.unit(levels[1])}."
-    return ""
+        levels = levels_of(work.x, work.values) if _is_work_of(work, of.kind, of.name) else None
+        if levels is not None and min(levels) > 0 and log(levels[1] / levels[0]) >= least:
+            return work.name, work.unit(levels[0]), work.unit(levels[1])
+    return None
 
 
 def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:

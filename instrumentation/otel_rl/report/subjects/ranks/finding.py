@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
 
 
-#: Share of what the steps lose to a late rank for which it waited for a CPU.
-_OF_BUSY = 0.5
-
-
 def findings(collected: Collected, known: Known) -> list[Finding]:
     """Return one finding for each rank that is, or was, late, and of which no change tells the reason."""
     changes = known["changes"]
@@ -29,14 +25,14 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 
 def _excuse_busy_machine(finding: Finding, collected: Collected) -> None:
-    """Make a late rank a notice where it only waited for a CPU that others had."""
+    """Make a late rank a notice if it was late because others had its CPU."""
     waits = {rank: fmean(line.means) for rank, line in collected.steps.cpu_waits.items() if line.x}
     totals = collected.steps.ranks.get(finding.ranks[0]) if len(finding.ranks) == 1 else None
     others = [wait for rank, wait in waits.items() if [rank] != finding.ranks]
     if totals is None or not others or not finding.cost:
         return
     own = waits.get(finding.ranks[0], 0.0)
-    if own - fmean(others) >= _OF_BUSY * finding.cost * totals.steps.mean:
+    if own - fmean(others) >= thresholds.OF_BUSY * finding.cost * totals.steps.mean:
         finding.severity = Severity.NOTICE
         finding.evidence.append(
             f"The machine was busy: it waited {human.duration(own)} a step for a CPU that others had, and the other"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.finding import Finding, Severity, unexplained
+from otel_rl.report.subjects.changes import change_sentences
+from otel_rl.report.subjects.changes.series import SeriesKind
 from otel_rl.report.subjects.run_time import shares
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
@@ -22,7 +24,7 @@ _SAID, _WARNING = 0.1, 0.25
 #: The same of what waits, and the fewest waits.
 _WAIT_SAID, _WAIT_WARNING, _FEWEST_WAITS = 0.25, 0.5, 5
 #: How a change of it begins.
-_WAIT = f"Phase {Phase.DATA_WAIT} "
+_WAIT = f"{change_sentences.noun(SeriesKind.PHASE, Phase.DATA_WAIT)} "
 _ON_PURPOSE = ((shares.EVALUATION, "Evaluation", Phase.EVALUATE), (shares.SAVING, "Saving", Phase.CHECKPOINT))
 
 
