@@ -122,6 +122,7 @@ def recorded(pipeline: Recorded) -> Iterator[Recorded]:
     # What another test has called, and parts of the run that it left open.
     progress._totals.clear()
     progress._open_parts.clear()
+    progress._part_watchers = None
     # Of each key one source is recorded: another test's trainer may have logged the same ones.
     scalars.sink.reset()
     # Of rollouts that have ended outside of steps: they wait for an export.
