@@ -6,6 +6,7 @@ command can need an extra that is not installed.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
+    explain: ``otel-rl explain``.
     runs: ``otel-rl runs``.
     logs: ``otel-rl logs``.
     live: arguments of ``otel-rl live``; the page is served by :mod:`otel_rl.live`.
@@ -48,6 +49,7 @@ and --run, name another one."""
 
 COMMANDS = {
     "report": "one run as one HTML page that needs no server",
+    "explain": "what was found in a run, and the records that prove it",
     "live": "a page on this machine that follows a run while it is written",
     "top": "the same in a terminal: step, phases, values, ranks, findings",
     "runs": "list runs: state, last sign, step, reward, what they died of",

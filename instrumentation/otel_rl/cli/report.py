@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, missing_extra, run_directory, terminal
 from otel_rl.core import settings
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import argparse
 
     from otel_rl.report import Report
-
-#: Packages that the extra `report` brings.
-_EXTRA = frozenset({"bokeh", "jinja2", "markupsafe", "numpy", "tqdm"})
 
 _DESCRIPTION = """\
 Write one run as one HTML page: what deserves a look, step time by phase, training curves, ranks and collectives,
@@ -80,11 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     except UnusableInput as error:
         return complain("report", str(error))
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRA:
-            raise
-        fix = f"pip install {missing}, or install otel-rl with its extra `report`"
-        return complain("report", f"needs {missing}, which is not installed: {fix}")
+        return missing_extra.explain("report", error)
     for note in report.notes:
         print(f"otel-rl report: {terminal.clean(note)}", file=sys.stderr)
     _print(report, as_json=arguments.json)

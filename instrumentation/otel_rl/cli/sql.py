@@ -91,15 +91,15 @@ def _taken_query(words: list[str]) -> str:
 
 def _read(arguments: argparse.Namespace) -> tuple[RunTables, list[str]]:
     """Return the tables of the run, and what the user should know of what was read."""
-    from otel_rl.export import notes_of, progress  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.report.core import reading  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.store.reader import Reader, find_run  # noqa: PLC0415 - as above
 
     source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     collected = Collected(Reader(source), ())
-    with progress.bar("reading", source.size, "B") as advance:
+    with reading.bar("reading", source.size, "B") as advance:
         tables = collected.load_tables(advance)
-    return tables, notes_of(source, collected.reader)
+    return tables, reading.notes_of(source, collected.reader)
 
 
 def _print_tables(tables: RunTables) -> None:

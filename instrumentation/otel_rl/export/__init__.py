@@ -23,7 +23,6 @@ Modules, each importing only those below it:
     spill: rows on disk.
     excerpt: which steps and ranks.
     output_file: the file that an export writes, and the room for its rows beside it.
-    progress: the bar on a terminal.
     safe_json: JSON that every reader takes.
 """
 
@@ -34,15 +33,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.export import arrows, findings, progress, table_rows, tables, torch_traces, trace_file
+from otel_rl.export import arrows, findings, table_rows, tables, torch_traces, trace_file
 from otel_rl.export.output_file import replacing, room_beside
 from otel_rl.export.spill import Spill
 from otel_rl.export.table_rows import TableRows
 from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
-from otel_rl.report.core import human, sentences
+from otel_rl.report.core import reading
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.reading import notes_of
+from otel_rl.report.core.replaced_file import target_of
 from otel_rl.store.reader import Reader, UnusableInput, find_run
-from otel_rl.store.reader.locate import SIGNAL_FILE
 from otel_rl.store.tables import RunTables
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ def export_trace(
     with room_beside(target), Spill(target.parent, SCHEMA) as spill:
         timeline = TimelineRows(spill, excerpt)
         reader = SpillingReader(source, timeline.add)
-        with progress.bar("reading", source.size, "B") as advance:
+        with reading.bar("reading", source.size, "B") as advance:
             found, missing = findings.read(reader, advance, wanted=with_findings)
         spill.flush()
         left = timeline.keep_steps(excerpt.steps) if excerpt.steps is not None else timeline.spans
         arrows.prepare(spill, timeline.left_out)
-        with replacing(target) as stream, progress.bar("writing", left, " spans") as advance:
+        with replacing(target) as stream, reading.bar("writing", left, " spans") as advance:
             trace_file.write(stream, timeline, source.run_id, reader.processes, found, profiles, advance)
     notes = [*notes_of(source, reader), *timeline.left_out.notes(), *unread, *([missing] if missing else [])]
     notes += [
@@ -126,7 +126,7 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
     with room_beside(target), Spill(target.parent, table_rows.SCHEMA) as spill:
         rows = TableRows(spill, RunTables(target.parent), excerpt)
         reader = SpillingReader(source, rows.add)
-        with progress.bar("reading", source.size, "B") as advance:
+        with reading.bar("reading", source.size, "B") as advance:
             for _ in reader.records(advance):
                 pass
         rows.close()
@@ -134,7 +134,7 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
         tables.check_steps(rows)
         for name, file in files.items():
             file.parent.mkdir(exist_ok=True)
-            with replacing(file) as stream, progress.bar(f"writing {name}", rows.spans, " rows") as advance:
+            with replacing(file) as stream, reading.bar(f"writing {name}", rows.spans, " rows") as advance:
                 for line in tables.TABLES[name](rows):
                     stream.write(line)
                     advance(1)
@@ -151,7 +151,7 @@ def export_database(path: Path, output: Path | None, run: str | None = None) -> 
     target = target_of(output, DATABASE_NAME, source)
     reader = Reader(source)
     with room_beside(target), tempfile.TemporaryDirectory(prefix=".otel-rl-", dir=target.parent) as folder:
-        with progress.bar("reading", source.size, "B") as advance:
+        with reading.bar("reading", source.size, "B") as advance:
             tables = Collected(reader, ()).load_tables(advance)
         whole = Path(folder, target.name)
         tables.write(whole)
@@ -170,34 +170,3 @@ def _files(output: Path) -> tuple[Path, dict[str, Path]]:
     if not target.parent.is_dir():
         raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
     return target, files
-
-
-def target_of(output: Path | None, name: str, source: RunSource) -> Path:
-    """Return the file to write; ``name`` is its name where none is given.
-
-    Raises:
-        UnusableInput: its folder is not there, or it would be read as telemetry from then on.
-    """
-    if output is None:
-        return source.path / name
-    target = output / name if output.is_dir() else output
-    if not target.parent.is_dir():
-        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
-    if SIGNAL_FILE.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
-        raise UnusableInput(
-            f"cannot write {target}: by its name it would be read as telemetry of the run; choose another"
-        )
-    return target
-
-
-def notes_of(source: RunSource, reader: Reader) -> list[str]:
-    """Return what the user should know of what was read."""
-    notes = []
-    if source.others:
-        notes.append(
-            f"this is run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
-        )
-    notes += source.remarks
-    if unreadable := sentences.unreadable(reader.problems):
-        notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
-    return notes

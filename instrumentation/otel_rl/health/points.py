@@ -54,9 +54,7 @@ _NEEDED: Mapping[str, Callable[[Limits], Mapping[str, float]]] = {
     Code.LOSS_DIVERGENCE: lambda limits: {"loss": updates.needed_for_loss(limits)},
     Code.ENTROPY_EXPLOSION: lambda limits: {"entropy": _baseline(limits)},
     Code.KL_ESTIMATE: lambda limits: {"kl": limits["constant"]},
-    Code.NO_UPDATE: lambda limits: dict.fromkeys(
-        (*updates.RATES, *updates.GRADIENTS, "without_gradient"), limits["window"]
-    ),
+    Code.NO_UPDATE: lambda limits: dict.fromkeys(updates.INPUTS_OF_NO_UPDATE, limits["window"]),
     Code.PREFERENCE: lambda limits: dict.fromkeys(("preference_accuracy", "preference_margin"), limits["settled"]),
     Code.UNSCORED: lambda limits: {"unscored": limits["window"]},
     Code.FAILING_CALLS: lambda limits: {"failed_calls": limits["window"]},

@@ -181,6 +181,9 @@ INPUTS: Final[Mapping[str, Input]] = {
         "1",
         ("torch/without_gradient",),
     ),
+    "unchanged": Input(
+        "1 where the optimizer's step has changed no parameter, though earlier ones had", "1", ("torch/unchanged",)
+    ),
     "trainable_parameters": Input(
         "trainable parameters (tensors) of the optimizer", "{parameter}", ("torch/trainable_parameters",)
     ),
@@ -761,7 +764,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "kl_estimate": Rule(
         title="KL estimate",
-        means="The divergence from the reference is clearly negative or always the same. It is none.",
+        means="The divergence from the reference is clearly negative or always the same, which a divergence never is.",
         needs=(("kl",),),
         source="no mean divergence is negative, and no two batches have the same estimate",
         limits={
@@ -780,15 +783,16 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "no_update": Rule(
         title="No update",
-        means="Learning rate or gradient is exactly zero for long, or there is none. The weights stay as they are.",
+        means="Learning rate or gradient is exactly zero for long, or nothing changes. The weights stay as they are.",
         needs=(
             ("learning_rate",),
             ("gradient_norm",),
             ("loop_learning_rate",),
             ("loop_gradient_norm",),
             ("without_gradient",),
+            ("unchanged",),
         ),
-        source="a schedule that has ended, frozen parameters, or a loss without a gradient",
+        source="a schedule that has ended, frozen parameters, a guard that skips updates, or a loss without a gradient",
         limits={
             "window": Limit(
                 20,
@@ -797,7 +801,7 @@ RULES: Final[Mapping[str, Rule]] = {
             ),
             "critical": Limit(60, "{step}", "zeros in a row that are critical"),
             "without": Limit(
-                5, "{step}", "steps in a row that are critical in which no trainable parameter has a gradient"
+                5, "{step}", "steps in a row that are critical in which no parameter has a gradient, or none changes"
             ),
             "most": Limit(
                 0.5,

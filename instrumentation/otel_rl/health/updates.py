@@ -106,10 +106,14 @@ class NoUpdate:
         """Read the curves."""
         before, self._since = self._since, {}
         readings = [TOO_FEW]
-        for name in (*RATES, *GRADIENTS, "without_gradient"):
+        for name in INPUTS_OF_NO_UPDATE:
             curve = curves.get(name)
-            if curve is not None and curve.number >= limits["without" if name == "without_gradient" else "window"]:
-                lasting = _without(curves, curve, limits) if name == "without_gradient" else _zero(curve, name, limits)
+            if curve is not None and curve.number >= limits["without" if name in _OF_PARAMETERS else "window"]:
+                lasting = (
+                    _OF_PARAMETERS[name](curves, curve, limits)
+                    if name in _OF_PARAMETERS
+                    else _zero(curve, name, limits)
+                )
                 is_found = lasting is not None and not (name in GRADIENTS and _has_reason(curves, limits))
                 readings.append(self._reading(lasting, curves, before) if lasting and is_found else HEALTHY)
         return worst(*readings)
@@ -151,6 +155,17 @@ def _without(curves: Curves, curve: InputWindow, limits: Limits) -> _Lasting | N
         words = f"{round(curve.values[-1] * total)} of {total} parameters of the optimizer have no gradient in {{}}"
         return _Lasting(curve, number, State.WARNING, limits["window"], words)
     return None
+
+
+def _unchanged(_: Curves, curve: InputWindow, limits: Limits) -> _Lasting | None:
+    if (number := _in_a_row(curve, bool)) < limits["without"]:
+        return None
+    words = "optimizer.step() has changed no parameter in {}, and had before: something skips the update"
+    return _Lasting(curve, number, State.CRITICAL, limits["without"], words)
+
+
+_OF_PARAMETERS = {"without_gradient": _without, "unchanged": _unchanged}
+INPUTS_OF_NO_UPDATE = (*RATES, *GRADIENTS, *_OF_PARAMETERS)
 
 
 def _in_a_row(curve: InputWindow, test: Callable[[float], bool]) -> int:

@@ -9,6 +9,7 @@ Packages:
     page: the page, as HTML.
 
 Modules:
+    proof: the records that prove a finding: ``otel-rl explain``.
     run_summary: ``summary.json`` beside the page, for lists of runs.
 
 Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progress).
@@ -16,23 +17,18 @@ Needs the extra ``report`` (Bokeh draws, Jinja2 fills the page, tqdm shows progr
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.report.core import human, replaced_file
-from otel_rl.store.reader import Reader, UnusableInput, find_run
+from otel_rl.report.core import reading, replaced_file
+from otel_rl.store.reader import Reader, find_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from otel_rl.report.core.finding import Overview
 
 FILE_NAME = "report.html"
-
-_SECONDS_BEFORE_PROGRESS = 1.0
 
 
 @dataclass(slots=True)
@@ -65,7 +61,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
     from otel_rl.report import run_summary, subjects  # noqa: PLC0415 - heavy
-    from otel_rl.report.core import engines, sentences  # noqa: PLC0415 - as above
+    from otel_rl.report.core import engines  # noqa: PLC0415 - as above
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
@@ -75,21 +71,15 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
     from otel_rl.report.subjects.weight_versions import aggregate as weight_versions  # noqa: PLC0415 - as above
 
     source = find_run(path, run)
-    target = _target(output, source.path)
-    with _progress(source.size) as advance:
+    target = replaced_file.target_of(output, FILE_NAME, source)
+    with reading.bar("reading", source.size, "B") as advance:
         collected = Collected(Reader(source), subjects.load(), torch_dumps).read(advance)
     examined = overview.examine(collected)
     html = page.render(collected, examined).encode("utf-8", "replace")
     with replaced_file.replacing(target, "choose another place with -o FILE") as stream:
         stream.write(html)
     notes = [note] if (note := run_summary.write(collected, examined)) else []
-    if source.others:
-        notes.append(
-            f"showing run {source.run_id or source.path.name}; choose with --run: {human.listed(source.others)}"
-        )
-    notes += source.remarks
-    if unreadable := sentences.unreadable(collected.reader.problems):
-        notes.append(unreadable[0].lower() + unreadable[1:].rstrip("."))
+    notes += reading.notes_of(source, collected.reader)
     if complaint := replay.rules(collected)[1]:
         notes.append(complaint.removeprefix("otel-rl: "))
     return Report(
@@ -103,22 +93,3 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         notes,
         source.run_id,
     )
-
-
-def _target(output: Path | None, run: Path) -> Path:
-    if output is None:
-        return run / FILE_NAME
-    target = output / FILE_NAME if output.is_dir() else output
-    if not target.parent.is_dir():
-        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
-    return target
-
-
-@contextlib.contextmanager
-def _progress(size: int) -> Iterator[Callable[[int], object]]:
-    from tqdm import tqdm  # noqa: PLC0415
-
-    quiet = not sys.stderr.isatty()
-    options: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024, "leave": False}
-    with tqdm(total=size, desc="reading", delay=_SECONDS_BEFORE_PROGRESS, disable=quiet, **options) as bar:
-        yield bar.update

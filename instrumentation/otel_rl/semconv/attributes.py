@@ -546,6 +546,9 @@ RL_LOOP_MEMORY: Final = "rl.loop.memory"
 RL_LOOP_NAME: Final = "rl.loop.name"
 """Name that the program gave the loop, where a process runs several at once."""
 
+RL_LOOP_SAMPLES: Final = "rl.loop.samples"
+"""Samples that the data loaders gave this rank for the iteration."""
+
 RL_LOOP_SOURCE: Final = "rl.loop.source"
 """Source of the beginnings and ends of the loop's iterations."""
 

@@ -415,6 +415,7 @@ RL_RANK_STEP: Final = definitions.SpanDefinition(
         attributes.TORCH_DISTRIBUTED_UNSEEN,
         attributes.RL_LOOP_CPU_TIME,
         attributes.RL_LOOP_CPU_WAIT_TIME,
+        attributes.RL_LOOP_SAMPLES,
         attributes.RL_LOOP_MEMORY,
         attributes.RL_LOOP_CPU_STEPS,
         attributes.RL_TELEMETRY_CPU_TIME,

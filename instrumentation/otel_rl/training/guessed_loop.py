@@ -16,6 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, get_current_span
 from otel_rl.core.guard import guard
 from otel_rl.core.threads import allocate_lock
 from otel_rl.process import process_identity
+from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.training import caller_steps, guessed_records, step_sampling, steps
@@ -98,6 +99,8 @@ class GuessedStep(steps.Step):
             # One in which something has been recorded has begun its spans.
             if not is_chosen and "context" not in vars(self):
                 self.thinned = self.thinned or step_sampling.SHORT_STEP
+        if self.seen is not None and (samples := sum(loader.samples for loader in self.seen.loaders.values())):
+            self.describe({names.RL_LOOP_SAMPLES: samples})
         self.rank_span.set_attributes(self._values)
         for note in self._notes:
             self.rank_span.add_event(*note)

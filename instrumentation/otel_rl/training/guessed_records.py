@@ -31,8 +31,10 @@ SPANS_PER_STEP = 32
 #: Before the keys of a step that is guessed. A program may log a `loss` of its own by epochs, and of a loop of any kind
 #: the rules for keys of trainers say only whether its loss is a number.
 PREFIX = "torch/"
-#: Keys of the share of trainable parameters (tensors) that have no gradient at a step, and of their number.
+#: Keys of the share of trainable parameters (tensors) that have no gradient at a step, of their number, and of whether
+#: a step has changed nothing, though earlier ones had.
 WITHOUT_GRADIENT, TRAINABLE = f"{PREFIX}without_gradient", f"{PREFIX}trainable_parameters"
+UNCHANGED = f"{PREFIX}unchanged"
 
 
 class LoaderSums:
@@ -64,10 +66,14 @@ class Clipping(NamedTuple):
 
 
 class MissingGradients(NamedTuple):
-    """Trainable parameters (tensors) of an optimizer that had no gradient at a step, and all of them."""
+    """Trainable parameters (tensors) of an optimizer that had no gradient at a step, and all of them.
+
+    ``is_unchanged`` is True if the step has changed none, though earlier ones had.
+    """
 
     missing: int
     trainable: int
+    is_unchanged: bool = False
 
     @property
     def share(self) -> float:
@@ -76,7 +82,7 @@ class MissingGradients(NamedTuple):
 
     def values(self) -> dict[str, float]:
         """Return them as they are logged."""
-        return {WITHOUT_GRADIENT: self.share, TRAINABLE: self.trainable}
+        return {WITHOUT_GRADIENT: self.share, TRAINABLE: self.trainable, UNCHANGED: float(self.is_unchanged)}
 
 
 class Seen(NamedTuple):
@@ -94,7 +100,8 @@ class Seen(NamedTuple):
     @property
     def zeros(self) -> tuple[bool, float]:
         """What makes a step change nothing: a rate of zero, and parameters without a gradient (all: 1, most: 0.5)."""
-        share = self.gradients.share if self.gradients is not None else 0.0
+        missing = self.gradients
+        share = 0.0 if missing is None else max(missing.share, missing.is_unchanged)
         return self.learning_rate == 0, share if share == 1 else 0.5 * (share > 0.5)  # noqa: PLR2004 - most
 
 

@@ -37,6 +37,7 @@ CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
             "torch/learning_rate",
             "torch/grad_norm",
             "torch/without_gradient",
+            "torch/unchanged",
         ),
     ),
     "rollout": (

@@ -105,7 +105,7 @@ def test_the_newest_of_several_runs_is_shown_and_the_others_named(run: Path, tmp
     assert main(["report", str(run.parent), "-o", str(tmp_path)]) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{tmp_path / 'report.html'}\n"
-    assert captured.err.startswith(f"otel-rl report: showing run {run.name}; choose with --run: older\n")
+    assert captured.err.startswith(f"otel-rl report: this is run {run.name}; choose with --run: older\n")
 
 
 def test_unreadable_lines_are_told_in_one_line(run: Path, capsys: Any) -> None:
@@ -139,7 +139,7 @@ def test_each_mistake_gets_one_line_that_says_what_to_do(
     assert message in _fails_with_one_line(capsys, *arguments)
 
 
-@pytest.mark.parametrize("module", ["bokeh", "jinja2", "numpy", "tqdm"])
+@pytest.mark.parametrize("module", ["bokeh", "jinja2", "numpy"])
 def test_a_missing_extra_is_named_with_its_install_command(run: Path, module: str) -> None:
     code = f"import sys; sys.modules[{module!r}] = None; from otel_rl.cli import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code, "report", str(run)], capture_output=True, text=True, check=False)

@@ -210,6 +210,14 @@ def test_an_optimizer_most_of_whose_parameters_have_no_gradient_is_a_warning():
     assert found.evidence == "3 of 4 parameters of the optimizer have no gradient in 30 of 60 steps"
 
 
+def test_updates_that_a_guard_skips_are_critical_after_five_steps():
+    values = [{"torch/learning_rate": 0.1}] * 25 + [{**one, "torch/unchanged": 1.0} for one in without_gradient(0.0, 5)]
+    found = verdict(values, Code.NO_UPDATE)
+
+    assert (found.severity, found.onset) == (CRITICAL, 26)
+    assert found.evidence.startswith("optimizer.step() has changed no parameter in 5 of 30 steps")
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_parameters_that_a_step_does_not_use_are_no_finding(share):
     assert verdict(without_gradient(share, 100), Code.NO_UPDATE).severity == HEALTHY

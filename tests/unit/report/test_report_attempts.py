@@ -144,6 +144,24 @@ def test_an_attempt_that_goes_on_with_a_fresh_schedule_is_a_warning(
         assert "began at 0.0001 again, as it did at first, where the attempt before had reached 0.001" in found[0].text
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_attempt_that_goes_on_without_the_weights_is_a_warning(tmp_path: Path, *, is_kept: bool) -> None:
+    folder, learned = tmp_path / tmp_path.name, 30 if is_kept else 0
+    old = Job(folder, sampling(0.4), ranks=1, steps=30)
+    old.logged = lambda step: {"reward": 1 + 0.02 * step + 0.01 * (step % 3), "loss": 0.1 * (step % 4)}
+    old.write()
+    new = Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=40.0, first=31, steps=30)
+    new.logged = lambda step: {"reward": 1 + 0.02 * (step - 30 + learned), "loss": 0.1 * (step % 4)}
+    new.write()
+    found = [one for one in examined(folder).findings if one.code == "resume_lost_weights"]
+    assert [(one.severity, one.chart, one.onset) for one in found] == [("warning", "reward", 31)] * (not is_kept)
+    if found:
+        assert found[0].text == (
+            "The attempt that went on with step 31 does not have the weights of the one before: reward is 1.05 in its"
+            " first log calls, as at the first begin (1.06); the one before had come to 1.585."
+        )
+
+
 def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:
     folder = Job(tmp_path / "run", sampling(0.4)).write()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from unit.report.made_up_jobs import STARTED, Job, Part, examined, rollout
 from unit.report.synthetic_run import process
 
+from otel_rl.report.core import output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.core.kept_answers import EarlierLooks
 from otel_rl.report.subjects import load, overview
@@ -106,7 +108,7 @@ def test_an_evaluation_that_gets_worse_while_the_training_gets_better_is_said(tm
     loop.logged = logged
     texts = _texts(loop.findings())
     assert bool(texts) == worse
-    assert all(text.startswith("eval_loss against train_loss is worse since step ") for text in texts)
+    assert all(re.match(r"eval_loss is \S+ worse than train_loss since step ", text) for text in texts)
 
 
 def test_a_schedule_that_steps_is_no_warning(tmp_path: Path) -> None:
@@ -405,3 +407,68 @@ def test_a_run_in_which_nothing_happens_has_no_warning(tmp_path: Path, seed: int
     loop.logged = logged
     loop.seconds = lambda step: (5.0 if step == 1 else 0.4) * loop.dice.lognormvariate(0, 0.3)
     assert _texts(loop.findings()) == []
+
+
+# -- what is used, waits, and grows ------------------------------------------------------------------------------------
+
+
+def test_a_size_that_grows_by_the_same_each_step_is_growth_from_its_begin(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.samples = lambda step: {
+        "rl.rollout.id": [f"{step}-{number}" for number in range(4)],
+        "rl.rollout.input_tokens": [round(loop.near(20 + 115 * max(step - 14, 0))) for _ in range(4)],
+    }
+    [one] = [one for one in loop.findings() if one.severity != "notice"]
+    assert one.text.startswith("Input tokens of a rollout grow since step 1")
+    assert one.onset in range(15, 18)
+
+
+@pytest.mark.parametrize(
+    ("key", "begins", "severity"),
+    [("queue/size", 20, "warning"), ("cache/entries", 20, "notice"), ("cache/entries", 0, "")],
+)
+def test_what_begins_to_grow_is_said_by_what_its_key_means(
+    tmp_path: Path, key: str, begins: int, severity: str
+) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {key: round(loop.near(3, 0.5)) + 5 * max(step - begins, 0) - 2 * (step % 3)}
+    found = loop.findings()
+    assert [(one.severity, one.chart) for one in found] == [(severity, key)] * bool(severity)
+    assert all(one.text.startswith(f"{key} grows since step 2") for one in found)
+
+
+def test_a_share_of_accepted_samples_that_falls_and_wavers_is_a_warning(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"filter/accepted_share": min(loop.near(0.85 if step < 25 else 0.35, 0.3), 1.0)}
+    [one] = loop.findings()
+    assert one.text.startswith("filter/accepted_share fell from 8")
+    assert (one.severity, one.onset) == ("warning", 25)
+
+
+def test_a_training_that_catches_up_with_its_evaluation_is_no_gap(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def logged(step: int) -> dict[str, float]:
+        evaluated = {"eval_reward": loop.near(0.9, 0.02) - 0.001 * step} if step % 2 == 0 else {}
+        return {"train_reward": loop.near(min(0.9, 0.02 * step)), **evaluated}
+
+    loop.logged = logged
+    assert _texts(loop.findings()) == []
+
+
+def test_a_rank_that_gets_smaller_batches_is_the_cause_of_the_late_one(tmp_path: Path) -> None:
+    job = Job(
+        tmp_path / "run", lambda step, rank: {"forward": 0.25 if rank == 1 and step >= 16 else 0.5, "train": 0.05}
+    )
+    job.step_values = lambda step, rank: {"rl.loop.samples": 6 if rank == 1 and step >= 16 else 24}
+    found = [one for one in examined(job.write()).findings if one.severity != "notice"]
+    assert [one.text for one in found] == ["Samples of a step on rank 1 fell from 24 to 6 at step 16."]
+    assert "Rank 0 makes the others wait" in found[0].symptoms[-1].text
+
+
+def test_what_comes_and_goes_is_not_also_said_not_to_be_found(tmp_path: Path) -> None:
+    def phases(step: int, _rank: int) -> dict[str, float]:
+        return {"data_wait": 0.8 if step >= 14 and step % 3 == 2 else 0.01, "train": 0.3}
+
+    overview = examined(Job(tmp_path / "run", phases, ranks=1).write())
+    assert "steps and phases that become slower" not in output.checked_without_finding(overview)

@@ -511,7 +511,7 @@ def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: Any, 
             return terminal
 
     stream = Stream()
-    monkeypatch.setattr("otel_rl.report._SECONDS_BEFORE_PROGRESS", 0)
+    monkeypatch.setattr("otel_rl.report.core.reading._SECONDS_BEFORE_PROGRESS", 0)
     monkeypatch.setattr(sys, "stderr", stream)
     write_report(GrpoRun(tmp_path / "data", steps=1).write(), None)
     assert ("reading" in stream.getvalue()) is terminal

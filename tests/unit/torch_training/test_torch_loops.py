@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from itertools import count
 
@@ -381,6 +382,20 @@ def test_of_many_parameters_some_are_looked_at_and_all_counted_when_these_change
     assert counted() == 6
     assert (values_of(recorded, WITHOUT), values_of(recorded, TRAINABLE)) == ([1.0] * 3, [200] * 3)
     assert len(looked_at) == 50 + 200
+
+
+@pytest.mark.parametrize(("kind", "skipped"), [({}, [0.0, 1.0, 1.0]), ({"fused": True}, [])], ids=["seen", "fused"])
+def test_a_step_that_changes_nothing_is_told_if_earlier_ones_are_known_to_have(counted, recorded, kind, skipped):
+    class Guarded(torch.optim.SGD):
+        def step(self, *args):
+            return None if next(numbers) in (4, 5) else super().step(*args)
+
+    net, numbers = model(), itertools.count(1)
+    optimizer = Guarded(net.parameters(), lr=0.1, **kind)
+    for _ in range(7):
+        update(net, optimizer)
+    assert counted() == 7
+    assert values_of(recorded, "torch/unchanged") == [1.0, 1.0, 0.0, 0.0][: 4 * bool(skipped)]
 
 
 def test_frozen_empty_and_otherwise_kept_gradients_are_not_missing(counted, recorded):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from otel_rl.training.guessed_records import MissingGradients
 
@@ -55,7 +55,7 @@ class _Without(NamedTuple):
 class _Gradients:
     """What was last counted of one optimizer, by part."""
 
-    __slots__ = ("counted", "counts", "never", "number", "step", "was_missing")
+    __slots__ = ("counted", "counts", "moves", "never", "number", "step", "version", "was_missing", "watched")
 
     def __init__(self) -> None:
         self.counts: list[_Without] = []
@@ -64,6 +64,24 @@ class _Gradients:
         self.number = -1
         self.step, self.counted = 0, -_STEPS_BETWEEN_COUNTS
         self.was_missing = False
+        #: A parameter with a gradient, how often it had been changed at the last step, and whether a step changes it.
+        self.watched: Any = None
+        self.version, self.moves = -1, False
+
+    def is_unchanged(self, groups: Any) -> bool:
+        """Return whether the step has changed nothing, though earlier ones had.
+
+        PyTorch counts the changes of a tensor; those of fused and foreign kernels it does not see.
+        """
+        watched = self.watched() if self.watched is not None else None
+        if watched is None or watched.grad is None:
+            watched = next((one for group in groups for one in group["params"] if one.grad is not None), None)
+            self.watched, self.version = ref(watched) if watched is not None else None, -1
+        if watched is None:
+            return False
+        before, self.version = self.version, watched._version  # noqa: SLF001 - PyTorch names it in its own messages
+        self.moves = self.moves or -1 < before < self.version
+        return self.moves and before == self.version
 
 
 _by_optimizer: WeakKeyDictionary[Any, _Gradients] = WeakKeyDictionary()
@@ -72,7 +90,7 @@ _by_optimizer: WeakKeyDictionary[Any, _Gradients] = WeakKeyDictionary()
 def missing_gradients(optimizer: Any) -> MissingGradients | None:
     """Return how many trainable parameters miss a gradient: all of them at this step, else those without one so far.
 
-    None while no parameter has been one of these.
+    None while no parameter has been one of these, and each step has changed something.
     """
     found, groups = _by_optimizer.get(optimizer), optimizer.param_groups
     if found is None:
@@ -96,10 +114,11 @@ def missing_gradients(optimizer: Any) -> MissingGradients | None:
     missing = sum([len(one.missing) for one in found.counts])
     if missing < trainable:
         missing = sum(map(len, found.never))
-    if not (missing or found.was_missing):
+    is_unchanged = found.is_unchanged(groups)
+    if not (missing or is_unchanged or found.was_missing):
         return None
     found.was_missing = True
-    return MissingGradients(missing, trainable)
+    return MissingGradients(missing, trainable, is_unchanged)
 
 
 def _count(groups: Any, parts: int) -> list[_Without]:

@@ -68,6 +68,8 @@ class Postmortem:
     chains: list[WaitChain] = field(default_factory=list)
     #: Calls that had been open for long, by process.
     waiting: list[WaitingCalls] = field(default_factory=list)
+    #: Processes of earlier attempts, as their rings have them.
+    earlier: list[RankState] = field(default_factory=list)
 
     def held_up_by(self, name: str) -> HeldUp:
         """Return the ranks that wait for hanging calls of ``name``, and who waits for these ranks."""
@@ -119,6 +121,7 @@ def examine(
         dumps=compared,
         chains=found,
         waiting=run_rings.waiting,
+        earlier=[ranks.state_of(ring, run_rings.exits) for ring in run_rings.earlier],
     )
 
 

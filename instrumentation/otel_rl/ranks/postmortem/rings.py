@@ -41,6 +41,16 @@ class RunRings:
     exits: dict[Lifetime, Exit] = field(default_factory=dict)
     #: Calls that have been open for long, by process.
     waiting: list[WaitingCalls] = field(default_factory=list)
+    #: Rings of earlier attempts.
+    earlier: list[RingSnapshot] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Set the rings of earlier attempts apart."""
+        newest = max((launch.parse_attempt(ring.attempt) for ring in self.rings), default=())
+        self.earlier = [ring for ring in self.rings if launch.parse_attempt(ring.attempt) != newest]
+        self.rings = [ring for ring in self.rings if launch.parse_attempt(ring.attempt) == newest]
+        if self.earlier:
+            self.notes.append(f"{len(self.earlier)} processes of earlier attempts are left out")
 
     @property
     def torch_dumps(self) -> list[str]:
@@ -82,7 +92,7 @@ def find_rings(directory: Path, ring_directory: Path, run: str | None) -> RunRin
         return RunRings(run_id, [], source.processes, notes, exits, waits)
     if not rings:
         raise UnusableInput(_nothing(run_id, source.path, ring_directory, notes, _failures(exits, run_id)))
-    run_rings = RunRings(run_id, _of_newest_attempt(rings, notes), source.processes, notes, exits, waits)
+    run_rings = RunRings(run_id, rings, source.processes, notes, exits, waits)
     if source.others:
         run_rings.notes.append(f"newest of {len(source.others) + 1} runs; others: {', '.join(source.others[:5])}")
     return run_rings
@@ -155,9 +165,7 @@ def _among(directory: Path, run: str | None) -> RunRings:
         notes.append(f"{without} rings have no run id{'' if newest else ' and may be of several runs'}")
     exits = exit_records.read_all(directory.glob(exit_records.PATTERN), {os.geteuid(), directory.stat().st_uid})
     waits = _of_newest(waiting_calls(directory, directory, newest), [], rings)
-    return RunRings(
-        newest or "without an id", _of_newest_attempt(rings, notes), notes=notes, exits=exits, waiting=waits
-    )
+    return RunRings(newest or "without an id", rings, notes=notes, exits=exits, waiting=waits)
 
 
 def exits_of(folder: Path, ring_directory: Path) -> dict[Lifetime, Exit]:
@@ -215,11 +223,3 @@ def _one_per_process(rings: Iterable[RingSnapshot]) -> list[RingSnapshot]:
         if key not in newest or ring.last_sign >= newest[key].last_sign:
             newest[key] = ring
     return list(newest.values())
-
-
-def _of_newest_attempt(rings: list[RingSnapshot], notes: list[str]) -> list[RingSnapshot]:
-    newest = max(launch.parse_attempt(ring.attempt) for ring in rings)
-    chosen = [ring for ring in rings if launch.parse_attempt(ring.attempt) == newest]
-    if len(chosen) < len(rings):
-        notes.append(f"{len(rings) - len(chosen)} processes of earlier attempts are left out")
-    return chosen

@@ -17,6 +17,7 @@ Modules:
     kept_answers: answers about earlier steps of a run that grows.
     stretches: what can be seen of stretches of time that lie above each other.
     curves: a line of values.
+    links: the chain from a cause to what follows.
     levels: since when a value has another level.
     detectors: a curve that jumps, a value that stands still, growth, a cost that comes and goes.
     statistics: spreads, binned series and the largest items, in bounded memory.
@@ -25,6 +26,7 @@ Modules:
     sentences: sentences that stand in several places of the page.
     output: findings as lines for a terminal and as JSON.
     human: numbers, times and lists as people read them.
+    reading: what the user sees of the reading of a run.
     replaced_file: a file that appears whole or not at all.
     blocks: the pieces that a section is made of.
     cells: a table, its cells, and cells for durations and numbers.

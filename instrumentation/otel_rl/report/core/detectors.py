@@ -175,9 +175,12 @@ def growth(values: Sequence[float]) -> Growth | None:
     if len(array) < _PARTS:
         return None
     drawn = drawn_in(array)
-    # What doubles again and again has grown for long before it is large.
+    # What doubles again and again has grown for long before it is large; what grows by the same each step has not.
     by_factors = drawn.min() > 0 and median(drawn[-FEWEST:]) > _MANIFOLD * median(drawn[:FEWEST])
-    drawn = np.log(drawn) if by_factors else drawn
+    return (_grown(array, np.log(drawn)) if by_factors else None) or _grown(array, drawn)
+
+
+def _grown(array: Array, drawn: Array) -> Growth | None:
     parts = np.array_split(drawn, _PARTS)
     levels = np.array([median(part) for part in parts])
     whole = float(levels[-1] - levels[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -9,10 +11,14 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: Code of the change of a value that is no duration.
 VALUE = "changed_value"
+#: Points of a finding before its onset, and from it on.
+_BEFORE, _AFTER = 3, 5
+#: What the code of a cost that comes and goes has in place of this.
+RECURRING = re.compile("^(slower|longer)(?=_)")
 #: Codes of findings on all that a rank does.
 _OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
 
@@ -50,6 +56,7 @@ class Finding:
         evidence: further sentences.
         symptoms: findings that it explains.
         look_at: what to look at next.
+        points: values around its onset, each with its step, or its second since the epoch where it has no onset.
     """
 
     code: str
@@ -65,6 +72,7 @@ class Finding:
     evidence: list[str] = field(default_factory=list)
     symptoms: list[Finding] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
+    points: list[tuple[int, str]] = field(default_factory=list)
 
     def chain(self) -> Iterator[Finding]:
         """Yield it, and all that it explains."""
@@ -76,6 +84,15 @@ class Finding:
     def gravest(self) -> Severity:
         """Severity of its chain: a symptom may be graver than its cause."""
         return min((part.severity for part in self.chain()), key=lambda severity: severity.order)
+
+
+def around(
+    onset: int, x: Sequence[int], values: Sequence[float], unit: Callable[[float], str]
+) -> list[tuple[int, str]]:
+    """Return the points of a series that show its change at ``onset``."""
+    at = bisect_left(x, onset)
+    shown = slice(max(at - _BEFORE, 0), at + _AFTER)
+    return list(zip(x[shown], map(unit, values[shown]), strict=True))
 
 
 class CheckState(str, Enum):
@@ -129,7 +146,8 @@ class Check:
 
     def is_found(self, parts: Iterable[Finding]) -> bool:
         """Return whether one of these findings and symptoms is of its kind, or of a value that it judged."""
-        return any(part.code in self.codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts)
+        codes = {*self.codes, *(RECURRING.sub("recurring", code) for code in self.codes)}
+        return any(part.code in codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts)
 
     @classmethod
     def not_recorded(cls, what: str, reason: str, codes: tuple[str, ...] = ()) -> Check:

@@ -9,7 +9,12 @@ from otel_rl.report.core import human
 from otel_rl.report.core.finding import CheckState, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_rl.report.core.finding import Check, Finding, Overview
+
+    #: The rows of the run's tables that prove a finding.
+    Records = Callable[[Finding], list[dict[str, Any]]]
 
 #: Version of the JSON: a key is removed or changes its meaning only with another number.
 FORMAT = 1
@@ -70,14 +75,14 @@ def checked_without_finding(overview: Overview) -> str:
     return f"Checked, nothing found: {', '.join(names)}." if names else ""
 
 
-def as_json(overview: Overview) -> dict[str, Any]:
-    """Return all findings with their symptoms, and the checks."""
+def as_json(overview: Overview, records: Records | None = None) -> dict[str, Any]:
+    """Return all findings with their symptoms, and the checks; with ``records`` also what proves each finding."""
     unobserved = [check for check in overview.checks if check.state is not CheckState.CHECKED]
     return {
         "format": FORMAT,
         "worst": overview.worst.value if overview.worst is not None else None,
         "verdict": verdict(overview) if is_in_order(overview) else None,
-        "findings": [_as_json(finding) for finding in overview.findings],
+        "findings": [_as_json(finding, records) for finding in overview.findings],
         "checked": [check.what for check in overview.checks if check.state is CheckState.CHECKED],
         "not_observed": {check.what: check.detail for check in unobserved},
         "checks": [
@@ -87,7 +92,8 @@ def as_json(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: Finding, records: Records | None) -> dict[str, Any]:
+    proof = {} if records is None else {"points": finding.points, "records": records(finding)}
     return {
         "code": finding.code,
         "severity": finding.gravest.value,
@@ -99,5 +105,6 @@ def _as_json(finding: Finding) -> dict[str, Any]:
         "section": finding.section,
         "evidence": finding.evidence,
         "look_at": finding.look_at,
-        "symptoms": [_as_json(symptom) for symptom in finding.symptoms],
+        **proof,
+        "symptoms": [_as_json(symptom, records) for symptom in finding.symptoms],
     }

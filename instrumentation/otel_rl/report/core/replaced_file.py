@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all."""
+"""A file that appears whole or not at all, and where it may lie."""
 
 from __future__ import annotations
 
@@ -9,9 +9,30 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.locate import SIGNAL_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from otel_rl.store.reader import RunSource
+
+
+def target_of(output: Path | None, name: str, source: RunSource) -> Path:
+    """Return the file to write; ``name`` is its name where none is given.
+
+    Raises:
+        UnusableInput: its folder is not there, or it would be read as telemetry from then on.
+    """
+    if output is None:
+        return source.path / name
+    target = output / name if output.is_dir() else output
+    if not target.parent.is_dir():
+        raise UnusableInput(f"cannot write {target}: {target.parent} is no folder; create it first")
+    if SIGNAL_FILE.fullmatch(target.name) and target.resolve().is_relative_to(source.path.resolve()):
+        raise UnusableInput(
+            f"cannot write {target}: by its name it would be read as telemetry of the run; choose another"
+        )
+    return target
 
 
 @contextmanager

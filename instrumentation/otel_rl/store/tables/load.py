@@ -38,8 +38,9 @@ CONTENT = (
     names.GEN_AI_TOOL_CALL_ARGUMENTS,
     names.GEN_AI_TOOL_CALL_RESULT,
 )
-#: Attributes of the steps of ranks that are sums of what engines, and judges of whole batches, did, or means of that.
+#: Attributes of the steps of ranks: samples, and sums or means of what engines and judges of whole batches did.
 STEP_VALUES = (
+    names.RL_LOOP_SAMPLES,
     names.RL_ENGINE_REQUESTS,
     names.RL_ENGINE_PROFILED_REQUESTS,
     names.RL_ENGINE_SAMPLES,

@@ -28,6 +28,7 @@ SELECT attempt, loop, restarts, min(step), max(CASE WHEN step < {IN_NO_STEP} THE
 FROM touched_step JOIN process USING (process) GROUP BY 1, 2, 3"""
 #: Quicker to make of many rows at once, and for queries that join phases to steps.
 _BY_TRACE = "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)"
+_IN_NO_STEP = "CREATE INDEX IF NOT EXISTS phases_in_no_step ON phase (process, started) WHERE step IS NULL"
 #: Of a run that is followed.
 _INDEXES = (
     _BY_TRACE,
@@ -123,13 +124,17 @@ _PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE id =
 _WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0.0) WHERE id = ?2"
 _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
-_REST = """
+#: A guessed step begins where the one before ended: what the program did in between, as an evaluation, lies in it.
+_REST = f"""
 UPDATE step SET
   uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
-                                     0), 0.0),
+                                     0)
+                  - coalesce((SELECT sum(own) FROM phase p WHERE step.source = 'guessed' AND p.step IS NULL
+                              AND p.process = step.process AND p.name <> '{Phase.DATA_WAIT}'
+                              AND p.started >= step.started AND p.ended <= step.ended), 0), 0.0),
   idle = max(gap - gap_waited - coalesce((SELECT i.seconds FROM inside i
                                           WHERE i.trace = step.trace AND i.span = step.parent), 0), 0.0)
-WHERE NOT is_root {of_touched}"""
+WHERE NOT is_root {{of_touched}}"""
 _RAW = (
     "{of}process, {of}name, {of}step, {of}reward, {of}is_suspended, {of}is_of_rollout, {of}operation, {of}active,"
     " {of}started, {of}ended, {of}seconds, {of}trace, {of}span, {of}parent"
@@ -167,6 +172,7 @@ class PlacedSteps:
         database.execute(_MOVE.format(raw=_RAW.format(of="c."), latest=_LATEST, of_touched=of_touched))
         database.execute("DELETE FROM new_phase")
         database.execute(_BY_TRACE)
+        database.execute(_IN_NO_STEP)
         moved = _place_waits(database, waited)
         if not self._is_first:
             database.executemany(_TOUCHED_BY_MOVE, moved)

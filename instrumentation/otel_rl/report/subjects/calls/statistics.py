@@ -243,7 +243,8 @@ def _by_time(statistics: CallStatistics) -> float:
 
 
 def _name(values: tuple[object, ...]) -> str:
-    return model_name(*values) if len(values) == 2 else str(values[0])  # noqa: PLR2004 - operation and model
+    # An agent may have no name.
+    return model_name(*values) if len(values) == 2 else str(values[0] or "invoke_agent")  # noqa: PLR2004 - and model
 
 
 def _add(counts: dict[str, int], kind: object, number: int) -> None:

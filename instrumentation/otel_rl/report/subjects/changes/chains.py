@@ -7,7 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import thresholds
-from otel_rl.report.subjects.changes.quantities import LEADS_TO, Link
+from otel_rl.report.core.links import LEADS_TO, Link
 from otel_rl.report.subjects.changes.series import SeriesKind
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ OF_KIND = {
     **dict.fromkeys((*(kind for kind in SeriesKind if kind.is_of_model), SeriesKind.FIRST_CALL), Link.ENGINE),
     **dict.fromkeys((SeriesKind.TOOL, SeriesKind.REWARD), Link.TOOL),
 }
+
+
+#: Where several scores change at once.
+_ANSWERS = "What these scores share: the answers of before and after, side by side."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ def chained(changes: Iterable[Linked]) -> list[Finding]:
             roots.append(one)
         else:
             cause.finding.symptoms.append(one.finding)
+            if cause.link == one.link == Link.SCORE and _ANSWERS not in cause.finding.look_at:
+                cause.finding.look_at = [_ANSWERS, *cause.finding.look_at]
     return [root.finding for root in roots]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.finding import Finding, Severity, around
 from otel_rl.report.core.steps import BETWEEN, UNCOVERED
 from otel_rl.report.subjects.changes.series import SeriesKind
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
@@ -38,6 +38,11 @@ _LOOK_AT = {
     SeriesKind.FIRST_CALL: "What a rollout waits for before it calls: a semaphore, a pool, a queue, a sandbox.",
     SeriesKind.PHASE: "The timeline of the slowest step.",
     SeriesKind.WAIT: "The network between the nodes: no rank came later than before.",
+}
+_LOOK_AT_PHASE = {
+    Phase.DATA_WAIT: "The data loader: its workers, storage, and what is done with a sample or batch.",
+    UNCOVERED: "What the loop does besides its phases: callbacks, hooks, logging, uploads.",
+    BETWEEN: "What the program does between its steps: callbacks, hooks, logging, uploads.",
 }
 _LISTED_RANKS = 4
 #: Share of the steps from which on a phase is said to be in each.
@@ -76,8 +81,15 @@ def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:
         ranks=[rank for rank in change.ranks if rank is not None],
         symptoms=[_symptom(symptom, start, several=several) for symptom in change.symptoms],
         evidence=[change.reason] * bool(change.reason),
-        look_at=[] if change.reason else _look_at(change),
+        look_at=[] if change.reason else _look_at_change(change),
+        points=_points(change),
     )
+
+
+def _points(change: LevelChange) -> list[tuple[int, str]]:
+    if (series := change.series) is None:
+        return []
+    return around(change.onset, series.line.x, series.values, human.percent if change.kind.is_rate else human.duration)
 
 
 def _severity(change: LevelChange) -> Severity:
@@ -94,11 +106,18 @@ def _symptom(change: LevelChange, start: int, *, several: bool) -> Finding:
     return finding
 
 
-def _look_at(change: LevelChange) -> list[str]:
+def _look_at_change(change: LevelChange) -> list[str]:
     if change.kind is SeriesKind.WORK and change.unchanged:
         ranks = _ranks([rank for rank in change.ranks if rank is not None])
         return [f"Host, device and data of {ranks}, against those of the others."]
-    return [_LOOK_AT[kind]] if (kind := _group(change.kind)) in _LOOK_AT else []
+    return look_at(change.kind, change.name)
+
+
+def look_at(kind: SeriesKind, name: str) -> list[str]:
+    """Return what to look at where a series of this kind takes longer."""
+    if name in _LOOK_AT_PHASE:
+        return [_LOOK_AT_PHASE[name]]
+    return [_LOOK_AT[kind]] if (kind := _group(kind)) in _LOOK_AT else []
 
 
 def about(kind: SeriesKind, name: str) -> str:

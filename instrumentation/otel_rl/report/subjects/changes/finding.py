@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core.finding import unexplained
+from otel_rl.report.core.links import Link
 from otel_rl.report.subjects.changes import change_sentences, members, recurring
 from otel_rl.report.subjects.changes.chains import OF_KIND, Linked, chained
 from otel_rl.report.subjects.changes.level_changes import level_changes
-from otel_rl.report.subjects.changes.quantities import Link
 from otel_rl.report.subjects.changes.shifts import shifts
 
 if TYPE_CHECKING:

@@ -182,6 +182,8 @@ def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChang
     examined = [series for series in group if not context.is_tiny(series)]
     rises = [(series, rise) for series in examined if (rise := _rise(series, context)) is not None]
     rises.sort(key=lambda risen: risen[0].line.x[risen[1].first])
+    risen = {series.rank for series, _ in rises}
+    steady = [series for series in group if series.rank not in risen]
     while rises:
         onset, by_step = rises[0][0].line.x[rises[0][1].first], rises[0][0].line.by_step
         near = [
@@ -190,10 +192,10 @@ def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChang
             if risen[0].line.by_step == by_step and risen[0].line.x[risen[1].first] - onset <= thresholds.TOGETHER
         ]
         rises = [risen for risen in rises if risen not in near]
-        yield _change(near, group, context)
+        yield _change(near, steady, context)
 
 
-def _change(rises: list[tuple[StepSeries, levels.Rise]], group: list[StepSeries], context: _Context) -> LevelChange:
+def _change(rises: list[tuple[StepSeries, levels.Rise]], steady: list[StepSeries], context: _Context) -> LevelChange:
     first, _ = rises[0]
     ranks = [series.rank for series, _ in rises]
     onsets = sorted(series.line.x[rise.first] for series, rise in rises)
@@ -204,9 +206,9 @@ def _change(rises: list[tuple[StepSeries, levels.Rise]], group: list[StepSeries]
         ranks=ranks,
         unchanged=[
             series.rank
-            for series in group
+            for series in steady
             # Of a rank that was killed or hangs since then nothing is known.
-            if series.rank is not None and series.rank not in ranks and _goes_on(series, rises)
+            if series.rank is not None and _goes_on(series, rises)
         ],
         onset=onsets[len(onsets) // 2],
         last=max(series.line.x[rise.last] for series, rise in rises),
@@ -214,6 +216,7 @@ def _change(rises: list[tuple[StepSeries, levels.Rise]], group: list[StepSeries]
         by_step=first.line.by_step,
         before=fmean(rise.before for _, rise in rises),
         after=fmean(rise.after for _, rise in rises),
+        series=first,
     )
     change.found_in = context.found_in(change, first)
     if not change.kind.is_rate:
@@ -298,7 +301,7 @@ def _of_late_rank(change: LevelChange, context: _Context) -> LevelChange:
     before = median(_around(context.work[late], change)[0])
     return replace(
         change, kind=SeriesKind.WORK, ranks=[late], unchanged=[rank for rank in change.ranks if rank is not None],
-        before=before, after=before + mores[late], all_lose=True, symptoms=[change],
+        before=before, after=before + mores[late], all_lose=True, symptoms=[change], series=context.work[late],
     )  # fmt: skip
 
 

@@ -151,11 +151,11 @@ def _slow_one(group: _Siblings) -> Finding | None:
         return None
     slow = max(group.cells, key=lambda name: group.cells[name].mean)
     own = group.cells[slow]
-    others = max(median(cell.mean for name, cell in group.cells.items() if name != slow), thresholds.SHORT_CALL)
-    more = own.mean - others
+    others = median(cell.mean for name, cell in group.cells.items() if name != slow)
+    more = own.mean - max(others, thresholds.SHORT_CALL)
     occupied = group.occupied[slow]
     share = min(more / own.mean * occupied / group.spent, 1.0)
-    is_slower = own.mean >= group.factor * others and more >= thresholds.NOTABLE_SECONDS
+    is_slower = own.mean >= group.factor * max(others, thresholds.SHORT_CALL) and more >= thresholds.NOTABLE_SECONDS
     if not is_slower or share < thresholds.NOTABLE_SIBLING:
         return None
     times = f"{own.mean / others:.0f} times" if own.mean >= 3 * others else f"{own.mean / others:.1f} times"

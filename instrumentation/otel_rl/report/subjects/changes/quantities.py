@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from itertools import pairwise
 from operator import itemgetter
 from statistics import fmean, median
@@ -18,10 +17,12 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, merged, of_rows
+from otel_rl.report.core.links import DOWN, NEITHER, UP, Link, link_of
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
+from otel_rl.semconv import attributes as names
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
@@ -30,66 +31,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 
-class Link(IntEnum):
-    """Place of a quantity in the chain from a cause to what follows; the durations of steps have one, too."""
-
-    RATE = 0
-    DATA = 1
-    TOOL = 2
-    ENGINE = 3
-    TOKENS = 4
-    ROLLOUT = 5
-    SCORE = 6
-    REWARD = 7
-    ADVANTAGE = 8
-    GRADIENT = 9
-    POLICY = 10
-    LOSS = 11
-    OTHER = 12
-    MEMORY = 13
-    #: What takes longer because there is more to do, or a machine is busy; and what is slower.
-    LONGER = 14
-    SLOWER = 15
-
-
-_OF_REWARDS = frozenset({Link.ADVANTAGE, Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER})
-_OF_ROLLOUTS = _OF_REWARDS | {Link.SCORE, Link.REWARD}
-#: What may follow from a change, by its link.
-LEADS_TO = {
-    Link.RATE: frozenset({Link.GRADIENT, Link.POLICY, Link.LOSS, Link.OTHER, Link.REWARD, Link.SCORE, Link.TOKENS}),
-    Link.DATA: frozenset(Link) - {Link.DATA, Link.RATE},
-    Link.TOOL: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.LONGER, Link.SLOWER},
-    Link.ENGINE: _OF_ROLLOUTS | {Link.TOKENS, Link.ROLLOUT, Link.LONGER, Link.SLOWER},
-    Link.TOKENS: _OF_ROLLOUTS | {Link.ROLLOUT, Link.LONGER, Link.MEMORY},
-    Link.ROLLOUT: _OF_ROLLOUTS | {Link.LONGER, Link.MEMORY},
-    Link.SCORE: _OF_REWARDS | {Link.REWARD},
-    Link.REWARD: _OF_REWARDS,
-    Link.ADVANTAGE: _OF_REWARDS - {Link.ADVANTAGE},
-    Link.GRADIENT: frozenset({Link.POLICY, Link.LOSS, Link.OTHER}),
-    Link.POLICY: frozenset({Link.LOSS, Link.OTHER}),
-    Link.LOSS: frozenset({Link.OTHER}),
-    Link.MEMORY: frozenset({Link.SLOWER}),
-}
-
-#: Which way is better: up, down, or neither.
-UP, DOWN, NEITHER = 1, -1, 0
-#: A logged key -> link and direction. The first that is found counts; ``\b`` knows no underscore.
-_WORD = r"(?:^|[/_.\s])"
-_KEYS: tuple[tuple[str, Link, int], ...] = (
-    (r"(learning_rate|lr)(/\w+|[-_]\w+)?$", Link.RATE, NEITHER),
-    (r"(^|/)rewards?/[^/]+/mean$", Link.SCORE, UP),
-    (r"(zero_?std|zero_variance|frac_reward)", Link.REWARD, DOWN),
-    (rf"{_WORD}(reward|return|score|rew)s?([_/](mean|min|max|std))?$", Link.REWARD, UP),
-    (r"advantage", Link.ADVANTAGE, NEITHER),
-    (r"grad(ient)?_?norm", Link.GRADIENT, NEITHER),
-    (rf"{_WORD}(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
-    (rf"{_WORD}(truncat|clipped|abort)", Link.TOKENS, DOWN),
-    (rf"{_WORD}(length|len|lengths|tokens)([_/](mean|min|max))?$|{_WORD}(length|tokens)", Link.TOKENS, NEITHER),
-    (rf"{_WORD}(turns|calls)", Link.ROLLOUT, NEITHER),
-    (rf"{_WORD}(entropy|kl|clip|clipfrac|ratio|logps?|approx)", Link.POLICY, NEITHER),
-    (rf"loss|{_WORD}(td|value|reconstruction|prediction)_error", Link.LOSS, DOWN),
-    (rf"{_WORD}(errors?|fail|invalid|dropped|empty)", Link.DATA, DOWN),
-)
 #: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
 _COUNTS = re.compile(
     r"(^|/)(n_|num_|total_|global_)?(epochs?|episodes?|eta|steps?|iterations?|updates|(input_)?tokens(_seen)?|"
@@ -136,12 +77,6 @@ class Watched:
     is_gap: bool = False
 
 
-def link_of(key: str) -> tuple[Link, int]:
-    """Return the link of a logged key, and which way is better."""
-    tail = key.lower()
-    return next(((link, better) for pattern, link, better in _KEYS if re.search(pattern, tail)), (Link.OTHER, NEITHER))
-
-
 @asked_once
 def of_run(collected: Collected) -> list[Watched]:
     """Return the quantities of the steps that the page shows."""
@@ -152,6 +87,7 @@ def of_run(collected: Collected) -> list[Watched]:
         *logged,
         *_gaps(logged),
         *_scores_by_rank(collected),
+        *_batches_by_rank(collected),
         *_of_samples(collected),
         *_groups(collected),
         *_of_calls(collected),
@@ -226,11 +162,15 @@ def _watched(
 #: Prefixes of what an evaluation and a training log, and evaluations from which on they are compared.
 _EVALUATED, _TRAINED = re.compile(r"^(eval|val|valid|validation|test)[/_]"), re.compile(r"^train(ing)?[/_]")
 _FEWEST_EVALUATIONS = 8
+#: Share of a gap that the evaluation has opened by getting worse.
+_OF_GAP = 0.25
 
 
 def _gaps(logged: list[Watched]) -> Iterator[Watched]:
     """Yield by how much each evaluation is worse than the training, where it gets worse and the training does not."""
-    trained = {_TRAINED.sub("", one.name): one for one in logged if not _EVALUATED.match(one.name)}
+    # Transformers logs `train_loss` once at the end, beside `loss`.
+    by_length = sorted(logged, key=lambda one: len(one.x))
+    trained = {_TRAINED.sub("", one.name): one for one in by_length if not _EVALUATED.match(one.name)}
     for evaluated in logged:
         own = trained.get(_EVALUATED.sub("", evaluated.name))
         if own is None or own is evaluated or not evaluated.better or len(evaluated.x) < _FEWEST_EVALUATIONS:
@@ -241,9 +181,13 @@ def _gaps(logged: list[Watched]) -> Iterator[Watched]:
         parts = [sign * median(evaluated.values[begin : begin + third]) for begin in begins]
         places = [0, *(bisect_right(own.x, x) for x in evaluated.x)]
         points = [own.values[before:after] for before, after in pairwise(places)]
-        if not all(points) or parts[-1] <= min(parts):
+        if not all(points):
             continue
         gaps = [sign * (value - fmean(near)) for value, near in zip(evaluated.values, points, strict=True)]
+        of_parts = [median(gaps[begin : begin + third]) for begin in begins]
+        # A gap that opens as the training catches up is none.
+        if parts[-1] - min(parts) <= _OF_GAP * max(of_parts[-1] - min(of_parts), 0.0):
+            continue
         yield replace(evaluated, name=f"{evaluated.name} against {own.name}", values=gaps, better=DOWN, is_gap=True)
 
 
@@ -257,6 +201,21 @@ def _scores_by_rank(collected: Collected) -> Iterator[Watched]:
             own = f"{what} on rank {rank}"
             # A value of the program's own, as those that it logs.
             yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name), logged=True)
+
+
+_BATCHES = f"""
+SELECT rank, step, NULL, count(*), sum(value), min(value), max(value) FROM steps JOIN step_value USING (id)
+WHERE attempt = ? AND loop = ? AND restarts = ? AND name = '{names.RL_LOOP_SAMPLES}' AND rank IS NOT NULL
+GROUP BY rank, step ORDER BY rank, step"""
+
+
+def _batches_by_rank(collected: Collected) -> Iterator[Watched]:
+    steps = collected.steps
+    lines = of_rows(collected.tables.stream(_BATCHES, steps.attempt, steps.loop, steps.restarts))
+    for (rank,), line in lines.items():
+        # Of one rank it is a logged value.
+        if len(lines) > 1:
+            yield _watched(f"samples of a step on rank {rank}", Link.DATA, NEITHER, line, section="ranks")
 
 
 _GROUPS = """

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.core.steps import UNCOVERED
+from otel_rl.report.core.finding import RECURRING, Finding, Severity, around
+from otel_rl.report.core.steps import UNCOVERED, whole_seconds
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.changes import change_sentences, work
 from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series, in_rollouts
@@ -191,7 +191,9 @@ def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
     if series.name in BETWEEN_STEPS:
         gaps = collected.steps.gaps
         lines += [gaps[series.rank]] if series.rank in gaps else list(gaps.values())
-    return sum(line.total for line in lines), "the steps' time"
+    # Of short steps not all have spans.
+    whole = whole_seconds(collected.steps, collected.totals) / max(collected.steps.lengths.cell.total, 1e-9)
+    return whole * sum(line.total for line in lines), "the steps' time"
 
 
 def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
@@ -215,7 +217,7 @@ def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
     if rise is None and _is_by_design(one, is_guessed=is_guessed):
         severity = Severity.NOTICE
     return Finding(
-        code.replace("slower", "recurring").replace("longer", "recurring"),
+        RECURRING.sub("recurring", code),
         severity,
         text,
         section,
@@ -224,6 +226,8 @@ def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
         chart=chart,
         cost=one.share,
         onset=first,
+        look_at=change_sentences.look_at(series.kind, series.name),
+        points=around(first, one.x, one.values, human.duration),
         ranks=[] if series.rank is None else [series.rank],
     )
 

@@ -119,6 +119,8 @@ class LevelChange:
     all_lose: bool = False
     found_in: tuple[int, int] | None = None
     reason: str = ""
+    #: Of the first rank.
+    series: StepSeries | None = None
     #: Of the same model and server: rates and the time to the first chunk.
     with_it: list[LevelChange] = field(default_factory=list)
     symptoms: list[LevelChange] = field(default_factory=list)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import detectors, human, thresholds
-from otel_rl.report.core.finding import VALUE, Finding, Severity
-from otel_rl.report.core.levels import TO_DEVIATION
+from otel_rl.report.core import detectors, human, levels, thresholds
+from otel_rl.report.core.finding import VALUE, Finding, Severity, around
+from otel_rl.report.core.levels import TO_DEVIATION, Rise
+from otel_rl.report.core.links import DOWN, NEITHER, UP, Link
 from otel_rl.report.subjects.changes import quantities
-from otel_rl.report.subjects.changes.quantities import DOWN, NEITHER, UP, Link
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
@@ -78,7 +78,7 @@ def shifts(collected: Collected) -> list[ValueChange]:
 
 
 def _of(watched: Watched) -> ValueChange | None:
-    for look in (_growth,) if watched.is_gap else (_still, _jump, _growth):
+    for look in (_gap,) if watched.is_gap else (_still, _jump, _decline, _growth):
         if (shift := look(watched)) is not None:
             return shift
     return None
@@ -160,29 +160,50 @@ def _is_notable(watched: Watched, jump: Jump) -> bool:
 
 
 def _growth(watched: Watched) -> ValueChange | None:
-    if watched.link not in _GROWING and not watched.is_gap:
+    is_unknown = watched.logged and watched.link is Link.OTHER
+    if watched.link not in _GROWING and not is_unknown:
         return None
     found = detectors.growth(watched.values)
-    if found is None:
+    # What nobody knows the meaning of may be made to grow from its begin.
+    if found is None or (is_unknown and (found.first < _BEFORE or found.after < _TOO_MUCH * found.before)):
         return None
-    if watched.is_gap:
-        text = (
-            f"{watched.name} is worse since {_place(watched, found.first)}: by {watched.unit(found.after)}, and by"
-            f" {watched.unit(found.before)} before."
-        )
-        return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
     if watched.section == "pressure":
         return _of_memory(watched, found)
     if found.after < _MANIFOLD * max(found.before, 0.0) or watched.better not in (NEITHER, DOWN):
         return None
     grow = "grow" if " tokens " in watched.name else "grows"
-    levels = f"from {watched.unit(found.before)} to {watched.unit(found.after)}"
-    text = f"{_upper(watched)} {grow} since {_place(watched, found.first)}: {levels}."
+    both = f"from {watched.unit(found.before)} to {watched.unit(found.after)}"
+    text = f"{_upper(watched)} {grow} since {_place(watched, found.first)}: {both}."
     # Answers and episodes may become longer. Prompts are made by the program.
     is_made = any(word in watched.name for word in ("input", "prompt", "context", "result", "checkpoint"))
-    is_grave = is_made and found.after >= _TOO_MUCH * found.before
+    is_manifold = found.after >= _TOO_MUCH * found.before
+    is_grave = (is_made or watched.better == DOWN) and is_manifold
     severity = Severity.WARNING if is_grave else Severity.NOTICE
     return _shift(watched, found.first, text, severity, is_growth=True)
+
+
+def _gap(watched: Watched) -> ValueChange | None:
+    """Return since when the evaluation is worse than the training, bit by bit or at once."""
+    found = detectors.growth(watched.values) or levels.rise(watched.values, factor=1.0, ratio=False)
+    if found is None or (isinstance(found, Rise) and found.last < len(watched.values) - 1):
+        return None
+    evaluated, _, trained = watched.name.partition(" against ")
+    before = f"{watched.unit(abs(found.before))} {'better' if found.before < 0 else 'worse'} before"
+    worse = f"{watched.unit(found.after)} worse than {trained} since {_place(watched, found.first)}"
+    text = f"{evaluated} is {worse} ({before})."
+    return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
+
+
+def _decline(watched: Watched) -> ValueChange | None:
+    """Return that a share of what is used is smaller since a step, if the rest is manifold."""
+    if watched.link is not Link.DATA or watched.better != UP or not all(0 <= value <= 1 for value in watched.values):
+        return None
+    found = levels.rise([1 - value for value in watched.values], factor=_MANIFOLD, least=_NOTABLE, ratio=False)
+    if found is None or found.last < len(watched.values) - 1:
+        return None
+    before, after = human.percent(1 - found.before), human.percent(1 - found.after)
+    text = f"{_upper(watched)} fell from {before} to {after} at {_place(watched, found.first)}."
+    return _shift(watched, found.first, text, Severity.WARNING)
 
 
 def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
@@ -219,5 +240,6 @@ def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_gr
         cost=(len(watched.x) - place) / len(watched.x),
         onset=watched.x[place] if watched.by_step else None,
         look_at=[_LOOK_AT[watched.link]] if watched.link in _LOOK_AT else [],
+        points=around(watched.x[place], watched.x, watched.values, watched.unit),
     )
     return ValueChange(watched.link, watched.x[place], finding, watched, is_growth)

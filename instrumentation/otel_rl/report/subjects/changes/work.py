@@ -7,8 +7,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
+from otel_rl.report.core.links import Link
 from otel_rl.report.subjects.changes import quantities
-from otel_rl.report.subjects.changes.quantities import Link
 from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
@@ -105,6 +105,8 @@ def _more_work(
 
 
 def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
+    if name == Phase.CHECKPOINT:
+        return work.section == "checkpoints"
     is_counted = work.link in (Link.TOKENS, Link.ROLLOUT) and work.unit is human.number
     if not work.by_step or not (is_counted or work.section == "tools"):
         return False

@@ -8,6 +8,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.finding import Check, Finding, Severity
 from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.semconv.attributes import RlCheckpointStateValues as State
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Known
@@ -47,6 +48,8 @@ def checks(collected: Collected) -> list[Check]:
     """Return whether sizes of checkpoints could be compared."""
     what, checkpoints = "checkpoints that are cut or smaller", saved.saved(collected)
     if not checkpoints:
+        if Phase.CHECKPOINT in {phase for phase, _ in collected.steps.parts}:
+            return [Check.not_recorded(what, "it is not known which files were saved", _CODES)]
         return [Check.not_applicable(what, "no checkpoint was saved", _CODES)]
     compared = sum(one.state in {State.KEPT, *_FINDINGS} for one in checkpoints)
     if not compared:

@@ -144,7 +144,7 @@ class _Ends:
             elif not exception.thread:
                 self._exceptions.setdefault(exception.process.key, exception)
         postmortem = collected.rings.postmortem
-        states = postmortem.ranks if postmortem is not None else []
+        states = [*postmortem.earlier, *postmortem.ranks] if postmortem is not None else []
         self._rings = {_key_of_ring(state): state for state in states}
         self._by_rank = {state.ring.rank: state for state in states if state.ring.rank is not None}
         self._exits = {end.lifetime: end for end in collected.rings.exits}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import Curves
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Finding, Severity
+from otel_rl.report.core.levels import TO_DEVIATION
+from otel_rl.report.core.links import Link, link_of
 from otel_rl.report.core.loops import written
 from otel_rl.report.subjects.endings import process_end, words
 from otel_rl.report.subjects.health import replay
@@ -17,13 +20,16 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
 
-EARLIER, LOST_SCHEDULE = "earlier_attempt", "resume_lost_state"
+EARLIER, LOST_SCHEDULE, LOST_WEIGHTS = "earlier_attempt", "resume_lost_state", "resume_lost_weights"
 _SHOWN = 2
 #: Third numbers of attempts from here on are the moments at which they began.
 _MOMENT = 10**9
 #: First log calls that are compared, and the fewest of the attempt before; relative difference that is rounding, and
 #: the one from which a learning rate has moved.
 _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
+#: Log calls that show a level, deviations of the values by which it has moved, and what the weights decide.
+_OF_LEVEL, _CLEARLY = 4, 2.0
+_OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
 SELECT attempt, min(step) AS first, max(step) AS last, max(source = 'guessed') AS guessed
 FROM step JOIN process USING (process) WHERE NOT is_root AND step IS NOT NULL GROUP BY attempt"""
@@ -46,7 +52,11 @@ def findings(collected: Collected) -> list[Finding]:
         return []
     rows = collected.tables.rows(_STEPS)
     steps = {row["attempt"]: _Steps(row["first"], row["last"], bool(row["guessed"])) for row in rows}
-    return [*_earlier_attempts(collected, steps), *_fresh_schedule(collected, steps)]
+    return [
+        *_earlier_attempts(collected, steps),
+        *_fresh_schedule(collected, steps),
+        *_fresh_weights(collected, steps),
+    ]
 
 
 def _earlier_attempts(collected: Collected, steps: dict[str, _Steps]) -> list[Finding]:
@@ -74,10 +84,11 @@ def _name(attempt: tuple[int, ...]) -> str:
 
 
 def _after(collected: Collected, end: ProcessEnd) -> str:
-    """Return the last step that was recorded of a process whose ring is gone."""
-    if end.iteration is not None or end.exception is not None:
+    """Return the last step that is known of a process, unless its end has it: its ring may be gone, or an old copy."""
+    if " step " in end.words or end.exception is not None:
         return ""
-    last = collected.tables.value(_LAST_STEP, end.process.key)
+    recorded = collected.tables.value(_LAST_STEP, end.process.key)
+    last = max((step for step in (recorded, end.iteration) if step is not None), default=None)
     return "" if last is None else f", after step {last}"
 
 
@@ -141,6 +152,55 @@ def _goes_on(before: _Steps, now: _Steps, old: list[float], new: list[float]) ->
         return False
     begin, end, again = median(old[:_COMPARED]), median(old[-_COMPARED:]), median(new[:_COMPARED])
     return abs(again - end) < abs(again - begin) / 2
+
+
+def _fresh_weights(collected: Collected, steps: dict[str, _Steps]) -> list[Finding]:
+    """Return a warning where the latest attempt goes on, and what it logs begins as it did in the one before."""
+    keys: dict[str, dict[str, int]] = {}
+    for row in collected.tables.rows(_KEYS):
+        if link_of(row["key"])[0] in _OF_WEIGHTS:
+            keys.setdefault(row["attempt"], {})[row["key"]] = row["logged_key"]
+    attempts = sorted(keys.keys() & steps.keys())[-2:]
+    if len(attempts) < 2 or steps[attempts[1]].guessed or steps[attempts[1]].first <= steps[attempts[0]].first:  # noqa: PLR2004
+        return []
+    logged = {
+        key: [_values(collected, (key, keys[attempt][key])) for attempt in attempts]
+        for key in keys[attempts[1]]
+        if key in keys[attempts[0]]
+    }
+    of_begin = {key: is_anew for key, both in logged.items() if (is_anew := _is_of_begin(*both)) is not None}
+    anew = [key for key, is_anew in of_begin.items() if is_anew]
+    if 2 * len(of_begin) > 3 * len(anew) or not anew:
+        return []
+    begin = steps[attempts[1]].first
+    first = min(anew, key=lambda key: (link_of(key)[0] is not Link.REWARD, len(key)))
+    levels = [human.number(median(values)) for values in _compared_values(*logged[first])]
+    text = (
+        f"The attempt that went on with step {begin} does not have the weights of the one before: {first} is"
+        f" {levels[2]} in its first log calls, as at the first begin ({levels[0]}); the one before had come to"
+        f" {levels[1]}."
+    )
+    more = [f"The same of {human.listed(others)}."] if (others := [key for key in anew if key != first]) else []
+    finding = Finding(LOST_WEIGHTS, Severity.WARNING, text, "training", first, chart=first, onset=begin, evidence=more)
+    finding.look_at.append("what is loaded from the checkpoint, and whether something sets the weights anew after that")
+    return [finding]
+
+
+def _compared_values(old: list[float], new: list[float]) -> tuple[list[float], list[float], list[float]]:
+    """Return the first and last values of an attempt, and the first ones of the next."""
+    return old[:_OF_LEVEL], old[-_OF_LEVEL:], new[:_OF_LEVEL]
+
+
+def _is_of_begin(old: list[float], new: list[float]) -> bool | None:
+    """Return whether a value begins as it did before and not as it ended; None if it had not moved or is neither."""
+    if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
+        return None
+    begin, end, again = map(median, _compared_values(old, new))
+    noise = TO_DEVIATION * median(abs(after - before) for before, after in pairwise(old)) / 2**0.5
+    if abs(end - begin) < max(_CLEARLY * noise, _MOVED * abs(begin)):
+        return None
+    to_begin, to_end = abs(again - begin), abs(again - end)
+    return to_begin < to_end if 2 * min(to_begin, to_end) < max(to_begin, to_end) else None
 
 
 def _finding(key: str, old: list[float], new: list[float]) -> Finding:

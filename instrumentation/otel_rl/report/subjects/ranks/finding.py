@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_rl.ranks.stragglers.lasting import chance
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Check, Finding, Severity, unexplained
+from otel_rl.report.core.finding import Check, Finding, Severity, are_at_once, unexplained
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.ranks import last_rank_finding, last_steps, own_work, told
 
@@ -41,12 +41,13 @@ def _excuse_busy_machine(finding: Finding, collected: Collected) -> None:
 
 
 def _not_of_several(late: list[Finding], changes: list[Finding]) -> list[Finding]:
-    """Return the late ranks that are not, all at once, those of a change; these become its symptoms."""
+    """Return the late ranks that are not, all at once, those of a change, or of uneven batches: its symptoms."""
     ranks = {rank for finding in late for rank in finding.ranks}
     left: list[Finding] = []
     for finding in late:
         causes = (change for change in changes if len(change.ranks) > 1 and ranks.issuperset(change.ranks))
-        cause = next((change for change in causes if finding.ranks[0] in change.ranks), None)
+        uneven = (change for change in changes if change.section == "ranks" and are_at_once(finding, change))
+        cause = next((change for change in causes if finding.ranks[0] in change.ranks), None) or next(uneven, None)
         to = left if cause is None else cause.symptoms
         to.append(finding)
     return left

@@ -16,6 +16,7 @@ from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import RlAlgorithmValues as Algorithm
+from otel_rl.training.key_categories import TRAINER_PREFIX
 from otel_rl.training.metric_keys import CANONICAL
 
 if TYPE_CHECKING:
@@ -326,9 +327,10 @@ def is_like(key: str, pattern: str) -> bool:
 
 
 def key_like(metric: str, keys: Iterable[str]) -> str | None:
-    """Return the first of these keys that the panel of a metric of the registry shows."""
+    """Return the first of these keys that the panel of a metric of the registry shows, and that has no other metric."""
     patterns = [pattern for panel in _OF_ANY if metric and panel.gauge == metric for pattern in panel.patterns]
-    return next((key for key in keys if any(is_like(key, pattern) for pattern in patterns)), None)
+    unknown = [key for key in keys if CANONICAL.get(key.removeprefix(TRAINER_PREFIX)) is None]
+    return next((key for key in unknown if any(is_like(key, pattern) for pattern in patterns)), None)
 
 
 def has_metric(key: str, metric: str) -> bool:
