@@ -28,7 +28,7 @@ SELECT 'step' AS record, step, label AS process, seconds, trace AS trace_id, spa
 FROM steps WHERE {_WHERE} ORDER BY step, rank, started LIMIT {_MOST}"""
 _ERRORS = f"""
 SELECT 'error' AS record, step, label AS process, place, kind, span AS span_id FROM errors WHERE {_WHERE}
-UNION ALL SELECT 'logged error', step, label, place, kind, NULL FROM logged_errors WHERE {_WHERE}
+UNION SELECT 'logged error', step, label, place, kind, NULL FROM logged_errors WHERE {_WHERE}
 ORDER BY step, process, place LIMIT {_MOST}"""
 #: Section of a finding -> the records that it is about, besides calls and steps.
 _OF_SECTION = dict.fromkeys(("trajectories", "rollouts", "rewards"), _SAMPLES) | {"errors": _ERRORS}

@@ -423,6 +423,14 @@ def test_a_size_that_grows_by_the_same_each_step_is_growth_from_its_begin(tmp_pa
     assert one.onset in range(15, 18)
 
 
+def test_a_tool_that_takes_a_little_longer_with_each_step_is_said_with_both_ends(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.rollouts = lambda step: [[_tool("search", loop.near(0.1 + 0.012 * max(step - 18, 0), 0.1))] for _ in range(4)]
+    [one] = [one for one in loop.findings() if one.severity != "notice"]
+    assert one.text.startswith("Tool search takes longer and longer since step 19")
+    assert re.search(r": from 1\d\d ms to 4\d\d ms a call: \d\d % of the", one.text)
+
+
 @pytest.mark.parametrize(
     ("key", "begins", "severity"),
     [("queue/size", 20, "warning"), ("cache/entries", 20, "notice"), ("cache/entries", 0, "")],

@@ -54,12 +54,16 @@ _STILL_RISING = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A series is higher from point ``first`` to point ``last`` than before; medians of both, means for shares."""
+    """A series is higher from point ``first`` to point ``last`` than before; medians of both, means for shares.
+
+    ``grows`` is True for one that rises bit by bit to its end: ``after`` is its level there.
+    """
 
     first: int
     last: int
     before: float
     after: float
+    grows: bool = False
 
 
 def rise(values: Sequence[float], *, factor: float = 1.3, least: float = 0.0, ratio: bool = True) -> Rise | None:

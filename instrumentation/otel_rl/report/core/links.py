@@ -65,6 +65,7 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
     (rf"{_WORD}(entropy|kl|clip|clipfrac|ratio|logps?|approx)", Link.POLICY, NEITHER),
     (rf"loss|{_WORD}(td|value|reconstruction|prediction)_error", Link.LOSS, DOWN),
     (rf"{_WORD}(errors?|fail|invalid|dropped|empty)", Link.DATA, DOWN),
+    (rf"{_WORD}(batch_?size|num_samples)$", Link.DATA, NEITHER),
     (rf"{_WORD}(queue|backlog|pending|waiting|outstanding|lag|stale)", Link.ENGINE, DOWN),
     (rf"{_WORD}(accept|kept|keep|valid|used|usable)\w*[_/](share|rate|ratio|frac)", Link.DATA, UP),
 )

@@ -135,6 +135,12 @@ def _group(kind: SeriesKind) -> SeriesKind:
 def _sentence(change: LevelChange, start: int, *, several: bool) -> str:
     if change.kind.is_of_model:
         return _of_model(change, start)
+    if change.grows:
+        return (
+            f"{noun(change.kind, change.name)}{_where(change, several=several)} takes longer and longer"
+            f" {_when(change, start)}: from {human.duration(change.before)} to {human.duration(change.after)}"
+            f"{_per(change)}: {_cost(change)}."
+        )
     return (
         f"{noun(change.kind, change.name)}{_where(change, several=several)} {_verb(change)}"
         f" {human.duration(change.after)}{_per(change)}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core import levels, thresholds
+from otel_rl.report.core import detectors, levels, thresholds
 from otel_rl.report.core.lines import Line, merged
 from otel_rl.report.core.steps import UNCOVERED
 from otel_rl.report.subjects.calls import rollouts
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_rl.report.core.collected import Collected
+
+#: Points before a duration began to grow, and how many times as long it has to be at the end.
+_BEFORE, _GROWN = 8, 2.0
 
 
 def level_changes(collected: Collected) -> list[LevelChange]:
@@ -174,7 +177,13 @@ def _look(series: StepSeries) -> levels.Rise | None:
         return levels.rise(series.values, factor=1.0, least=thresholds.NOTABLE_RATE, ratio=False)
     whole = series.kind in (SeriesKind.STEP, SeriesKind.WORK, SeriesKind.ROLLOUT)
     factor = thresholds.LONGER if whole else thresholds.SLOWER
-    return levels.rise(series.values, factor=factor, least=thresholds.NOTABLE_CHANGE / 10)
+    least = thresholds.NOTABLE_CHANGE / 10
+    found = levels.rise(series.values, factor=factor, least=least)
+    # What rises all the time has no levels. One that does so from its begin may only warm up.
+    growth = detectors.growth(series.values) if found is None else None
+    if growth is None or growth.first < _BEFORE or growth.after < max(_GROWN * growth.before, growth.before + least):
+        return found
+    return levels.Rise(growth.first, len(series.values) - 1, growth.before, growth.after, grows=True)
 
 
 def _of_place(group: list[StepSeries], context: _Context) -> Iterable[LevelChange]:
@@ -216,6 +225,7 @@ def _change(rises: list[tuple[StepSeries, levels.Rise]], steady: list[StepSeries
         by_step=first.line.by_step,
         before=fmean(rise.before for _, rise in rises),
         after=fmean(rise.after for _, rise in rises),
+        grows=all(rise.grows for _, rise in rises),
         series=first,
     )
     change.found_in = context.found_in(change, first)
@@ -326,6 +336,9 @@ def _explains(root: LevelChange, change: LevelChange) -> bool:
     most = thresholds.EXPLAINED_WHOLE if change.kind >= SeriesKind.WORK else thresholds.EXPLAINED
     if root.by_step != change.by_step or change.extra > most * lost:
         return False
+    if root.grows and change.grows and change.kind >= SeriesKind.PHASE:
+        # What is longer by little shows in the whole later.
+        return change.onset >= root.onset - thresholds.TOGETHER
     if change.kind.is_function and change.kind == root.kind:
         # Two tools are two causes.
         return False

@@ -98,6 +98,7 @@ class LevelChange:
         all_lose: True where the steps of ranks on which nothing changed became longer with it.
         found_in: steps that had the phase while it lasted, and all of these.
         reason: why it is no fault of the program: more to do, or a busy machine.
+        grows: True where it rises bit by bit, and ``after`` is its level at the end.
     """
 
     kind: SeriesKind
@@ -119,6 +120,7 @@ class LevelChange:
     all_lose: bool = False
     found_in: tuple[int, int] | None = None
     reason: str = ""
+    grows: bool = False
     #: Of the first rank.
     series: StepSeries | None = None
     #: Of the same model and server: rates and the time to the first chunk.

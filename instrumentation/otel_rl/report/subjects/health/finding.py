@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICAL}
 _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
-_SLOW_STEP = "P7"
+_SLOW_STEP, _LONGER_STEPS = "P7", "slower_step"
 #: Findings of other subjects beside which a rule cannot be said to have found nothing.
 _ALSO = {
     Code.NO_SIGNAL: ("idle_tokens",),
@@ -213,7 +213,10 @@ def _explains(cause: Finding, finding: Finding) -> bool:
     near = [
         change
         for change in (cause, *cause.symptoms)
-        if change.onset is not None and abs(change.onset - finding.onset) <= thresholds.TOGETHER
+        # The rule sees late what grows.
+        if change.onset is not None
+        and (change.code == _LONGER_STEPS or change.onset >= finding.onset - thresholds.TOGETHER)
+        and change.onset <= finding.onset + thresholds.TOGETHER
     ]
     if near and all(change.severity is Severity.NOTICE and change.evidence for change in near):
         # There is more to do, or the machine is busy: the steps are longer, and not slower.
