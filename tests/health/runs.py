@@ -118,9 +118,18 @@ def _grave(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found["findings"] if one["severity"] != "notice"]
 
 
+def _chain(finding: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield finding
+    for symptom in finding["symptoms"]:
+        yield from _chain(symptom)
+
+
 def _sick(case: Case, expected: Expected, found: dict[str, Any], records: list[Log]) -> dict[str, Any]:
     findings = _grave(found)
-    mine = next((one for one in findings if one["code"] == expected.code), None)
+    # A rule stands below the change that is its cause.
+    whole, mine = next(
+        ((one, part) for one in findings for part in _chain(one) if part["code"] == expected.code), (None, None)
+    )
     began = expected.onset or _halved(records, expected.halves)
     told = [one for one in _alarms(records) if one["rl.health.code"] == expected.code]
     return {
@@ -135,10 +144,10 @@ def _sick(case: Case, expected: Expected, found: dict[str, Any], records: list[L
         "onset": mine["onset_step"] if mine else None,
         "onset_error": abs(mine["onset_step"] - began) if mine and mine["onset_step"] is not None else None,
         "severity": mine["severity"] if mine else None,
-        "is_first": bool(mine) and findings[0] is mine,
+        "is_first": bool(mine) and findings[0] is whole,
         "told_live_at_step": told[0]["rl.loop.iteration"] if told else None,
         "text": mine["text"] if mine else None,
-        "beside": [one["code"] for one in findings if one is not mine],
+        "beside": [one["code"] for one in findings if one is not whole],
         "miss": case.miss,
     }
 
