@@ -126,6 +126,22 @@ def test_a_phase_inside_one_of_its_own_name_counts_once_and_never_below_its_own_
     assert steps.whole == {"reward": 3.0, "forward": 3.0, "train": 4.0}
 
 
+def test_an_evaluation_between_two_guessed_steps_is_a_phase_of_the_later_one_which_spans_both() -> None:
+    guessed = {"rl_loop_source": "guessed"}
+    between = _timed("rl.evaluate", "e", "", 4.0, 3.0, rl_phase="evaluate")
+    between.trace_id = "elsewhere"
+    del between.attributes["rl.loop.iteration"]
+    steps = _steps(
+        _timed("rl.rank.step", "one", "root", 2.0, rl_loop_iteration=1, **guessed),
+        between,
+        _timed("rl.rank.step", "two", "root", 6.0, 2.0, rl_loop_iteration=2, **guessed),
+    )
+    assert steps.uncovered.cell.total == 2.0 + 2.0
+    assert {key: (line.x, list(line.totals)) for key, line in steps.parts.items() if key[0] == "evaluate"} == {
+        ("evaluate", None): ([2], [4.0])
+    }
+
+
 def test_data_that_was_waited_for_before_a_step_is_no_time_between_steps() -> None:
     steps = _steps(
         _timed("rl.rank.step", "first", "root 1", 1.0),

@@ -28,6 +28,7 @@ SELECT attempt, loop, restarts, min(step), max(CASE WHEN step < {IN_NO_STEP} THE
 FROM touched_step JOIN process USING (process) GROUP BY 1, 2, 3"""
 #: Quicker to make of many rows at once, and for queries that join phases to steps.
 _BY_TRACE = "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)"
+_BY_END = "CREATE INDEX IF NOT EXISTS steps_by_end ON step (process, ended)"
 _IN_NO_STEP = "CREATE INDEX IF NOT EXISTS phases_in_no_step ON phase (process, started) WHERE step IS NULL"
 #: Of a run that is followed.
 _INDEXES = (
@@ -125,13 +126,20 @@ _WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0
 _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
 #: A guessed step begins where the one before ended: what the program did in between, as an evaluation, lies in it.
+_HAS_GUESSED = "SELECT 1 FROM step WHERE source = 'guessed' LIMIT 1"
+_PLACE_OTHERS = f"""
+UPDATE phase SET counts_to =
+  (SELECT CASE WHEN s.started <= phase.started THEN s.step END FROM step s
+   WHERE s.process = phase.process AND s.source = 'guessed' AND NOT s.is_root AND s.ended >= phase.ended
+   ORDER BY s.ended LIMIT 1)
+WHERE step IS NULL AND counts_to IS NULL AND NOT is_of_rollout AND name <> '{Phase.DATA_WAIT}'"""
 _REST = f"""
 UPDATE step SET
   uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
                                      0)
                   - coalesce((SELECT sum(own) FROM phase p WHERE step.source = 'guessed' AND p.step IS NULL
                               AND p.process = step.process AND p.name <> '{Phase.DATA_WAIT}'
-                              AND p.started >= step.started AND p.ended <= step.ended), 0), 0.0),
+                              AND p.started BETWEEN step.started AND step.ended AND p.ended <= step.ended), 0), 0.0),
   idle = max(gap - gap_waited - coalesce((SELECT i.seconds FROM inside i
                                           WHERE i.trace = step.trace AND i.span = step.parent), 0), 0.0)
 WHERE NOT is_root {{of_touched}}"""
@@ -174,6 +182,9 @@ class PlacedSteps:
         database.execute(_BY_TRACE)
         database.execute(_IN_NO_STEP)
         moved = _place_waits(database, waited)
+        if database.execute(_HAS_GUESSED).fetchone() is not None:
+            database.execute(_BY_END)
+            database.execute(_PLACE_OTHERS)
         if not self._is_first:
             database.executemany(_TOUCHED_BY_MOVE, moved)
             database.executemany(_TOUCHED_BY_WAIT, [(step,) for step, seconds in waited.items() if seconds])
@@ -220,7 +231,7 @@ def _place_waits(database: sqlite3.Connection, waited: dict[int, float]) -> list
     moved = []
     waits = database.execute(_WAITS).fetchall()
     if waits:
-        database.execute("CREATE INDEX IF NOT EXISTS steps_by_end ON step (process, ended)")
+        database.execute(_BY_END)
     for wait in waits:
         step = database.execute(_NEXT_STEP, (wait["process"], wait["ended"])).fetchone()
         if step is not None:
