@@ -52,6 +52,8 @@ def report(folder: Path, run: str) -> dict[str, Any]:
         folder / "report.html",
     ]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    # As on the machine of the run.
+    environ["OTEL_RL_RING_DIR"] = str(folder / "ring")
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240, env=environ, cwd=folder)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
