@@ -162,6 +162,20 @@ def test_an_attempt_that_goes_on_without_the_weights_is_a_warning(tmp_path: Path
         )
 
 
+@pytest.mark.parametrize(("again", "is_found"), [(30.0, True), (0.7, False)])
+def test_a_value_that_a_restart_has_made_manifold_is_a_warning(tmp_path: Path, again: float, *, is_found: bool) -> None:
+    folder = tmp_path / tmp_path.name
+    old = Job(folder, sampling(0.4), ranks=1, steps=30)
+    old.logged = lambda step: {"reward/scaled_mean": 0.6 + 0.05 * (step % 3), "loss": 1.0 + 0.1 * (step % 4)}
+    old.write()
+    new = Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=40.0, first=31, steps=30)
+    new.logged = lambda step: {"reward/scaled_mean": again + 0.05 * (step % 3), "loss": 1.0 + 0.1 * (step % 4)}
+    new.write()
+    found = [one for one in examined(folder).findings if one.code == "resume_other_level"]
+    assert [(one.severity, one.chart, one.onset) for one in found] == [("warning", "reward/scaled_mean", 31)] * is_found
+    assert all("with step 31 reward/scaled_mean is 30" in one.text and "; it was 0.6" in one.text for one in found)
+
+
 def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:
     folder = Job(tmp_path / "run", sampling(0.4)).write()
 

@@ -480,3 +480,53 @@ def test_what_comes_and_goes_is_not_also_said_not_to_be_found(tmp_path: Path) ->
 
     overview = examined(Job(tmp_path / "run", phases, ranks=1).write())
     assert "steps and phases that become slower" not in output.checked_without_finding(overview)
+
+
+def test_a_rise_by_time_is_said_with_its_moment(tmp_path: Path) -> None:
+    writer = process(tmp_path / "run", None, started=STARTED)
+    for number in range(60):
+        writer.span("execute_tool search", number, number + 0.5, _result_of(40 if number < 30 else 400 + number % 7))
+    writer.write()
+    [one] = [one for one in examined(tmp_path / "run").findings if one.severity != "notice"]
+    assert re.match(r"Result of tool search rose from 40 B to 40\d B at \d\d:\d\d:\d\d UTC\.", one.text)
+
+
+def _result_of(size: int) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search", "rl.tool.result.size": size
+    }  # fmt: skip
+
+
+def test_memory_that_grows_from_the_first_steps_on_may_still_warm_up(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, attributes=lambda step: {"rl.loop.memory": (400 << 20) + (step << 20)})
+    [one] = loop.findings()
+    assert (one.severity, one.onset in range(3, 9)) == ("notice", True)
+
+
+def test_what_a_guessed_loop_does_every_few_steps_from_the_first_on_is_how_it_is_made(tmp_path: Path) -> None:
+    pauses = {5, 14, 22, 31, 39, 47}
+    loop = Loop(tmp_path, seconds=lambda step: 2.0 if step in pauses else 0.1)
+    loop.attributes = lambda _step: {"rl.loop.source": "guessed"}
+    assert {one.severity.value for one in loop.findings() if one.code.startswith("recurring")} == {"notice"}
+
+
+def test_steps_that_are_longer_with_larger_batches_are_no_slow_steps(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, seconds=lambda step: 2.0 if step >= 30 else 0.5)
+    loop.logged = lambda step: {"torch/batch_size": 32 if step >= 30 else 8, "step_time": 2.0 if step >= 30 else 0.5}
+    assert _texts(loop.findings()) == []
+
+
+@pytest.mark.parametrize(("key", "is_found"), [("ppo/ratio_max", True), ("ppo/clip_fraction", False)])
+def test_a_ratio_that_is_exactly_1_is_no_policy_that_has_settled(tmp_path: Path, key: str, *, is_found: bool) -> None:
+    loop, value = Loop(tmp_path), 1.0 if key == "ppo/ratio_max" else 0.0
+    loop.logged = lambda step: {key: value if step >= 25 else value + loop.near(0.2, 0.9)}
+    texts = _texts(loop.findings())
+    assert bool(texts) == is_found
+    assert all(text.startswith(f"{key} is exactly 1 since step 25; it was 1.") for text in texts)
+
+
+def test_ranks_that_no_longer_meet_in_collectives_are_said(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run", lambda _step, _rank: {"forward": 0.5, "train": 0.1})
+    job.step_values = lambda step, _rank: {"torch.distributed.calls": 3 if step < 21 else 0}
+    texts = _texts(examined(job.write()).findings)
+    assert texts == ["Collective operations of a step fell from 3 to 0 at step 21."]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.report.made_up_jobs import examined
+from unit.report.made_up_jobs import STARTED, examined
 from unit.report.synthetic_run import SECOND, ProcessWriter, process
 
 from otel_rl.process import exit_status
@@ -197,3 +197,26 @@ def test_errors_are_counted_by_what_they_are(tmp_path: Path, errors: list[str], 
     writer.ended = writer.at(6)
     [finding] = [one for one in _findings(tmp_path, writer, status=b"\x00") if one.code == "errors"]
     assert finding.text == said
+
+
+@pytest.mark.parametrize(
+    ("message", "is_gone"), [("Connection closed by peer [127.0.0.1]:10397", True), ("bad value", False)]
+)
+def test_a_rank_that_ended_in_order_before_the_connection_to_it_failed_is_named_first(
+    tmp_path: Path, message: str, *, is_gone: bool
+) -> None:
+    folder = tmp_path / tmp_path.name
+    for rank in (0, 1):
+        writer = process(folder, rank, started=STARTED, world_size=2)
+        for step in range(1, 5):
+            writer.span("rl.rank.step", step, step + 0.9, {"rl.loop.iteration": step})
+        if rank == 0:
+            values = {"exception.type": "RuntimeError", "exception.message": message, "rl.loop.iteration": 4}
+            writer.event("rl.process.exception", 8, attributes=values, severity=21)
+        else:
+            writer.event("rl.run.end", 6, attributes={})
+        writer.ended, writer.clean_exit = writer.at(6 + 2 * (rank == 0)), rank == 1
+        writer.write()
+    [finding] = [one for one in examined(folder).findings if one.severity != "notice"]
+    assert finding.text.startswith("Rank 1 ended in order" if is_gone else "rank 0 failed: RuntimeError: bad value")
+    assert (finding.ranks == [1]) is is_gone

@@ -525,7 +525,7 @@ def test_what_two_rules_say_of_one_value_at_once_is_one_finding(tmp_path: Path) 
     [one] = _grave(examined(job.write()))
     assert (one.code, [symptom.code for symptom in one.symptoms]) == (
         "P3_kl_explosion",
-        ["kl_estimate", "changed_value"],
+        ["kl_estimate", "constant_value"],
     )
 
 

@@ -13,8 +13,8 @@ from otel_rl.report.core import human, thresholds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: Code of the change of a value that is no duration.
-VALUE = "changed_value"
+#: Codes of the change of a value that is no duration, and of one that has stopped to move.
+VALUE, STILL = "changed_value", "constant_value"
 #: Points of a finding before its onset, and from it on.
 _BEFORE, _AFTER = 3, 5
 #: What the code of a cost that comes and goes has in place of this.

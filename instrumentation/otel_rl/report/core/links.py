@@ -56,6 +56,7 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
     (r"(^|/)rewards?/[^/]+/mean$", Link.SCORE, UP),
     (r"(zero_?std|zero_variance|frac_reward)", Link.REWARD, DOWN),
     (rf"{_WORD}(reward|return|score|rew)s?([_/](mean|min|max|std))?$", Link.REWARD, UP),
+    (r"(^|/)rewards?/", Link.REWARD, NEITHER),
     (r"advantage", Link.ADVANTAGE, NEITHER),
     (r"grad(ient)?_?norm", Link.GRADIENT, NEITHER),
     (rf"{_WORD}(accurac|success|solved|correct|pass@|margin)", Link.REWARD, UP),
@@ -71,7 +72,24 @@ _KEYS: tuple[tuple[str, Link, int], ...] = (
 )
 
 
+#: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
+_COUNTS = re.compile(
+    r"(^|/)(n_|num_|total_|global_)?(epochs?|episodes?|eta|steps?|iterations?|updates|(input_)?tokens(_seen)?|"
+    r"samples_seen|timesteps?|flos)$"
+)
+_OF_MACHINE = re.compile(
+    r"(^|[/_.\s])(time|times|seconds?|sec|secs|duration|timing|perf|throughput|fps|ms|per_second|mfu|flops|memory|mem|"
+    r"gpu|cpu)([/_.\s]|$)",
+    re.IGNORECASE,
+)
+
+
 def link_of(key: str) -> tuple[Link, int]:
     """Return the link of a logged key, and which way is better."""
     tail = key.lower()
     return next(((link, better) for pattern, link, better in _KEYS if re.search(pattern, tail)), (Link.OTHER, NEITHER))
+
+
+def is_curve(key: str) -> bool:
+    """Return whether a logged key is a value of the training: no count, time or figure of the machine."""
+    return _COUNTS.search(key.lower()) is None and _OF_MACHINE.search(key) is None

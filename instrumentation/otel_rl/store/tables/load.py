@@ -38,9 +38,10 @@ CONTENT = (
     names.GEN_AI_TOOL_CALL_ARGUMENTS,
     names.GEN_AI_TOOL_CALL_RESULT,
 )
-#: Attributes of the steps of ranks: samples, and sums or means of what engines and judges of whole batches did.
+#: Attributes of the steps of ranks: samples, collectives, and sums or means of what engines and judges did.
 STEP_VALUES = (
     names.RL_LOOP_SAMPLES,
+    names.TORCH_DISTRIBUTED_CALLS,
     names.RL_ENGINE_REQUESTS,
     names.RL_ENGINE_PROFILED_REQUESTS,
     names.RL_ENGINE_SAMPLES,

@@ -45,6 +45,8 @@ _LOOK_AT_PHASE = {
     BETWEEN: "What the program does between its steps: callbacks, hooks, logging, uploads.",
 }
 _LISTED_RANKS = 4
+#: First steps, in which a loop that nobody has marked is not yet as it will be.
+_EARLY = 8
 #: Share of the steps from which on a phase is said to be in each.
 _NEARLY_ALL = 0.9
 
@@ -58,10 +60,16 @@ def findings(changes: list[LevelChange], collected: Collected) -> list[Finding]:
         for finding, change in zip(found, changes, strict=True):
             if change.name == UNCOVERED or change.kind is SeriesKind.STEP:
                 # The program may have paused on purpose.
+                most = Severity.NOTICE if _is_early(change, collected) else Severity.WARNING
                 for one in (finding, *finding.symptoms):
-                    one.severity = max(one.severity, Severity.WARNING, key=lambda severity: severity.order)
+                    one.severity = max(one.severity, most, key=lambda severity: severity.order)
                 finding.evidence.append(sentences.PAUSES)
     return found
+
+
+def _is_early(change: LevelChange, collected: Collected) -> bool:
+    first = min((line.x[0] for line in collected.steps.by_rank.values() if line.x), default=change.onset)
+    return change.by_step and change.onset < first + _EARLY
 
 
 def _finding(change: LevelChange, start: int, *, several: bool) -> Finding:

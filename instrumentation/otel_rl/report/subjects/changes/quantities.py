@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, merged, of_rows
-from otel_rl.report.core.links import DOWN, NEITHER, UP, Link, link_of
+from otel_rl.report.core.links import DOWN, NEITHER, UP, Link, is_curve, link_of
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.report.subjects.rewards import scores
@@ -31,18 +31,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 
-#: Counts that only rise, by the last part of a key; times, and what the machine has to do with: they are no curves.
-_COUNTS = re.compile(
-    r"(^|/)(n_|num_|total_|global_)?(epochs?|episodes?|eta|steps?|iterations?|updates|(input_)?tokens(_seen)?|"
-    r"samples_seen|timesteps?|flos)$"
-)
 #: Points of a value that counts up, and the share of them at which it rises.
 _COUNTED, _NEARLY_ALL = 10, 0.8
-_OF_MACHINE = re.compile(
-    r"(^|[/_.\s])(time|times|seconds?|sec|secs|duration|timing|perf|throughput|fps|ms|per_second|mfu|flops|memory|mem|"
-    r"gpu|cpu)([/_.\s]|$)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +78,7 @@ def of_run(collected: Collected) -> list[Watched]:
         *_gaps(logged),
         *_scores_by_rank(collected),
         *_batches_by_rank(collected),
+        *_collectives(collected),
         *_of_samples(collected),
         *_groups(collected),
         *_of_calls(collected),
@@ -99,9 +90,7 @@ def of_run(collected: Collected) -> list[Watched]:
 def _logged(collected: Collected) -> Iterator[Watched]:
     curves = scalars.of_run(collected)
     for name, curve in curves.logged.items():
-        if curve.over_time or _COUNTS.search(name.lower()) or _OF_MACHINE.search(name):
-            continue
-        if _is_counter(curve.y):
+        if curve.over_time or not is_curve(name) or _is_counter(curve.y):
             continue
         link, better = link_of(name)
         yield Watched(
@@ -203,19 +192,30 @@ def _scores_by_rank(collected: Collected) -> Iterator[Watched]:
             yield replace(_watched(own, Link.SCORE, UP, line, section="rewards", subject=name), logged=True)
 
 
-_BATCHES = f"""
+_BY_RANK = """
 SELECT rank, step, NULL, count(*), sum(value), min(value), max(value) FROM steps JOIN step_value USING (id)
-WHERE attempt = ? AND loop = ? AND restarts = ? AND name = '{names.RL_LOOP_SAMPLES}' AND rank IS NOT NULL
+WHERE attempt = ? AND loop = ? AND restarts = ? AND name = ? AND rank IS NOT NULL
 GROUP BY rank, step ORDER BY rank, step"""
 
 
 def _batches_by_rank(collected: Collected) -> Iterator[Watched]:
-    steps = collected.steps
-    lines = of_rows(collected.tables.stream(_BATCHES, steps.attempt, steps.loop, steps.restarts))
+    lines = _by_rank(collected, names.RL_LOOP_SAMPLES)
     for (rank,), line in lines.items():
         # Of one rank it is a logged value.
         if len(lines) > 1:
             yield _watched(f"samples of a step on rank {rank}", Link.DATA, NEITHER, line, section="ranks")
+
+
+def _by_rank(collected: Collected, name: str) -> dict[Any, Line]:
+    steps = collected.steps
+    return of_rows(collected.tables.stream(_BY_RANK, steps.attempt, steps.loop, steps.restarts, name))
+
+
+def _collectives(collected: Collected) -> Iterator[Watched]:
+    """Yield how many collectives the ranks begin in a step, where there are none any more at the end."""
+    for line in merged(_by_rank(collected, names.TORCH_DISTRIBUTED_CALLS), lambda _: None).values():
+        if not line.totals[-1] and any(line.totals):
+            yield _watched("collective operations of a step", Link.GRADIENT, UP, line, section="ranks")
 
 
 _GROUPS = """

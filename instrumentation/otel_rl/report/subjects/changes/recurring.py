@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -235,15 +236,18 @@ def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
 def _is_by_design(one: _Recurring, *, is_guessed: bool) -> bool:
     """Return whether the program may be made so: it samples for several steps at once, or some batches are larger."""
     series, recurrence = one.series, one.recurrence
-    if series.kind is not SeriesKind.PHASE or series.name == Phase.DATA_WAIT:
+    if series.kind not in (SeriesKind.PHASE, SeriesKind.WORK) or series.name == Phase.DATA_WAIT:
+        return False
+    if series.kind is SeriesKind.WORK and not is_guessed:
         return False
     if series.name == UNCOVERED and not is_guessed:
         return False
-    if recurrence.period is None:
-        return recurrence.is_chance and series.name not in _OF_EACH_STEP
-    # Every n-th step, since the first ones.
     places = [first for first, _ in recurrence.stretches]
-    return places[0] <= places[1] - places[0]
+    is_of_each = series.kind is SeriesKind.WORK or series.name in _OF_EACH_STEP
+    if recurrence.period is None and not (is_guessed and is_of_each):
+        return recurrence.is_chance and series.name not in _OF_EACH_STEP
+    # Every n-th step, or about that often between guessed ones, since the first ones.
+    return places[0] <= median(after - before for before, after in pairwise(places)) + _WARM_UP
 
 
 def _ordinal(number: int) -> str:

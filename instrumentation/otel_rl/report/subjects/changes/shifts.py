@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
-from otel_rl.report.core.finding import VALUE, Finding, Severity, around
+from otel_rl.report.core.finding import STILL, VALUE, Finding, Severity, around
 from otel_rl.report.core.levels import TO_DEVIATION, Rise
 from otel_rl.report.core.links import DOWN, NEITHER, UP, Link
 from otel_rl.report.subjects.changes import quantities
@@ -27,8 +27,8 @@ _NOTABLE, _NOTABLE_SHARE = 0.25, 0.1
 _BEFORE, _AWAY = 8, 2.0
 #: Log calls after which a value that never moved is said.
 _NEVER_MOVED = 20
-#: Growth of memory that is said: bytes a step, and as a share of what it was.
-_MEMORY, _MEMORY_SHARE = 1 << 18, 0.1
+#: Growth of memory that is said: bytes a step, as a share of what it was, and bytes a step that are no warm-up.
+_MEMORY, _MEMORY_SHARE, _LEAK = 1 << 18, 0.1, 1 << 22
 #: How many times a size grows before it is said, and before it is a warning where it is none that a policy learns.
 _MANIFOLD, _TOO_MUCH = 2.0, 4.0
 #: Links whose values never stand still in a training that goes on.
@@ -102,7 +102,8 @@ def _still(watched: Watched) -> ValueChange | None:
     text = (
         f"{watched.name} is exactly {value} since {since}; it was {human.number(low)} to {human.number(high)} before."
     )
-    return _shift(watched, found.first, text, Severity.WARNING)
+    change = _shift(watched, found.first, text, Severity.WARNING)
+    return replace(change, finding=replace(change.finding, code=STILL))
 
 
 def _is_odd(watched: Watched, found: Still) -> bool:
@@ -112,8 +113,8 @@ def _is_odd(watched: Watched, found: Still) -> bool:
         return watched.link is Link.SCORE and not is_best and len(watched.values) >= _NEVER_MOVED
     low, high = found.varied
     if low < found.value < high or watched.link is Link.POLICY:
-        # A policy may well stop to be clipped.
-        return low < found.value < high
+        # A policy may well stop to be clipped. Its ratio and its divergence always move.
+        return low < found.value < high or "clip" not in watched.name.lower()
     # What has come to the best that there is, or the worst, bit by bit, has come to its end.
     before = watched.values[max(found.first - _BEFORE, 0) : found.first]
     middle = sorted(before)[len(before) // 2]
@@ -214,7 +215,10 @@ def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
         f"Memory of {watched.name.removeprefix('memory of ')} grows by {human.size(step)} a step since step"
         f" {watched.x[found.first]}: from {human.size(found.before)} to {human.size(found.after)}."
     )
-    return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
+    # What grows from the first steps on may come to its end: caches, fragments of allocators.
+    is_grave = found.first >= _BEFORE or step >= _LEAK or found.after >= _MANIFOLD * found.before
+    severity = Severity.WARNING if is_grave else Severity.NOTICE
+    return _shift(watched, found.first, text, severity, is_growth=True)
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -226,6 +230,8 @@ def _upper(watched: Watched) -> str:
 
 
 def _place(watched: Watched, place: int) -> str:
+    if not watched.by_step:
+        return human.moment(watched.x[place] * 10**9).partition(" ")[2]
     return f"{watched.counts} {watched.x[place]}"
 
 

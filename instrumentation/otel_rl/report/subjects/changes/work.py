@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human, thresholds
 from otel_rl.report.core.links import Link
 from otel_rl.report.subjects.changes import quantities
-from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, SeriesKind, all_series
+from otel_rl.report.subjects.changes.series import BETWEEN_STEPS, LevelChange, SeriesKind, all_series
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from otel_rl.report.core.collected import Collected
-    from otel_rl.report.subjects.changes.series import LevelChange, StepSeries
+    from otel_rl.report.subjects.changes.series import StepSeries
 
-    _LevelsOf = Callable[[Sequence[int], Sequence[float]], tuple[float, float] | None]
+    _LevelsOf = Callable[[quantities.Watched], tuple[float, float] | None]
 
 #: Growth of the work that counts, and the share of the growth of a duration that it must be, both as logarithms: the
 #: time of attention grows with the square of the tokens.
@@ -33,13 +33,15 @@ _FEWEST = 2
 
 def reason(change: LevelChange, collected: Collected) -> str:
     """Return why a change is no fault of the program, in a sentence; ``""`` where it may be one."""
-    if not change.by_step or change.kind.is_rate:
+    if change.kind.is_rate:
         return ""
-    if busy := _busy(change, collected):
+    if change.by_step and (busy := _busy(change, collected)):
         return busy
     # How long a rollout waits for others does not show how much more there is to do.
     longer = 1.0 if change.kind is SeriesKind.FIRST_CALL else _longer(change, collected)
-    found = _more_work(collected, change, longer, lambda x, values: _levels(x, values, change))
+    found = _more_work(
+        collected, change, longer, lambda work: _levels(work, _lasts(change, collected, by_step=work.by_step))
+    )
     return "There is more to do: {} went from {} to {}.".format(*found) if found else ""
 
 
@@ -48,7 +50,12 @@ def reason_in(series: StepSeries, steps: set[int], collected: Collected) -> str:
     levels = _medians(series.line.x, series.values, steps)
     if levels is None or levels[0] <= 0:
         return ""
-    found = _more_work(collected, series, levels[1] / levels[0], lambda x, values: _medians(x, values, steps))
+    found = _more_work(
+        collected,
+        series,
+        levels[1] / levels[0],
+        lambda work: _medians(work.x, work.values, steps) if work.by_step else None,
+    )
     return "There is more to do: {0} is {2} in these steps, {1} in others.".format(*found) if found else ""
 
 
@@ -68,8 +75,8 @@ def _compared(pairs: Iterable[tuple[int, float]], is_own: Callable[[int], bool |
 
 def _busy(change: LevelChange, collected: Collected) -> str:
     steps = collected.steps
-    longer = [_levels(line.x, line.means, change) for line in steps.by_rank.values()]
-    waits = [_levels(line.x, line.means, change) for line in steps.cpu_waits.values()]
+    longer = [_levels_of(line.x, line.means, (change.onset, change.last)) for line in steps.by_rank.values()]
+    waits = [_levels_of(line.x, line.means, (change.onset, change.last)) for line in steps.cpu_waits.values()]
     more = max((after - before for before, after in filter(None, longer)), default=0.0)
     before, after = max(filter(None, waits), key=lambda level: level[1] - level[0], default=(0.0, 0.0))
     if more <= 0 or after - before < thresholds.OF_BUSY * more:
@@ -87,7 +94,7 @@ def _longer(change: LevelChange, collected: Collected) -> float:
         for series in all_series(collected)
         if (series.kind, series.name, series.place) == (change.kind, change.name, change.place)
         and series.rank in change.ranks
-        and (levels := _levels(series.line.x, series.values, change)) is not None
+        and (levels := _levels_of(series.line.x, series.values, (change.onset, change.last))) is not None
     ]
     return max((after / before for before, after in own if before > 0), default=1.0)
 
@@ -98,7 +105,7 @@ def _more_work(
     """Return what there is more of, with both amounts as texts, if that explains why ``of`` takes longer."""
     least = max(_MORE_WORK, _OF_DURATION * log(longer))
     for work in quantities.of_run(collected):
-        levels = levels_of(work.x, work.values) if _is_work_of(work, of.kind, of.name) else None
+        levels = levels_of(work) if _is_work_of(work, of.kind, of.name) else None
         if levels is not None and min(levels) > 0 and log(levels[1] / levels[0]) >= least:
             return work.name, work.unit(levels[0]), work.unit(levels[1])
     return None
@@ -107,8 +114,8 @@ def _more_work(
 def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
     if name == Phase.CHECKPOINT:
         return work.section == "checkpoints"
-    is_counted = work.link in (Link.TOKENS, Link.ROLLOUT) and work.unit is human.number
-    if not work.by_step or not (is_counted or work.section == "tools"):
+    is_counted = work.link in (Link.TOKENS, Link.ROLLOUT) or (work.link is Link.DATA and not work.better)
+    if not (is_counted and work.unit is human.number) and work.section != "tools":
         return False
     if work.name == quantities.ROLLOUTS:
         # They are made at once, and share servers and tools.
@@ -118,8 +125,31 @@ def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
     return kind not in (SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE) and name not in _OF_OTHER_SIZES
 
 
-def _levels(x: Sequence[int], values: Iterable[float], change: LevelChange) -> tuple[float, float] | None:
+_SECOND = "SELECT min(started) / 1000000000 FROM steps WHERE step >= ?"
+
+
+def _lasts(change: LevelChange, collected: Collected, *, by_step: bool) -> tuple[int, int] | None:
+    """Return when a change began and the last moment of it, in steps or in seconds since the epoch."""
+    if change.by_step == by_step:
+        return change.onset, change.last
+    if by_step:
+        return None
+    began, over = (collected.tables.value(_SECOND, step) for step in (change.onset, change.last + 1))
+    return None if began is None else (began, over or 1 << 62)
+
+
+def _levels(work: quantities.Watched, lasts: tuple[int, int] | None) -> tuple[float, float] | None:
+    return None if lasts is None else _levels_of(work.x, work.values, lasts)
+
+
+def _levels_of(x: Sequence[int], values: Iterable[float], lasts: tuple[int, int]) -> tuple[float, float] | None:
     """Return the medians before a change and while it lasts."""
-    return _compared(
-        zip(x, values, strict=True), lambda at: False if at < change.onset else True if at <= change.last else None
-    )
+    begin, end = lasts
+    return _compared(zip(x, values, strict=True), lambda at: False if at < begin else True if at <= end else None)
+
+
+def reason_of_steps(onset: int, collected: Collected) -> str:
+    """Return why steps are longer since ``onset``, if there is more to do or the machine is busy; else ``""``."""
+    by_rank = collected.steps.by_rank
+    last = max((line.x[-1] for line in by_rank.values() if line.x), default=onset)
+    return reason(LevelChange(SeriesKind.STEP, "", "", [*by_rank], [], onset, last, True, True, 0.0, 0.0), collected)

@@ -6,6 +6,7 @@ Modules:
     result: what the run came to.
     words: ends as sentences; failures that have a name, and what to do next.
     finding: the first process to stop, and those that failed because of it.
+    peers: ranks that had left when others failed.
     restarts: how earlier attempts ended, and what the one that followed has lost.
     section: where each rank was, and who waited for whom.
 """

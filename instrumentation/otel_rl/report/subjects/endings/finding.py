@@ -10,7 +10,7 @@ from otel_rl.ranks.postmortem.order import EndBounds
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.finding import Check, CheckState, Finding, Severity
 from otel_rl.report.core.summary import summarise
-from otel_rl.report.subjects.endings import process_end, restarts, words
+from otel_rl.report.subjects.endings import peers, process_end, restarts, words
 from otel_rl.report.subjects.errors import groups as errors
 from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.end_states import EndState
@@ -228,7 +228,7 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
         return [rings]
-    finding = _first(stops)
+    finding = peers.led_by_gone(_first(stops), ends)
     if emptied := collected.tables.rows(_EMPTIED):
         rows = human.amount(emptied[0]["rows_before"], "row")
         finding.evidence.insert(0, f"The preparation of a data set left 0 of {rows}.")

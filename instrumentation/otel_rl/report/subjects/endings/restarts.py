@@ -10,17 +10,22 @@ from otel_rl.health.curves import Curves
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Finding, Severity
 from otel_rl.report.core.levels import TO_DEVIATION
-from otel_rl.report.core.links import Link, link_of
+from otel_rl.report.core.links import Link, is_curve, link_of
 from otel_rl.report.core.loops import written
 from otel_rl.report.subjects.endings import process_end, words
 from otel_rl.report.subjects.health import replay
 from otel_rl.store.reader.end_states import EndState
+from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.subjects.endings.process_end import ProcessEnd
 
-EARLIER, LOST_SCHEDULE, LOST_WEIGHTS = "earlier_attempt", "resume_lost_state", "resume_lost_weights"
+    #: Values of a key in two attempts.
+    _Logged = tuple[list[float], list[float]]
+
+EARLIER, LOST_SCHEDULE = "earlier_attempt", "resume_lost_state"
+LOST_WEIGHTS, LOST_STATE = "resume_lost_weights", "resume_other_level"
 _SHOWN = 2
 #: Third numbers of attempts from here on are the moments at which they began.
 _MOMENT = 10**9
@@ -29,6 +34,8 @@ _MOMENT = 10**9
 _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
 #: Log calls that show a level, deviations of the values by which it has moved, and what the weights decide.
 _OF_LEVEL, _CLEARLY = 4, 2.0
+#: Deviations and times that a value is away from the one before a restart.
+_FAR, _MANIFOLD = 10.0, 3.0
 _OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
 SELECT attempt, min(step) AS first, max(step) AS last, max(source = 'guessed') AS guessed
@@ -37,6 +44,7 @@ _LAST_STEP = """
 SELECT max(step) FROM step WHERE NOT is_root AND process = (SELECT process FROM process WHERE key = ?)"""
 _KEYS = """
 SELECT logged_key, attempt, start, k.key FROM logged_key k JOIN process USING (process) ORDER BY start, logged_key"""
+_FIRST = "SELECT min(step) FROM scalar WHERE logged_key = ?"
 _LOGGED = "SELECT value FROM scalar WHERE logged_key = ? AND value IS NOT NULL ORDER BY time, step"
 
 
@@ -55,7 +63,7 @@ def findings(collected: Collected) -> list[Finding]:
     return [
         *_earlier_attempts(collected, steps),
         *_fresh_schedule(collected, steps),
-        *_fresh_weights(collected, steps),
+        *_compared_attempts(collected),
     ]
 
 
@@ -154,25 +162,33 @@ def _goes_on(before: _Steps, now: _Steps, old: list[float], new: list[float]) ->
     return abs(again - end) < abs(again - begin) / 2
 
 
-def _fresh_weights(collected: Collected, steps: dict[str, _Steps]) -> list[Finding]:
-    """Return a warning where the latest attempt goes on, and what it logs begins as it did in the one before."""
+def _compared_attempts(collected: Collected) -> list[Finding]:
+    """Return a warning where the latest attempt goes on, and what it logs does not: something was not loaded."""
     keys: dict[str, dict[str, int]] = {}
     for row in collected.tables.rows(_KEYS):
-        if link_of(row["key"])[0] in _OF_WEIGHTS:
+        if is_curve(row["key"]) and link_of(row["key"])[0] not in (Link.RATE, Link.TOKENS):
             keys.setdefault(row["attempt"], {})[row["key"]] = row["logged_key"]
-    attempts = sorted(keys.keys() & steps.keys())[-2:]
-    if len(attempts) < 2 or steps[attempts[1]].guessed or steps[attempts[1]].first <= steps[attempts[0]].first:  # noqa: PLR2004
+    attempts = list(keys)[-2:]
+    if len(attempts) < 2:  # noqa: PLR2004 - two of them
         return []
-    logged = {
-        key: [_values(collected, (key, keys[attempt][key])) for attempt in attempts]
-        for key in keys[attempts[1]]
-        if key in keys[attempts[0]]
-    }
-    of_begin = {key: is_anew for key, both in logged.items() if (is_anew := _is_of_begin(*both)) is not None}
+    old, new = (keys[attempt] for attempt in attempts)
+    # Guessed steps are numbered from 1 in each process.
+    both = [key for key in new if key in old and not key.startswith(PREFIX)]
+    logged = {key: (_values(collected, (key, old[key])), _values(collected, (key, new[key]))) for key in both}
+    before, begin = (
+        min((collected.tables.value(_FIRST, of_attempt[key]) for key in logged), default=0) for of_attempt in (old, new)
+    )
+    if begin <= before:
+        return []
+    return _fresh_weights(logged, begin) or _other_levels(logged, begin)
+
+
+def _fresh_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
+    weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
+    of_begin = {key: is_anew for key, both in weights.items() if (is_anew := _is_of_begin(*both)) is not None}
     anew = [key for key, is_anew in of_begin.items() if is_anew]
     if 2 * len(of_begin) > 3 * len(anew) or not anew:
         return []
-    begin = steps[attempts[1]].first
     first = min(anew, key=lambda key: (link_of(key)[0] is not Link.REWARD, len(key)))
     levels = [human.number(median(values)) for values in _compared_values(*logged[first])]
     text = (
@@ -180,10 +196,40 @@ def _fresh_weights(collected: Collected, steps: dict[str, _Steps]) -> list[Findi
         f" {levels[2]} in its first log calls, as at the first begin ({levels[0]}); the one before had come to"
         f" {levels[1]}."
     )
-    more = [f"The same of {human.listed(others)}."] if (others := [key for key in anew if key != first]) else []
-    finding = Finding(LOST_WEIGHTS, Severity.WARNING, text, "training", first, chart=first, onset=begin, evidence=more)
-    finding.look_at.append("what is loaded from the checkpoint, and whether something sets the weights anew after that")
-    return [finding]
+    return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in anew if key != first])]
+
+
+def _other_levels(logged: dict[str, _Logged], begin: int) -> list[Finding]:
+    """Return a warning where values are manifold, or a fraction, of what they were before a restart."""
+    sizes = {key: size for key, both in logged.items() if (size := _times(*both)) >= _MANIFOLD}
+    if not sizes:
+        return []
+    first = min(sizes, key=lambda key: (link_of(key)[0], -sizes[key]))
+    _, end, again = (human.number(median(values)) for values in _compared_values(*logged[first]))
+    text = f"After the restart with step {begin} {first} is {again}; it was {end} at the end of the attempt before."
+    return [_lost(LOST_STATE, text, first, begin, [key for key in sizes if key != first])]
+
+
+def _times(old: list[float], new: list[float]) -> float:
+    """Return how many times the last values the first ones of the next attempt are, or these those; 1 for noise."""
+    if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
+        return 1.0
+    end, again = median(old[-2 * _OF_LEVEL :]), median(new[:_OF_LEVEL])
+    low, high = sorted((abs(end), abs(again)))
+    if abs(again - end) < _FAR * max(_noise(old), 1e-9):
+        return 1.0
+    return high / low if low and end * again > 0 else _MANIFOLD
+
+
+def _noise(values: list[float]) -> float:
+    return TO_DEVIATION * median(abs(after - before) for before, after in pairwise(values)) / 2**0.5
+
+
+def _lost(code: str, text: str, key: str, begin: int, others: list[str]) -> Finding:
+    more = [f"The same of {human.listed(others)}."] if others else []
+    finding = Finding(code, Severity.WARNING, text, "training", key, chart=key, onset=begin, evidence=more)
+    finding.look_at.append("what the checkpoint holds and what is loaded from it: weights, scalers, running means")
+    return finding
 
 
 def _compared_values(old: list[float], new: list[float]) -> tuple[list[float], list[float], list[float]]:
@@ -196,8 +242,7 @@ def _is_of_begin(old: list[float], new: list[float]) -> bool | None:
     if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
         return None
     begin, end, again = map(median, _compared_values(old, new))
-    noise = TO_DEVIATION * median(abs(after - before) for before, after in pairwise(old)) / 2**0.5
-    if abs(end - begin) < max(_CLEARLY * noise, _MOVED * abs(begin)):
+    if abs(end - begin) < max(_CLEARLY * _noise(old), _MOVED * abs(begin)):
         return None
     to_begin, to_end = abs(again - begin), abs(again - end)
     return to_begin < to_end if 2 * min(to_begin, to_end) < max(to_begin, to_end) else None

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import Check, CheckState, Finding, Severity, are_at_once, take_over
+from otel_rl.report.core.finding import STILL, Check, CheckState, Finding, Severity, are_at_once, take_over
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
+from otel_rl.report.subjects.changes import work
 from otel_rl.report.subjects.health import replay
 from otel_rl.report.subjects.rewards import finding as rewards
 from otel_rl.report.subjects.training import program_kinds, scalars
@@ -51,10 +52,22 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             finding = _finding(verdict, counts, ", ".join(filter(None, places)))
             if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
                 finding.evidence.append(sentences.PAUSES)
+            if verdict.code == Code.P7_SLOW_STEP and (reason := work.reason_of_steps(finding.onset or 0, collected)):
+                finding.severity, finding.evidence = Severity.NOTICE, [reason]
             judged.append(finding)
-    judged = _of_values(judged)
-    take_over(judged, known.get("changes", []), lambda rule, change: bool(rule.chart) and rule.chart == change.chart)
+    judged, changes = _of_values(judged), known.get("changes", [])
+    judged = [finding for finding in judged if not _is_of_dead_score(finding, changes)]
+    take_over(judged, changes, lambda rule, change: bool(rule.chart) and rule.chart == change.chart)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+
+
+def _is_of_dead_score(finding: Finding, changes: list[Finding]) -> bool:
+    """Put a parting of rewards below the score that has stopped to move: nobody games what is always the same."""
+    dead = (one for one in changes if one.chart == finding.chart and one.code == STILL and are_at_once(one, finding))
+    cause = next(dead, None) if finding.code == Code.P5_REWARD_HACKING else None
+    if cause is not None:
+        cause.symptoms.append(finding)
+    return cause is not None
 
 
 def _of_values(judged: list[Finding]) -> list[Finding]:

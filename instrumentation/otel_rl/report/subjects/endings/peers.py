@@ -1,0 +1,34 @@
+"""Ranks that had left in order when others failed, as the connection to them was gone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from otel_rl.report.core import human
+from otel_rl.store.reader.end_states import EndState
+
+if TYPE_CHECKING:
+    from otel_rl.report.core.finding import Finding
+    from otel_rl.report.subjects.endings.process_end import ProcessEnd
+
+#: Failures of a rank whose peer is gone, as gloo and NCCL have them.
+_OF_CONNECTION = re.compile(r"by peer|gloo|nccl|remote process exited|socket|Broken pipe", re.IGNORECASE)
+
+
+def led_by_gone(finding: Finding, ends: list[ProcessEnd]) -> Finding:
+    """Return the failure, after the ranks that had left in order if it is that of a connection to them."""
+    failed = next((end for end in ends if [end.process.rank] == finding.ranks), None)
+    if failed is None or _OF_CONNECTION.search(finding.text) is None:
+        return finding
+    gone = [end for end in ends if end.state is EndState.IN_ORDER and end.process.rank is not None]
+    gone = [end for end in gone if end.time < failed.time]
+    if not gone:
+        return finding
+    steps = {end.iteration for end in gone}
+    step = "" if steps == {None} else f" after step {max(step or 0 for step in steps)}"
+    who = human.listed([end.process.label for end in gone])
+    finding.text = f"{who[:1].upper()}{who[1:]} ended in order{step}, while others went on; {finding.text}"
+    finding.evidence.insert(0, "A rank that has fewer batches leaves the loop first; the others wait for it and fail.")
+    finding.ranks = [end.process.rank for end in gone if end.process.rank is not None]
+    return finding
