@@ -242,12 +242,13 @@ def _is_by_design(one: _Recurring, *, is_guessed: bool) -> bool:
         return False
     if series.name == UNCOVERED and not is_guessed:
         return False
-    places = [first for first, _ in recurrence.stretches]
+    # Of short steps only some are recorded.
+    steps = [one.x[first] for first, _ in recurrence.stretches]
     is_of_each = series.kind is SeriesKind.WORK or series.name in _OF_EACH_STEP
     if recurrence.period is None and not (is_guessed and is_of_each):
         return recurrence.is_chance and series.name not in _OF_EACH_STEP
     # Every n-th step, or about that often between guessed ones, since the first ones.
-    return places[0] <= median(after - before for before, after in pairwise(places)) + _WARM_UP
+    return steps[0] - one.x[0] <= median(after - before for before, after in pairwise(steps)) + _WARM_UP
 
 
 def _ordinal(number: int) -> str:
