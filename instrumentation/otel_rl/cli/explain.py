@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.cli import complain, missing_extra, run_directory, terminal
+from otel_rl.report.core import human
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -34,18 +35,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the chains."""
+    """Print the findings with their proof."""
     try:
         explained = _explained(arguments)
     except UnusableInput as error:
         return complain("explain", str(error))
     except ModuleNotFoundError as error:
         return missing_extra.explain("explain", error)
-    findings, number = explained["findings"], arguments.finding
-    if number is not None and not 1 <= number <= len(findings):
-        many = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-        return complain("explain", f"--finding {number}: the run has {many}")
-    chosen = list(enumerate(findings, 1))[number - 1 : number] if number is not None else list(enumerate(findings, 1))
+    chosen, number = list(enumerate(explained["findings"], 1)), arguments.finding
+    if number is not None and not 1 <= number <= len(chosen):
+        return complain("explain", f"--finding {number}: the run has {human.amount(len(chosen), 'finding')}")
+    if number is not None:
+        chosen = chosen[number - 1 : number]
     if arguments.json:
         print(json.dumps({**explained, "findings": [finding for _, finding in chosen]}, indent=2))
         return 0
@@ -67,7 +68,7 @@ def _explained(arguments: argparse.Namespace) -> dict[str, Any]:
     with reading.bar("reading", source.size, "B") as advance:
         collected = Collected(Reader(source), subjects.load()).read(advance)
     for note in reading.notes_of(source, collected.reader):
-        complain("explain", note)
+        print(f"otel-rl explain: {terminal.clean(note)}", file=sys.stderr)
     return output.as_json(overview.examine(collected), lambda finding: proof.records(collected, finding))
 
 
@@ -79,7 +80,7 @@ def _lines(finding: dict[str, Any], number: str) -> Iterator[str]:
     for sentence in (*finding["evidence"], *(f"Look at: {where}" for where in finding["look_at"])):
         yield f"{indent}{sentence}"
     for x, value in finding["points"]:
-        at = _clock(x) if finding["onset_step"] is None else f"step {x}"
+        at = human.clock(x) if finding["onset_step"] is None else f"step {x}"
         yield f"{indent}{at:<12} {value}{'  <- since here' if x == finding['onset_step'] else ''}"
     for row in finding["records"]:
         yield f"{indent}{_words(row)}"
@@ -87,13 +88,7 @@ def _lines(finding: dict[str, Any], number: str) -> Iterator[str]:
         yield from _lines(symptom, f"{number}.{place}")
 
 
-def _clock(second: int) -> str:
-    return datetime.fromtimestamp(second, timezone.utc).strftime("%H:%M:%S UTC")
-
-
 def _words(row: dict[str, Any]) -> str:
-    from otel_rl.report.core import human  # noqa: PLC0415 - as above
-
     shown = {key: value for key, value in row.items() if key not in ("record", "step")}
     texts = (
         human.duration(value) if key == "seconds" else f"{key} {human.number(value) if key == 'reward' else value}"

@@ -107,13 +107,9 @@ class NoUpdate:
         before, self._since = self._since, {}
         readings = [TOO_FEW]
         for name in INPUTS_OF_NO_UPDATE:
-            curve = curves.get(name)
-            if curve is not None and curve.number >= limits["without" if name in _OF_PARAMETERS else "window"]:
-                lasting = (
-                    _OF_PARAMETERS[name](curves, curve, limits)
-                    if name in _OF_PARAMETERS
-                    else _zero(curve, name, limits)
-                )
+            curve, judge = curves.get(name), _OF_PARAMETERS.get(name)
+            if curve is not None and curve.number >= limits["window" if judge is None else "without"]:
+                lasting = _zero(curve, name, limits) if judge is None else judge(curves, curve, limits)
                 is_found = lasting is not None and not (name in GRADIENTS and _has_reason(curves, limits))
                 readings.append(self._reading(lasting, curves, before) if lasting and is_found else HEALTHY)
         return worst(*readings)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Finding
 
-#: Records of a kind.
+#: Most records of a kind.
 _MOST = 5
+#: In the steps from ?1 to ?2, on rank ?5; -1 stands for any rank.
 _WHERE = "step BETWEEN ?1 AND ?2 AND ?5 IN (-1, coalesce(rank, -1))"
 _CALLS = f"""
 SELECT 'call' AS record, step, label AS process, name, place, seconds, error, trace AS trace_id, span AS span_id

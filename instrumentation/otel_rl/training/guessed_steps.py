@@ -361,7 +361,7 @@ class GuessedSteps:
             for type_of_span, seconds in self._more.items():
                 step.add_duration(type_of_span, self._scope, seconds)
             rate = self._readings.learning_rate(optimizer)
-            loss = self._loss / max(self.passes, 1) if self._loss is not None else None
+            loss = self._loss / max(self.passes, 1) if self._loss is not None else None  # 0: another thread's step
             missing = self._readings.missing_gradients(optimizer) if self._told is None else None
             step.seen = Seen(self._parts, self._loaders, rate, loss, self._clipping, missing)
             self._loop.finish(at=now)

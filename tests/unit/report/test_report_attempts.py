@@ -176,6 +176,17 @@ def test_a_value_that_a_restart_has_made_manifold_is_a_warning(tmp_path: Path, a
     assert all("with step 31 reward/scaled_mean is 30" in one.text and "; it was 0.6" in one.text for one in found)
 
 
+def test_values_that_were_logged_without_a_step_are_compared_with_no_attempt(tmp_path: Path) -> None:
+    folder = tmp_path / tmp_path.name
+    for attempt, begins, value in (("0.0.0", 0, 0.6), ("0.1.0", 100, 30.0)):
+        writer = process(folder, 0, started=STARTED + begins * SECOND, rl__run__attempt=attempt)
+        for at in range(1, 20):
+            writer.event("rl.step", at, body={"loss": value + 0.01 * (at % 3)}, attributes={})
+        writer.span("rl.rank.step", 1, 2, {"rl.loop.iteration": 1})
+        writer.write()
+    assert [one for one in examined(folder).findings if one.code.startswith("resume")] == []
+
+
 def test_one_attempt_is_not_told_of_others(tmp_path: Path) -> None:
     folder = Job(tmp_path / "run", sampling(0.4)).write()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from otel_rl.report.core.levels import FEWEST, LIMIT, TO_DEVIATION, changes, drawn_in, inflation, median
+from otel_rl.report.core.levels import noise as noise_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ def _jump(values: Array, before: int, place: int, after: int) -> Jump | None:
     spreads = (
         TO_DEVIATION * median(np.abs(noise)),
         _FROM_MEAN * float(np.abs(noise).mean()),
-        TO_DEVIATION * median(np.abs(np.diff(values))) / 2**0.5,
+        noise_of(values),
     )
     # Few values show too little of their spread.
     deviation = max(*spreads, 1e-9 * (1 + float(np.abs(values).max()))) * (1 + _LEVEL / len(values))

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 VALUE, STILL = "changed_value", "constant_value"
 #: Points of a finding before its onset, and from it on.
 _BEFORE, _AFTER = 3, 5
-#: What the code of a cost that comes and goes has in place of this.
-RECURRING = re.compile("^(slower|longer)(?=_)")
+_LASTING = re.compile("^(slower|longer)(?=_)")
 #: Codes of findings on all that a rank does.
 _OF_RANKS = ("late_rank", "recurring_rank", "recurring_step")
 
@@ -86,6 +85,11 @@ class Finding:
         return min((part.severity for part in self.chain()), key=lambda severity: severity.order)
 
 
+def recurring(code: str) -> str:
+    """Return the code of a cost that comes and goes: ``slower_tool`` becomes ``recurring_tool``."""
+    return _LASTING.sub("recurring", code)
+
+
 def around(
     onset: int, x: Sequence[int], values: Sequence[float], unit: Callable[[float], str]
 ) -> list[tuple[int, str]]:
@@ -146,7 +150,7 @@ class Check:
 
     def is_found(self, parts: Iterable[Finding]) -> bool:
         """Return whether one of these findings and symptoms is of its kind, or of a value that it judged."""
-        codes = {*self.codes, *(RECURRING.sub("recurring", code) for code in self.codes)}
+        codes = {*self.codes, *(recurring(code) for code in self.codes)}
         return any(part.code in codes or not {part.chart, part.subject}.isdisjoint(self.series) for part in parts)
 
     @classmethod

@@ -100,6 +100,11 @@ def moment(nanoseconds: int | None) -> str:
     return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def clock(second: int) -> str:
+    """Return the time of day of a second since the epoch: ``22:15:07 UTC``."""
+    return moment(second * 10**9).partition(" ")[2]
+
+
 def amount(value: float, noun: str, plural: str | None = None) -> str:
     """Return ``1 step``, ``20 steps``."""
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"

@@ -121,6 +121,11 @@ def median(values: Array) -> float:
     return float(np.median(values))
 
 
+def noise(values: Sequence[float] | Array) -> float:
+    """Return the standard deviation of values around a level that may move, from their differences."""
+    return TO_DEVIATION * median(np.abs(np.diff(values))) / 2**0.5
+
+
 def _mean(values: Array) -> float:
     return float(np.mean(values))
 

@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all, and where it may lie."""
+"""Where an output may be written, and a file that appears whole or not at all."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FROM touched_step JOIN process USING (process) GROUP BY 1, 2, 3"""
 #: Quicker to make of many rows at once, and for queries that join phases to steps.
 _BY_TRACE = "CREATE INDEX IF NOT EXISTS phases_by_trace ON phase (trace)"
 _BY_END = "CREATE INDEX IF NOT EXISTS steps_by_end ON step (process, ended)"
-_IN_NO_STEP = "CREATE INDEX IF NOT EXISTS phases_in_no_step ON phase (process, started) WHERE step IS NULL"
+_OUTSIDE = "CREATE INDEX IF NOT EXISTS phases_in_no_step ON phase (process, started) WHERE step IS NULL"
 #: Of a run that is followed.
 _INDEXES = (
     _BY_TRACE,
@@ -125,8 +125,8 @@ _PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE id =
 _WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0.0) WHERE id = ?2"
 _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
-#: A guessed step begins where the one before ended: what the program did in between, as an evaluation, lies in it.
 _HAS_GUESSED = "SELECT 1 FROM step WHERE source = 'guessed' LIMIT 1"
+#: A guessed step begins at the end of the one before, so an evaluation between both is inside it.
 _PLACE_OTHERS = f"""
 UPDATE phase SET counts_to =
   (SELECT CASE WHEN s.started <= phase.started THEN s.step END FROM step s
@@ -180,7 +180,7 @@ class PlacedSteps:
         database.execute(_MOVE.format(raw=_RAW.format(of="c."), latest=_LATEST, of_touched=of_touched))
         database.execute("DELETE FROM new_phase")
         database.execute(_BY_TRACE)
-        database.execute(_IN_NO_STEP)
+        database.execute(_OUTSIDE)
         moved = _place_waits(database, waited)
         if database.execute(_HAS_GUESSED).fetchone() is not None:
             database.execute(_BY_END)

@@ -22,7 +22,7 @@ OF_KIND = {
 }
 
 
-#: Where several scores change at once.
+#: What to look at if several scores change at the same step.
 _ANSWERS = "What these scores share: the answers of before and after, side by side."
 
 

@@ -45,7 +45,7 @@ _LOOK_AT_PHASE = {
     BETWEEN: "What the program does between its steps: callbacks, hooks, logging, uploads.",
 }
 _LISTED_RANKS = 4
-#: First steps, in which a loop that nobody has marked is not yet as it will be.
+#: First steps of a guessed loop, in which it warms up.
 _EARLY = 8
 #: Share of the steps from which on a phase is said to be in each.
 _NEARLY_ALL = 0.9

@@ -179,7 +179,7 @@ def _look(series: StepSeries) -> levels.Rise | None:
     factor = thresholds.LONGER if whole else thresholds.SLOWER
     least = thresholds.NOTABLE_CHANGE / 10
     found = levels.rise(series.values, factor=factor, least=least)
-    # What rises all the time has no levels. One that does so from its begin may only warm up.
+    # A series that rises all the time has no levels. If it does so from the start it may only warm up.
     growth = detectors.growth(series.values) if found is None else None
     if growth is None or growth.first < _BEFORE or growth.after < max(_GROWN * growth.before, growth.before + least):
         return found
@@ -337,7 +337,7 @@ def _explains(root: LevelChange, change: LevelChange) -> bool:
     if root.by_step != change.by_step or change.extra > most * lost:
         return False
     if root.grows and change.grows and change.kind >= SeriesKind.PHASE:
-        # What is longer by little shows in the whole later.
+        # A small increase shows in the whole only later.
         return change.onset >= root.onset - thresholds.TOGETHER
     if change.kind.is_function and change.kind == root.kind:
         # Two tools are two causes.

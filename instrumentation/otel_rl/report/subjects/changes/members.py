@@ -158,7 +158,8 @@ def _slow_one(group: _Siblings) -> Finding | None:
     is_slower = own.mean >= group.factor * max(others, thresholds.SHORT_CALL) and more >= thresholds.NOTABLE_SECONDS
     if not is_slower or share < thresholds.NOTABLE_SIBLING:
         return None
-    times = f"{own.mean / others:.0f} times" if own.mean >= 3 * others else f"{own.mean / others:.1f} times"
+    ratio = own.mean / max(others, 1e-9)
+    times = f"{ratio:.0f} times" if ratio >= 3 else f"{ratio:.1f} times"  # noqa: PLR2004 - a tenth matters below
     text = (
         f"{group.what} {slow} takes {human.duration(own.mean)} a call, {times} as long as"
         f" {_others(group, slow)} ({human.duration(others)}): {human.percent(share)} of {group.of}"

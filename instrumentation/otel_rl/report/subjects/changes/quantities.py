@@ -212,7 +212,7 @@ def _by_rank(collected: Collected, name: str) -> dict[Any, Line]:
 
 
 def _collectives(collected: Collected) -> Iterator[Watched]:
-    """Yield how many collectives the ranks begin in a step, where there are none any more at the end."""
+    """Yield the number of collectives of a step if the last step has none, though earlier ones had."""
     for line in merged(_by_rank(collected, names.TORCH_DISTRIBUTED_CALLS), lambda _: None).values():
         if not line.totals[-1] and any(line.totals):
             yield _watched("collective operations of a step", Link.GRADIENT, UP, line, section="ranks")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
 from otel_rl.report.core.collected import asked_once
-from otel_rl.report.core.finding import RECURRING, Finding, Severity, around
+from otel_rl.report.core.finding import Finding, Severity, around
+from otel_rl.report.core.finding import recurring as recurring_code
 from otel_rl.report.core.steps import UNCOVERED, whole_seconds
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.changes import change_sentences, work
@@ -192,9 +193,13 @@ def _spent(series: StepSeries, collected: Collected) -> tuple[float, str]:
     if series.name in BETWEEN_STEPS:
         gaps = collected.steps.gaps
         lines += [gaps[series.rank]] if series.rank in gaps else list(gaps.values())
-    # Of short steps not all have spans.
-    whole = whole_seconds(collected.steps, collected.totals) / max(collected.steps.lengths.cell.total, 1e-9)
-    return whole * sum(line.total for line in lines), "the steps' time"
+    return _of_recorded(collected) * sum(line.total for line in lines), "the steps' time"
+
+
+@asked_once
+def _of_recorded(collected: Collected) -> float:
+    """Return how many times the length of the recorded steps all of them have: of short ones not all have spans."""
+    return whole_seconds(collected.steps, collected.totals) / max(collected.steps.lengths.cell.total, 1e-9)
 
 
 def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
@@ -218,7 +223,7 @@ def _finding(one: _Recurring, *, several: bool, is_guessed: bool) -> Finding:
     if rise is None and _is_by_design(one, is_guessed=is_guessed):
         severity = Severity.NOTICE
     return Finding(
-        RECURRING.sub("recurring", code),
+        recurring_code(code),
         severity,
         text,
         section,
@@ -238,16 +243,13 @@ def _is_by_design(one: _Recurring, *, is_guessed: bool) -> bool:
     series, recurrence = one.series, one.recurrence
     if series.kind not in (SeriesKind.PHASE, SeriesKind.WORK) or series.name == Phase.DATA_WAIT:
         return False
-    if series.kind is SeriesKind.WORK and not is_guessed:
-        return False
-    if series.name == UNCOVERED and not is_guessed:
-        return False
-    # Of short steps only some are recorded.
-    steps = [one.x[first] for first, _ in recurrence.stretches]
     is_of_each = series.kind is SeriesKind.WORK or series.name in _OF_EACH_STEP
+    if not is_guessed and (series.kind is SeriesKind.WORK or series.name == UNCOVERED):
+        return False
     if recurrence.period is None and not (is_guessed and is_of_each):
-        return recurrence.is_chance and series.name not in _OF_EACH_STEP
-    # Every n-th step, or about that often between guessed ones, since the first ones.
+        return recurrence.is_chance and not is_of_each
+    # By design it recurs from the start, at about the same distance. Of short steps only some are recorded.
+    steps = [one.x[first] for first, _ in recurrence.stretches]
     return steps[0] - one.x[0] <= median(after - before for before, after in pairwise(steps)) + _WARM_UP
 
 

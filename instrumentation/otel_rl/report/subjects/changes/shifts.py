@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
 from otel_rl.report.core.finding import STILL, VALUE, Finding, Severity, around
-from otel_rl.report.core.levels import TO_DEVIATION, Rise
+from otel_rl.report.core.levels import TO_DEVIATION
 from otel_rl.report.core.links import DOWN, NEITHER, UP, Link
 from otel_rl.report.subjects.changes import quantities
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.detectors import Growth, Jump, Still
+    from otel_rl.report.core.levels import Rise
     from otel_rl.report.subjects.changes.quantities import Watched
 
 #: Deviations of the values before from which on a jump is said, and from which on it is a warning.
@@ -102,8 +103,7 @@ def _still(watched: Watched) -> ValueChange | None:
     text = (
         f"{watched.name} is exactly {value} since {since}; it was {human.number(low)} to {human.number(high)} before."
     )
-    change = _shift(watched, found.first, text, Severity.WARNING)
-    return replace(change, finding=replace(change.finding, code=STILL))
+    return _shift(watched, found.first, text, Severity.WARNING, code=STILL)
 
 
 def _is_odd(watched: Watched, found: Still) -> bool:
@@ -165,7 +165,7 @@ def _growth(watched: Watched) -> ValueChange | None:
     if watched.link not in _GROWING and not is_unknown:
         return None
     found = detectors.growth(watched.values)
-    # What nobody knows the meaning of may be made to grow from its begin.
+    # A key of unknown meaning may be meant to grow from the start.
     if found is None or (is_unknown and (found.first < _BEFORE or found.after < _TOO_MUCH * found.before)):
         return None
     if watched.section == "pressure":
@@ -185,8 +185,8 @@ def _growth(watched: Watched) -> ValueChange | None:
 
 def _gap(watched: Watched) -> ValueChange | None:
     """Return since when the evaluation is worse than the training, bit by bit or at once."""
-    found = detectors.growth(watched.values) or levels.rise(watched.values, factor=1.0, ratio=False)
-    if found is None or (isinstance(found, Rise) and found.last < len(watched.values) - 1):
+    found = detectors.growth(watched.values) or _lasting_rise(watched.values)
+    if found is None:
         return None
     evaluated, _, trained = watched.name.partition(" against ")
     before = f"{watched.unit(abs(found.before))} {'better' if found.before < 0 else 'worse'} before"
@@ -196,15 +196,21 @@ def _gap(watched: Watched) -> ValueChange | None:
 
 
 def _decline(watched: Watched) -> ValueChange | None:
-    """Return that a share of what is used is smaller since a step, if the rest is manifold."""
+    """Return since when a smaller share of the data is used, if the unused rest has at least doubled."""
     if watched.link is not Link.DATA or watched.better != UP or not all(0 <= value <= 1 for value in watched.values):
         return None
-    found = levels.rise([1 - value for value in watched.values], factor=_MANIFOLD, least=_NOTABLE, ratio=False)
-    if found is None or found.last < len(watched.values) - 1:
+    found = _lasting_rise([1 - value for value in watched.values], factor=_MANIFOLD, least=_NOTABLE)
+    if found is None:
         return None
     before, after = human.percent(1 - found.before), human.percent(1 - found.after)
     text = f"{_upper(watched)} fell from {before} to {after} at {_place(watched, found.first)}."
     return _shift(watched, found.first, text, Severity.WARNING)
+
+
+def _lasting_rise(values: list[float], factor: float = 1.0, least: float = 0.0) -> Rise | None:
+    """Return the rise of a share or difference that lasts to the end of its series."""
+    found = levels.rise(values, factor=factor, least=least, ratio=False)
+    return found if found is not None and found.last == len(values) - 1 else None
 
 
 def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
@@ -215,7 +221,7 @@ def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
         f"Memory of {watched.name.removeprefix('memory of ')} grows by {human.size(step)} a step since step"
         f" {watched.x[found.first]}: from {human.size(found.before)} to {human.size(found.after)}."
     )
-    # What grows from the first steps on may come to its end: caches, fragments of allocators.
+    # Growth since the first steps may end by itself: caches fill, allocators fragment.
     is_grave = found.first >= _BEFORE or step >= _LEAK or found.after >= _MANIFOLD * found.before
     severity = Severity.WARNING if is_grave else Severity.NOTICE
     return _shift(watched, found.first, text, severity, is_growth=True)
@@ -231,13 +237,15 @@ def _upper(watched: Watched) -> str:
 
 def _place(watched: Watched, place: int) -> str:
     if not watched.by_step:
-        return human.moment(watched.x[place] * 10**9).partition(" ")[2]
+        return human.clock(watched.x[place])
     return f"{watched.counts} {watched.x[place]}"
 
 
-def _shift(watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False) -> ValueChange:
+def _shift(
+    watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False, code: str = VALUE
+) -> ValueChange:
     finding = Finding(
-        VALUE,
+        code,
         severity,
         text,
         watched.section,

@@ -27,6 +27,7 @@ _MORE_WORK, _OF_DURATION = log(1.15), 0.5
 _OF_OTHER_SIZES = frozenset(
     {Phase.CHECKPOINT, Phase.LOAD, Phase.SYNC, Phase.WEIGHT_SYNC, Phase.EVALUATE, Phase.OPTIMIZER, *BETWEEN_STEPS}
 )
+_SECOND = "SELECT min(started) / 1000000000 FROM steps WHERE step >= ?"
 #: Points on either side that are compared.
 _FEWEST = 2
 
@@ -37,11 +38,11 @@ def reason(change: LevelChange, collected: Collected) -> str:
         return ""
     if change.by_step and (busy := _busy(change, collected)):
         return busy
+    works = quantities.of_run(collected)
     # How long a rollout waits for others does not show how much more there is to do.
     longer = 1.0 if change.kind is SeriesKind.FIRST_CALL else _longer(change, collected)
-    found = _more_work(
-        collected, change, longer, lambda work: _levels(work, _lasts(change, collected, by_step=work.by_step))
-    )
+    lasts = {by_step: _lasts(change, collected, by_step=by_step) for by_step in {work.by_step for work in works}}
+    found = _more_work(works, change, longer, lambda work: _levels(work.x, work.values, lasts[work.by_step]))
     return "There is more to do: {} went from {} to {}.".format(*found) if found else ""
 
 
@@ -51,7 +52,7 @@ def reason_in(series: StepSeries, steps: set[int], collected: Collected) -> str:
     if levels is None or levels[0] <= 0:
         return ""
     found = _more_work(
-        collected,
+        quantities.of_run(collected),
         series,
         levels[1] / levels[0],
         lambda work: _medians(work.x, work.values, steps) if work.by_step else None,
@@ -75,8 +76,8 @@ def _compared(pairs: Iterable[tuple[int, float]], is_own: Callable[[int], bool |
 
 def _busy(change: LevelChange, collected: Collected) -> str:
     steps = collected.steps
-    longer = [_levels_of(line.x, line.means, (change.onset, change.last)) for line in steps.by_rank.values()]
-    waits = [_levels_of(line.x, line.means, (change.onset, change.last)) for line in steps.cpu_waits.values()]
+    longer = [_levels(line.x, line.means, (change.onset, change.last)) for line in steps.by_rank.values()]
+    waits = [_levels(line.x, line.means, (change.onset, change.last)) for line in steps.cpu_waits.values()]
     more = max((after - before for before, after in filter(None, longer)), default=0.0)
     before, after = max(filter(None, waits), key=lambda level: level[1] - level[0], default=(0.0, 0.0))
     if more <= 0 or after - before < thresholds.OF_BUSY * more:
@@ -94,17 +95,17 @@ def _longer(change: LevelChange, collected: Collected) -> float:
         for series in all_series(collected)
         if (series.kind, series.name, series.place) == (change.kind, change.name, change.place)
         and series.rank in change.ranks
-        and (levels := _levels_of(series.line.x, series.values, (change.onset, change.last))) is not None
+        and (levels := _levels(series.line.x, series.values, (change.onset, change.last))) is not None
     ]
     return max((after / before for before, after in own if before > 0), default=1.0)
 
 
 def _more_work(
-    collected: Collected, of: LevelChange | StepSeries, longer: float, levels_of: _LevelsOf
+    works: list[quantities.Watched], of: LevelChange | StepSeries, longer: float, levels_of: _LevelsOf
 ) -> tuple[str, str, str] | None:
     """Return what there is more of, with both amounts as texts, if that explains why ``of`` takes longer."""
     least = max(_MORE_WORK, _OF_DURATION * log(longer))
-    for work in quantities.of_run(collected):
+    for work in works:
         levels = levels_of(work) if _is_work_of(work, of.kind, of.name) else None
         if levels is not None and min(levels) > 0 and log(levels[1] / levels[0]) >= least:
             return work.name, work.unit(levels[0]), work.unit(levels[1])
@@ -125,11 +126,8 @@ def _is_work_of(work: quantities.Watched, kind: SeriesKind, name: str) -> bool:
     return kind not in (SeriesKind.TOOL, SeriesKind.REWARD, SeriesKind.PAUSE) and name not in _OF_OTHER_SIZES
 
 
-_SECOND = "SELECT min(started) / 1000000000 FROM steps WHERE step >= ?"
-
-
 def _lasts(change: LevelChange, collected: Collected, *, by_step: bool) -> tuple[int, int] | None:
-    """Return when a change began and the last moment of it, in steps or in seconds since the epoch."""
+    """Return the first and last step of a change, or its first and last second since the epoch; None if not known."""
     if change.by_step == by_step:
         return change.onset, change.last
     if by_step:
@@ -138,12 +136,10 @@ def _lasts(change: LevelChange, collected: Collected, *, by_step: bool) -> tuple
     return None if began is None else (began, over or 1 << 62)
 
 
-def _levels(work: quantities.Watched, lasts: tuple[int, int] | None) -> tuple[float, float] | None:
-    return None if lasts is None else _levels_of(work.x, work.values, lasts)
-
-
-def _levels_of(x: Sequence[int], values: Iterable[float], lasts: tuple[int, int]) -> tuple[float, float] | None:
+def _levels(x: Sequence[int], values: Iterable[float], lasts: tuple[int, int] | None) -> tuple[float, float] | None:
     """Return the medians before a change and while it lasts."""
+    if lasts is None:
+        return None
     begin, end = lasts
     return _compared(zip(x, values, strict=True), lambda at: False if at < begin else True if at <= end else None)
 
@@ -152,4 +148,8 @@ def reason_of_steps(onset: int, collected: Collected) -> str:
     """Return why steps are longer since ``onset``, if there is more to do or the machine is busy; else ``""``."""
     by_rank = collected.steps.by_rank
     last = max((line.x[-1] for line in by_rank.values() if line.x), default=onset)
-    return reason(LevelChange(SeriesKind.STEP, "", "", [*by_rank], [], onset, last, True, True, 0.0, 0.0), collected)
+    change = LevelChange(
+        SeriesKind.STEP, name="", place="", ranks=[*by_rank], unchanged=[], onset=onset, last=last, lasts=True,
+        by_step=True, before=0.0, after=0.0,
+    )  # fmt: skip
+    return reason(change, collected)

@@ -1,4 +1,4 @@
-"""Ranks that had left in order when others failed, as the connection to them was gone."""
+"""Ranks that ended in order and so broke the connection on which others then failed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OF_CONNECTION = re.compile(r"by peer|gloo|nccl|remote process exited|socket|Bro
 
 
 def led_by_gone(finding: Finding, ends: list[ProcessEnd]) -> Finding:
-    """Return the failure, after the ranks that had left in order if it is that of a connection to them."""
+    """Return the failure; if it is that of a connection, its text begins with the ranks that had ended before."""
     failed = next((end for end in ends if [end.process.rank] == finding.ranks), None)
     if failed is None or _OF_CONNECTION.search(finding.text) is None:
         return finding
-    gone = [end for end in ends if end.state is EndState.IN_ORDER and end.process.rank is not None]
-    gone = [end for end in gone if end.time < failed.time]
+    in_order = [end for end in ends if end.state is EndState.IN_ORDER and end.process.rank is not None]
+    gone = [end for end in in_order if end.time < failed.time]
     if not gone:
         return finding
     steps = {end.iteration for end in gone}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import Curves
 from otel_rl.report.core import human
 from otel_rl.report.core.finding import Finding, Severity
-from otel_rl.report.core.levels import TO_DEVIATION
+from otel_rl.report.core.levels import noise
 from otel_rl.report.core.links import Link, is_curve, link_of
 from otel_rl.report.core.loops import written
 from otel_rl.report.subjects.endings import process_end, words
@@ -32,10 +31,11 @@ _MOMENT = 10**9
 #: First log calls that are compared, and the fewest of the attempt before; relative difference that is rounding, and
 #: the one from which a learning rate has moved.
 _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
-#: Log calls that show a level, deviations of the values by which it has moved, and what the weights decide.
+#: Log calls that show a level, and deviations from which on it has moved.
 _OF_LEVEL, _CLEARLY = 4, 2.0
-#: Deviations and times that a value is away from the one before a restart.
+#: Deviations, and ratio, from which on two levels across a restart differ.
 _FAR, _MANIFOLD = 10.0, 3.0
+#: Links of values that depend on the weights.
 _OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
 SELECT attempt, min(step) AS first, max(step) AS last, max(source = 'guessed') AS guessed
@@ -92,7 +92,7 @@ def _name(attempt: tuple[int, ...]) -> str:
 
 
 def _after(collected: Collected, end: ProcessEnd) -> str:
-    """Return the last step that is known of a process, unless its end has it: its ring may be gone, or an old copy."""
+    """Return the last known step of a process, for an end whose words name none: its ring may be gone or outdated."""
     if " step " in end.words or end.exception is not None:
         return ""
     recorded = collected.tables.value(_LAST_STEP, end.process.key)
@@ -163,7 +163,7 @@ def _goes_on(before: _Steps, now: _Steps, old: list[float], new: list[float]) ->
 
 
 def _compared_attempts(collected: Collected) -> list[Finding]:
-    """Return a warning where the latest attempt goes on, and what it logs does not: something was not loaded."""
+    """Return a warning if the latest attempt resumed, but its logged values do not continue those of the one before."""
     keys: dict[str, dict[str, int]] = {}
     for row in collected.tables.rows(_KEYS):
         if is_curve(row["key"]) and link_of(row["key"])[0] not in (Link.RATE, Link.TOKENS):
@@ -175,15 +175,20 @@ def _compared_attempts(collected: Collected) -> list[Finding]:
     # Guessed steps are numbered from 1 in each process.
     both = [key for key in new if key in old and not key.startswith(PREFIX)]
     logged = {key: (_values(collected, (key, old[key])), _values(collected, (key, new[key]))) for key in both}
-    before, begin = (
-        min((collected.tables.value(_FIRST, of_attempt[key]) for key in logged), default=0) for of_attempt in (old, new)
-    )
+    before, begin = (_first_step(collected, [of_attempt[key] for key in both]) for of_attempt in (old, new))
     if begin <= before:
         return []
     return _fresh_weights(logged, begin) or _other_levels(logged, begin)
 
 
+def _first_step(collected: Collected, keys: list[int]) -> int:
+    """Return the first step at which one of these keys was logged; 0 if they have no steps."""
+    firsts = (collected.tables.value(_FIRST, key) for key in keys)
+    return min((step for step in firsts if step is not None), default=0)
+
+
 def _fresh_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
+    """Return a warning if most values that depend on the weights begin as they did in the attempt before."""
     weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
     of_begin = {key: is_anew for key, both in weights.items() if (is_anew := _is_of_begin(*both)) is not None}
     anew = [key for key, is_anew in of_begin.items() if is_anew]
@@ -200,7 +205,7 @@ def _fresh_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
 
 
 def _other_levels(logged: dict[str, _Logged], begin: int) -> list[Finding]:
-    """Return a warning where values are manifold, or a fraction, of what they were before a restart."""
+    """Return a warning if values are several times larger or smaller than at the end of the attempt before."""
     sizes = {key: size for key, both in logged.items() if (size := _times(*both)) >= _MANIFOLD}
     if not sizes:
         return []
@@ -211,18 +216,14 @@ def _other_levels(logged: dict[str, _Logged], begin: int) -> list[Finding]:
 
 
 def _times(old: list[float], new: list[float]) -> float:
-    """Return how many times the last values the first ones of the next attempt are, or these those; 1 for noise."""
+    """Return the ratio of the larger to the smaller level across the restart; 1 if the difference is noise."""
     if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
         return 1.0
     end, again = median(old[-2 * _OF_LEVEL :]), median(new[:_OF_LEVEL])
     low, high = sorted((abs(end), abs(again)))
-    if abs(again - end) < _FAR * max(_noise(old), 1e-9):
+    if abs(again - end) < _FAR * max(noise(old), 1e-9):
         return 1.0
     return high / low if low and end * again > 0 else _MANIFOLD
-
-
-def _noise(values: list[float]) -> float:
-    return TO_DEVIATION * median(abs(after - before) for before, after in pairwise(values)) / 2**0.5
 
 
 def _lost(code: str, text: str, key: str, begin: int, others: list[str]) -> Finding:
@@ -238,11 +239,14 @@ def _compared_values(old: list[float], new: list[float]) -> tuple[list[float], l
 
 
 def _is_of_begin(old: list[float], new: list[float]) -> bool | None:
-    """Return whether a value begins as it did before and not as it ended; None if it had not moved or is neither."""
+    """Return whether a value resumes near its first level (True) or near its last one (False).
+
+    None if it had not moved in the attempt before, or resumes near neither.
+    """
     if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
         return None
     begin, end, again = map(median, _compared_values(old, new))
-    if abs(end - begin) < max(_CLEARLY * _noise(old), _MOVED * abs(begin)):
+    if abs(end - begin) < max(_CLEARLY * noise(old), _MOVED * abs(begin)):
         return None
     to_begin, to_end = abs(again - begin), abs(again - end)
     return to_begin < to_end if 2 * min(to_begin, to_end) < max(to_begin, to_end) else None

@@ -50,24 +50,32 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
             counts = scalars.of_run(collected).counts(verdict.metric)
             finding = _finding(verdict, counts, ", ".join(filter(None, places)))
-            if verdict.code == Code.P7_SLOW_STEP and collected.steps.guessed:
-                finding.evidence.append(sentences.PAUSES)
-            if verdict.code == Code.P7_SLOW_STEP and (reason := work.reason_of_steps(finding.onset or 0, collected)):
-                finding.severity, finding.evidence = Severity.NOTICE, [reason]
+            if verdict.code == Code.P7_SLOW_STEP:
+                _excuse(finding, collected)
             judged.append(finding)
-    judged, changes = _of_values(judged), known.get("changes", [])
-    judged = [finding for finding in judged if not _is_of_dead_score(finding, changes)]
+    changes = known.get("changes", [])
+    judged = _without_dead_scores(_of_values(judged), changes)
     take_over(judged, changes, lambda rule, change: bool(rule.chart) and rule.chart == change.chart)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
 
 
-def _is_of_dead_score(finding: Finding, changes: list[Finding]) -> bool:
-    """Put a parting of rewards below the score that has stopped to move: nobody games what is always the same."""
-    dead = (one for one in changes if one.chart == finding.chart and one.code == STILL and are_at_once(one, finding))
-    cause = next(dead, None) if finding.code == Code.P5_REWARD_HACKING else None
-    if cause is not None:
-        cause.symptoms.append(finding)
-    return cause is not None
+def _excuse(finding: Finding, collected: Collected) -> None:
+    """Make slow steps a notice if there is more to do; of guessed ones, mention that the program may have paused."""
+    if reason := work.reason_of_steps(finding.onset or 0, collected):
+        finding.severity, finding.evidence = Severity.NOTICE, [reason]
+    elif collected.steps.guessed:
+        finding.evidence.append(sentences.PAUSES)
+
+
+def _without_dead_scores(judged: list[Finding], changes: list[Finding]) -> list[Finding]:
+    """Return the findings without reward hacking of a score that has become constant; that is the cause."""
+    dead = [change for change in changes if change.code == STILL]
+    left: list[Finding] = []
+    for finding in judged:
+        same = (change for change in dead if change.chart == finding.chart and are_at_once(change, finding))
+        cause = next(same, None) if finding.code == Code.P5_REWARD_HACKING else None
+        (left if cause is None else cause.symptoms).append(finding)
+    return left
 
 
 def _of_values(judged: list[Finding]) -> list[Finding]:
@@ -226,7 +234,7 @@ def _explains(cause: Finding, finding: Finding) -> bool:
     near = [
         change
         for change in (cause, *cause.symptoms)
-        # The rule sees late what grows.
+        # The rule fires late on steps that become longer bit by bit.
         if change.onset is not None
         and (change.code == _LONGER_STEPS or change.onset >= finding.onset - thresholds.TOGETHER)
         and change.onset <= finding.onset + thresholds.TOGETHER
