@@ -50,6 +50,15 @@ def test_json_has_the_proof_of_each_finding_and_is_the_same_each_time(run: Path,
     assert sorted(row["step"] for row in finding["records"]) == [16, 16, 17, 17, 18, 18, 19, 19]
 
 
+def test_the_finding_of_a_rule_has_the_logged_values_around_its_onset(tmp_path: Path, capsys: Any) -> None:
+    job = Job(tmp_path / "run", lambda _step, _rank: {"sample": 0.2, "train": 0.2})
+    job.logged = lambda step: {"completions/clipped_ratio": 0.75 if step >= 16 else 0.02 + step / 1000}
+    assert main(["explain", str(job.write()), "--json"]) == 0
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["onset_step"]) == ("P9_truncation", 16)
+    assert finding["points"][2:4] == [[15, "0.035"], [16, "0.75"]]
+
+
 def test_what_follows_from_a_finding_is_numbered_below_it(run: Path, capsys: Any) -> None:
     assert main(["explain", str(run), "--finding", "1"]) == 0
     assert "   1.1. " in capsys.readouterr().out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_rl.health.rule_table import INPUTS, RULES
 from otel_rl.health.verdict import State
 from otel_rl.report.core import human, sentences, thresholds
-from otel_rl.report.core.finding import STILL, Check, CheckState, Finding, Severity, are_at_once, take_over
+from otel_rl.report.core.finding import STILL, Check, CheckState, Finding, Severity, are_at_once, around, take_over
 from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.changes import work
@@ -50,6 +50,8 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
             places = [of_attempt, f"loop {verdict.loop}" if several else ""]
             counts = scalars.of_run(collected).counts(verdict.metric)
             finding = _finding(verdict, counts, ", ".join(filter(None, places)))
+            if not any(places):
+                finding.points = _points(finding, collected)
             if verdict.code == Code.P7_SLOW_STEP:
                 _excuse(finding, collected)
             judged.append(finding)
@@ -57,6 +59,14 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
     judged = _without_dead_scores(_of_values(judged), changes)
     take_over(judged, changes, lambda rule, change: bool(rule.chart) and rule.chart == change.chart)
     return _unexplained(judged, [finding for of_subject in known.values() for finding in of_subject])
+
+
+def _points(finding: Finding, collected: Collected) -> list[tuple[int, str]]:
+    """Return the logged values around the onset of a finding of the loop that the page shows."""
+    curve = scalars.of_run(collected).logged.get(finding.chart)
+    if curve is None or finding.onset is None:
+        return []
+    return around(finding.onset, [round(x) for x in curve.x], curve.y, human.number)
 
 
 def _excuse(finding: Finding, collected: Collected) -> None:
