@@ -81,12 +81,12 @@ HANGS = Row(
         Cell(
             panels.logs(
                 "Late ranks",
-                "Ranks that made the others wait for eight steps in a row, with host, phase and operation, and when "
+                "Ranks that made the others wait again and again, with host, phase and operation, and when "
                 "that was over. Look at that host, or at the work of that phase.",
                 LokiQuery(
                     f"{search.events(events.RL_STRAGGLER, events.RL_STRAGGLER_END, where=_LATE_RANKS)}"
                     f' | line_format "{_LATE_LINE}"',
-                    empty_when="no rank was late in eight steps in a row",
+                    empty_when="no rank was late again and again",
                 ),
             ),
             width=18,

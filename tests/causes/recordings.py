@@ -24,7 +24,7 @@ PROGRAMS = HERE / "programs"
 SCRIPTS = Path(sys.executable).parent
 PACKAGE = ROOT / "instrumentation" / "otel_rl"
 #: Parts of the package that read what was recorded: a change of these needs no new recording.
-READERS = ("cli", "live", "export", "report", "replay")
+READERS = tuple(map(Path, ("cli", "live", "export", "report", "replay", "store/reader", "store/tables")))
 CACHE = Path(os.environ.get("OTEL_RL_CACHE_DIR") or Path.home() / ".cache" / "otel-rl") / "causes"
 #: Packages that the test environment lacks; without their dependencies, which it has.
 EXTRAS = ("pytorch-lightning==2.6.6", "lightning-utilities", "torchmetrics", "stable-baselines3==2.9.2", "cloudpickle")
@@ -101,7 +101,7 @@ def imported(script: Path) -> set[str]:
     todo = [script]
     while todo:
         text = todo.pop().read_text()
-        for file in PROGRAMS.glob("*.py"):
+        for file in {*PROGRAMS.glob("*.py"), *script.parent.glob("*.py")}:
             if file.stem not in found and re.search(
                 rf"^(from|import) {file.stem}\b|\"{file.name}\"", text, re.MULTILINE
             ):
@@ -112,7 +112,7 @@ def imported(script: Path) -> set[str]:
 
 def _package() -> Iterator[Path]:
     for file in PACKAGE.rglob("*.py"):
-        if file.relative_to(PACKAGE).parts[0] not in READERS:
+        if not any(map(file.relative_to(PACKAGE).is_relative_to, READERS)):
             yield file
 
 

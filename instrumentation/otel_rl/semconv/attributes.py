@@ -630,6 +630,9 @@ RL_ROLLOUT_CUMULATIVE_REWARDS: Final = "rl.rollout.cumulative_rewards"
 RL_ROLLOUT_DISCARD_REASON: Final = "rl.rollout.discard_reason"
 """Reason not to use the trajectory."""
 
+RL_ROLLOUT_END_TIME: Final = "rl.rollout.end_time"
+"""End of a trajectory that belongs to no step, in ns since the Unix epoch."""
+
 RL_ROLLOUT_ENGINE_VERSIONS: Final = "rl.rollout.engine_versions"
 """Highest version of the weights that each of the engines has answered the trajectory with."""
 

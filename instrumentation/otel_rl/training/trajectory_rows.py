@@ -5,6 +5,7 @@ Samples that a trainer makes in a batch have no such row, see :func:`otel_rl.tra
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,6 +84,9 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     if trace is not None:
         row[attributes.RL_ROLLOUT_TRACE_ID] = trace
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
+    if ended.ids.get(attributes.RL_LOOP_ITERATION) is None:
+        # Its record may be made many seconds later.
+        row[attributes.RL_ROLLOUT_END_TIME] = time.time_ns()
     row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
     if caller_steps.is_evaluation():
         row[attributes.RL_ROLLOUT_EVALUATION] = True

@@ -25,8 +25,10 @@ def events(*steps: StepComparison):
     return [("end" if one.is_over else "begin", one.straggler.rank, one.since, one.iteration) for one in changes]
 
 
-def test_a_rank_that_is_late_in_eight_steps_in_a_row_is_named_once():
-    assert events(*(step(number, 1, 0.2) for number in range(1, 20))) == [("begin", 1, 1, 8)]
+@pytest.mark.parametrize(("ranks", "steps"), [(2, 11), (4, 8), (8, 8)])
+def test_a_rank_that_is_late_in_steps_in_a_row_is_named_once(ranks, steps):
+    late = [step(number, 1, 0.2, ranks=ranks) for number in range(1, 20)]
+    assert events(*late) == [("begin", 1, 1, steps)]
 
 
 def test_a_single_late_step_is_not_reported_however_long():
@@ -38,17 +40,18 @@ def test_ranks_that_take_turns_are_not_reported():
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-@pytest.mark.parametrize("length", [0.5, 8.0])
-def test_rollouts_of_uneven_length_make_no_straggler(ranks, length):
+def test_of_thirty_jobs_with_batches_of_uneven_length_at_most_three_have_a_straggler(ranks):
     # Every rank has lognormal work; none is slow. The share is what the last one costs the others.
     chance = random.Random(1)  # noqa: S311 - no secret
-    steps = []
-    for number in range(400):
-        works = sorted((chance.lognormvariate(0, 0.3), rank) for rank in range(ranks))
-        (last, rank), second = works[-1], works[-2][0]
-        steps.append(step(number, rank, 1 - second / last, length, ranks))
-
-    assert len(events(*steps)) <= 2
+    reported = 0
+    for _ in range(30):
+        steps = []
+        for number in range(150):
+            works = sorted((chance.lognormvariate(0, 0.4), rank) for rank in range(ranks))
+            (last, rank), second = works[-1], works[-2][0]
+            steps.append(step(number, rank, 1 - second / last, 0.5, ranks))
+        reported += bool(events(*steps))
+    assert reported <= 3
 
 
 def test_milliseconds_are_noise_however_short_the_steps():
@@ -56,16 +59,16 @@ def test_milliseconds_are_noise_however_short_the_steps():
 
 
 def test_its_end_is_reported_and_another_rank_may_follow():
-    late = [step(number, 1, 0.2) for number in range(1, 9)]
-    after = [step(number, 3, 0.4) for number in range(9, 20)]
+    late = [step(number, 1, 0.2) for number in range(1, 12)]
+    after = [step(number, 3, 0.4) for number in range(12, 23)]
 
-    assert events(*late, *after) == [("begin", 1, 1, 8), ("end", 1, 1, 8), ("begin", 3, 9, 16)]
+    assert events(*late, *after) == [("begin", 1, 1, 11), ("end", 1, 1, 11), ("begin", 3, 12, 22)]
 
 
 def test_a_straggler_that_varies_around_the_limit_is_one_event():
-    shares = [0.2] * 8 + [0.08, 0.12, 0.07, 0.11, 0.09]
+    shares = [0.2] * 11 + [0.08, 0.12, 0.07, 0.11, 0.09]
 
-    assert events(*(step(number, 1, share) for number, share in enumerate(shares))) == [("begin", 1, 0, 7)]
+    assert events(*(step(number, 1, share) for number, share in enumerate(shares))) == [("begin", 1, 0, 10)]
 
 
 def test_a_rank_that_evaluates_in_every_second_step_is_named_with_its_share_of_all_steps():
@@ -81,7 +84,7 @@ def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
     persistence = Persistence()
     steps = []
     for number in range(10, 14):
-        late = step(number, 1, 0.2)
+        late = step(number, 1, 0.2, ranks=4)
         steps += [replace(late, key=StepKey("", number + 90)), replace(late, key=StepKey("teacher", number))]
     [change] = [found for one in steps for found in persistence.add(one)]
     assert (change.key.loop, change.since, change.iteration) == ("teacher", 10, 13)
@@ -93,7 +96,7 @@ def test_where_loops_take_turns_the_steps_that_are_named_are_of_one_of_them():
 
 def test_loops_without_a_name_are_told_apart_by_their_number():
     persistence = Persistence()
-    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(93, 101)]
+    first = [replace(step(number, 1, 0.3, ranks=4), key=StepKey("", number, 1)) for number in range(93, 101)]
     second = [replace(step(number, None, 0.0), key=StepKey("", number, 2)) for number in range(1, 9)]
     begin, end = [found for one in (*first, *second) for found in persistence.add(one)]
     assert (begin.since, begin.iteration) == (93, 100)
@@ -102,7 +105,7 @@ def test_loops_without_a_name_are_told_apart_by_their_number():
 
 def test_a_rank_that_is_late_in_one_loop_and_goes_on_in_the_next_is_late_since_a_step_of_the_latter():
     persistence = Persistence()
-    first = [replace(step(number, 1, 0.3), key=StepKey("", number, 1)) for number in range(96, 101)]
-    second = [replace(step(number, 1, 0.3), key=StepKey("", number, 2)) for number in range(1, 4)]
+    first = [replace(step(number, 1, 0.3, ranks=4), key=StepKey("", number, 1)) for number in range(96, 101)]
+    second = [replace(step(number, 1, 0.3, ranks=4), key=StepKey("", number, 2)) for number in range(1, 4)]
     [begin] = [found for one in (*first, *second) for found in persistence.add(one)]
     assert (begin.key, begin.since) == (StepKey("", 3, 2), 1)

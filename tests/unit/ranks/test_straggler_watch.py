@@ -92,7 +92,7 @@ def test_the_gauges_have_each_late_rank_over_the_last_steps_and_none_that_is_not
     node.steps = [healthy(number) for number in range(1, 9)] + [late(number) for number in range(9, 13)]
     one.look()
     assert dict(one._persistence.costs()) == {}
-    node.steps = [late(number) for number in range(13, 21)]
+    node.steps = [late(number) for number in range(13, 25)]
     node.now += 1
     one.look()
     assert one._persistence.costs() == {3: pytest.approx((0.12, 0.24)), 5: pytest.approx((0.1, 0.2))}

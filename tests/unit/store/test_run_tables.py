@@ -23,9 +23,10 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
 
 def span(start: float, end: float, values: dict[str, Any], process: Process = RANK, **more: Any) -> Span:
     begin = {"trace_id": "t", "span_id": f"{start}", "parent_id": "", "events": [], "failed": False, "message": ""}
+    begin["name"] = "execute_tool search"
     return Span(
-        process=process, scope="s", name="execute_tool search", start=int(start * SECOND), end=int(end * SECOND),
-        attributes=values, dropped=0, **(begin | more),
+        process=process, scope="s", start=int(start * SECOND), end=int(end * SECOND), attributes=values, dropped=0,
+        **(begin | more),
     )  # fmt: skip
 
 
@@ -65,6 +66,52 @@ def test_sums_of_tables_that_grow_are_those_of_tables_that_were_made_at_once(tmp
     for first in range(0, len(calls), 4):
         filled(*calls[first : first + 4], tables=growing)
     whole = sums(filled(*calls))
+    assert [row[:3] for row in sums(growing)] == [row[:3] for row in whole]
+    assert [row[3:] for row in sums(growing)] == [pytest.approx(row[3:]) for row in whole]
+
+
+def unmarked_step(step: int, start: float, end: float, source: str = "guessed", process: Process = RANK) -> Span:
+    values = {"rl.loop.iteration": step, "rl.loop.source": source}
+    return span(start, end, values, process, name="rl.rank.step", trace_id=f"t{step}")
+
+
+@pytest.mark.parametrize("source", ["guessed", "logged"])
+def test_what_ends_within_a_step_that_nobody_marked_is_of_that_step(source):
+    steps = [unmarked_step(1, 1, 3, source), unmarked_step(2, 3, 6, source)]
+    others = [span(4, 5, TOOL, Process("of another process", manifest={})), span(7, 8, TOOL)]
+    failed = {**TOOL, "error.type": "TimeoutError"}
+    tables = filled(span(0.5, 0.9, TOOL), span(2, 2.5, TOOL), span(2, 4, failed, failed=True), *steps, *others)
+    assert sums(tables) == [
+        (None, 0, 1, 0.4, 0.4), (None, 5, 1, 1.0, 1.0), (None, 8, 1, 1.0, 1.0),
+        (1, None, 1, 0.5, 0.5), (2, None, 1, 2.0, 2.0),
+    ]  # fmt: skip
+    assert [row[0] for row in tables.rows("SELECT step FROM error")] == [2]
+
+
+def test_a_step_that_the_program_marks_takes_no_call_from_outside_of_it():
+    assert sums(filled(span(2, 3, TOOL), unmarked_step(1, 1, 4, "given"))) == [(None, 3, 1, 1.0, 1.0)]
+
+
+def test_a_rollout_in_no_step_is_of_the_guessed_step_in_which_it_ended_however_late_its_record_is():
+    body = {"rl.rollout.reward": [1.0, 2.0], "rl.rollout.end_time": [2 * SECOND, 4 * SECOND]}
+    late = Log(RANK, "s", events.RL_TRAJECTORIES.name, 9 * SECOND, 9, "INFO", body, {}, "", "")
+    tables = filled(late, unmarked_step(1, 1, 3), unmarked_step(2, 3, 6))
+    assert [tuple(row) for row in tables.rows("SELECT reward, step, second FROM sample")] == [
+        (1, 1, None),
+        (2, 2, None),
+    ]
+    assert tables.value("SELECT count(*) FROM score WHERE step IS NULL") == 0
+
+
+def test_calls_between_guessed_steps_are_summed_alike_whenever_the_steps_are_read():
+    dice = random.Random(2)  # noqa: S311 - repeatable on purpose
+    records = [unmarked_step(step, 2 * step, 2 * step + 2) for step in range(1, 9)]
+    records += [span(start := dice.uniform(0, 20), start + dice.uniform(0, 2), TOOL) for _ in range(60)]
+    dice.shuffle(records)
+    growing = RunTables()
+    for first in range(0, len(records), 5):
+        filled(*records[first : first + 5], tables=growing)
+    whole = sums(filled(*records))
     assert [row[:3] for row in sums(growing)] == [row[:3] for row in whole]
     assert [row[3:] for row in sums(growing)] == [pytest.approx(row[3:]) for row in whole]
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 LIMIT, END = 0.1, LATE
 #: Steps in which a rank must be late, and newest steps among which these are. Rollouts are of uneven length, so some
 #: rank is late in each step by chance.
-STEPS, WINDOW = 8, 24
-#: Largest chance of it by accident: of two ranks one is late in eight steps in a row once in 128.
-CHANCE = 1 / 127
+STEPS, WINDOW = 8, 32
+#: Largest chance of it by accident: of two ranks one is late in eleven steps in a row once in 1024. Each step asks anew:
+#: with 1 in 100 half of the jobs of two ranks with uneven batches have a straggler within 300 steps, with this 3 %.
+CHANCE = 1 / 1000
 #: Seconds; less is noise of the machine, however short the steps.
 SHORTEST = 0.005
 #: A straggler is over when it was not late in so many compared steps, or cost little over the last :data:`STEPS`.

@@ -283,17 +283,18 @@ class Loader:
         if log.event == events.RL_TRAJECTORIES.name:
             started = _count(get(names.RL_TRAJECTORIES_STARTED))
             self.rows["ended"].append((process, source, step, started, left_out, 0))
-        begin = (
-            process, int_or_none(get(names.RL_TRAJECTORIES_CALLER_PID)), source, str(get(names.RL_LOOP_NAME) or ""),
-            step, log.time // _SECOND if step is None else None, log.time, int_or_none(get(names.RL_TRAJECTORIES_STEP)),
-            int_or_none(get(names.RL_TRAJECTORIES_RESTARTS)) or 0, int_or_none(get(names.RL_GROUP_SIZE)),
-            int(log.event == events.RL_TRAJECTORIES_PENDING.name),
+        begin = process, int_or_none(get(names.RL_TRAJECTORIES_CALLER_PID)), source, str(get(names.RL_LOOP_NAME) or "")
+        end = (
+            int_or_none(get(names.RL_TRAJECTORIES_STEP)), int_or_none(get(names.RL_TRAJECTORIES_RESTARTS)) or 0,
+            int_or_none(get(names.RL_GROUP_SIZE)), int(log.event == events.RL_TRAJECTORIES_PENDING.name),
         )  # fmt: skip
         for row in told(body):
             row.estimator = get(names.RL_ADVANTAGE_ESTIMATOR)
+            time = int_or_none(row.columns.pop(names.RL_ROLLOUT_END_TIME, None)) or log.time
+            second = time // _SECOND if step is None else None
             self.samples += 1
-            self.rows["sample"].append((self.samples, *begin, *cells(row)))
-            self.rows["score"] += scores(row, self.samples, process, step, log.time)
+            self.rows["sample"].append((self.samples, *begin, step, second, time, *end, *cells(row)))
+            self.rows["score"] += scores(row, self.samples, process, step, time)
 
     def _add_change(self, log: Log, process: int, row: RecordedSample) -> None:
         trace, rollout, sample = map(row.get, (names.RL_ROLLOUT_TRACE_ID, names.RL_ROLLOUT_ID, names.RL_SAMPLE_ID))

@@ -70,6 +70,8 @@ _TABLES = {
 }
 CREATE = (
     *(f"CREATE TABLE {name} ({text})" for name, text in _TABLES.items()),
+    "CREATE TEMP TABLE touched (step INTEGER, second INTEGER)",
+    "CREATE UNIQUE INDEX temp.touched_once ON touched (step IS NULL, coalesce(step, second))",
     "CREATE UNIQUE INDEX spreads_by_callee ON call_spread (callee, value, coalesce(bucket, -1))",
 )
 
@@ -142,15 +144,16 @@ def clear(database: sqlite3.Connection) -> None:
 
 
 #: What makes the sums of all rows, where there are none.
-OF_ALL = (_statement(_ALL), *_TOTALS)
+OF_ALL = (_statement(_ALL), "DELETE FROM touched", *_TOTALS)
+#: What has rows that are new, or that were in another step, is summed anew by :data:`OF_NEW`.
+TOUCH = "INSERT OR IGNORE INTO touched SELECT step, second FROM ({moments})"
 #: What adds rows after ``:summed``.
 OF_NEW = (
     "CREATE INDEX IF NOT EXISTS calls_by_step ON call (step, second)",
-    "CREATE TEMP TABLE IF NOT EXISTS touched (step INTEGER, second INTEGER)",
-    "DELETE FROM touched",
-    "INSERT INTO touched SELECT DISTINCT step, second FROM call WHERE rowid > :summed",
+    TOUCH.format(moments="SELECT step, second FROM call WHERE rowid > :summed"),
     """DELETE FROM call_by_step WHERE EXISTS
        (SELECT 1 FROM touched t WHERE t.step IS call_by_step.step AND t.second IS call_by_step.second)""",
     _statement(_TOUCHED),
+    "DELETE FROM touched",
     *_TOTALS,
 )

@@ -132,6 +132,7 @@ class RunTables:
                 self._database.execute(statement)
         changes.join(self._database)
         self._steps.place(self._database)
+        self.has_new_samples |= self._steps.has_placed_samples
         if self._has_moved:
             rollups.clear(self._database)
             self._summed = 0

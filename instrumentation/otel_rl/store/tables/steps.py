@@ -1,5 +1,7 @@
 """Where the time of the steps goes: what of it lies in which phase, in none, and between the steps.
 
+What happens between two steps that were guessed, or taken from a log, gets the number of the later one here.
+
 Phases are moved from ``new_phase`` to ``phase`` once their trace is read. Those of a trace that goes on are moved again
 with what is new.
 """
@@ -8,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.semconv.attributes import RlLoopSourceValues as Source
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables import rollups
 
 if TYPE_CHECKING:
     import sqlite3
@@ -125,14 +129,45 @@ _PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE id =
 _WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0.0) WHERE id = ?2"
 _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
-_HAS_GUESSED = "SELECT 1 FROM step WHERE source = 'guessed' LIMIT 1"
-#: A guessed step begins at the end of the one before, so an evaluation between both is inside it.
-_PLACE_OTHERS = f"""
-UPDATE phase SET counts_to =
-  (SELECT CASE WHEN s.started <= phase.started THEN s.step END FROM step s
-   WHERE s.process = phase.process AND s.source = 'guessed' AND NOT s.is_root AND s.ended >= phase.ended
-   ORDER BY s.ended LIMIT 1)
+#: Who makes steps that nothing is inside of when it is recorded: each goes from the end of the one before to its own.
+_MADE_LATER = f"'{Source.GUESSED}', '{Source.LOGGED}'"
+_HAS_LATER = f"SELECT 1 FROM step WHERE source IN ({_MADE_LATER}) LIMIT 1"
+_ITS_STEP = f"""
+(SELECT CASE WHEN s.started <= {{table}}.{{begin}} THEN s.step END FROM step s
+ WHERE s.process = {{table}}.process AND s.source IN ({_MADE_LATER}) AND NOT s.is_root AND s.ended >= {{table}}.{{end}}
+ ORDER BY s.ended LIMIT 1)"""
+_PLACE_PHASES = f"""
+UPDATE phase SET counts_to = {_ITS_STEP.format(table="phase", begin="started", end="ended")}
 WHERE step IS NULL AND counts_to IS NULL AND NOT is_of_rollout AND name <> '{Phase.DATA_WAIT}'"""
+#: What else is in such a step: its table, and the time that counts.
+_OTHERS = (("call", "ended"), ("rollout", "ended"), ("sample", "time"), ("score", "time"), ("error", "ended"))
+_BY_SECOND = ("call", "rollout", "sample")
+_FIND_OTHERS = tuple(
+    f"""
+    INSERT INTO placed SELECT '{table}', id, its FROM
+      (SELECT rowid AS id, {_ITS_STEP.format(table=table, begin=at, end=at)} AS its FROM {table} WHERE step IS NULL)
+    WHERE its IS NOT NULL"""
+    for table, at in _OTHERS
+)
+_PLACE_OTHERS = tuple(
+    f"""
+    UPDATE {table} SET {"second = NULL, " if table in _BY_SECOND else ""}step =
+      (SELECT its FROM placed p WHERE p.of_table = '{table}' AND p.id = {table}.rowid)
+    WHERE rowid IN (SELECT id FROM placed WHERE of_table = '{table}')"""
+    for table, _ in _OTHERS
+)
+_PLACED = (
+    "CREATE TEMP TABLE IF NOT EXISTS placed (of_table TEXT, id INTEGER, its INTEGER, PRIMARY KEY (of_table, id))",
+    "DELETE FROM placed",
+    *_FIND_OTHERS,
+    rollups.TOUCH.format(
+        moments="""
+        SELECT NULL AS step, second FROM call JOIN placed ON of_table = 'call' AND id = call.rowid
+        UNION ALL SELECT its, NULL FROM placed WHERE of_table = 'call'"""
+    ),
+    *_PLACE_OTHERS,
+)
+_HAS_PLACED_SAMPLES = "SELECT 1 FROM placed WHERE of_table = 'sample' LIMIT 1"
 _REST = f"""
 UPDATE step SET
   uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
@@ -163,6 +198,8 @@ class PlacedSteps:
     def __init__(self) -> None:
         self._is_first, self._placed = True, 0
         self._last: dict[tuple[int, str, int], _Last] = {}
+        #: Whether samples got a step the last time.
+        self.has_placed_samples = False
         #: First and last of the steps that have changed with what was placed last, by attempt, loop and restarts, the
         #: last one None for what is in no step; None where all are new.
         self.changed: dict[tuple[str, str, int], tuple[int, int | None]] | None = None
@@ -182,9 +219,10 @@ class PlacedSteps:
         database.execute(_BY_TRACE)
         database.execute(_OUTSIDE)
         moved = _place_waits(database, waited)
-        if database.execute(_HAS_GUESSED).fetchone() is not None:
-            database.execute(_BY_END)
-            database.execute(_PLACE_OTHERS)
+        if database.execute(_HAS_LATER).fetchone() is not None:
+            for statement in (_BY_END, _PLACE_PHASES, *_PLACED):
+                database.execute(statement)
+            self.has_placed_samples = database.execute(_HAS_PLACED_SAMPLES).fetchone() is not None
         if not self._is_first:
             database.executemany(_TOUCHED_BY_MOVE, moved)
             database.executemany(_TOUCHED_BY_WAIT, [(step,) for step, seconds in waited.items() if seconds])

@@ -84,7 +84,7 @@ def _is_shown(stretch: LateRank, collected: Collected) -> bool:
 
 
 def _severity(cost: float | None) -> Severity:
-    """Return the severity: by chance alone one rank is late in eight steps in a row where rollouts are uneven."""
+    """Return the severity: what cost little over the run is a notice, however late the rank was."""
     if cost is None:
         return Severity.WARNING
     if cost >= thresholds.CRITICAL_SHARE:
