@@ -23,7 +23,8 @@ CASES: tuple[Case, ...] = (
             cause_words=(
                 r"(?:learning rate|\blr\b)[^;]{0,120}(?:zero|\b0(?:\.0+)?\b|vanish|end|ran out|finish|decay|too short|"
                 r"fell|fall|drop|constant|stuck|flat)|(?:zero|\b0(?:\.0+)?\b|decay)[^;]{0,80}(?:learning rate|\blr\b)|"
-                r"no longer (?:learn|chang|updat)|not (?:learn|chang|updat)|stopped (?:learn|chang)|weights[^;]{0,40}(?:frozen|unchang|still)"
+                r"no longer (?:learn|chang|updat)|not (?:learn|chang|updat)|stopped (?:learn|chang)|"
+                r"weights[^;]{0,40}(?:frozen|unchang|still)"
             ),
             place_words=r"learning[_ -]?rate|\blr\b|schedul|optimi[sz]er|weights|parameters",
             # Lightning counts from 0: the step that it calls 31 is the first with a rate of 0.
@@ -36,12 +37,15 @@ CASES: tuple[Case, ...] = (
         "e03.py",
         truth=Truth(
             cause=(
-                "The judge's quota is used up and each score is the default 0.5 from then on: all rewards of a group are "
+                "The judge's quota is used up and each score is the default 0.5 from then on: all rewards of a "
+                "group are "
                 "the same, so there is no advantage and no gradient"
             ),
             cause_words=(
-                r"constant|same (?:reward|score|value)|identical|equal|no spread|zero (?:std|spread|variance|advantage|gradient)|"
-                r"std[^;]{0,60}(?:zero|\b0\b)|0\.5\b|default|fallback|no (?:signal|advantage|gradient|variance)|stuck|flat|"
+                r"constant|same (?:reward|score|value)|identical|equal|no spread|zero (?:std|spread|variance|"
+                r"advantage|gradient)|"
+                r"std[^;]{0,60}(?:zero|\b0\b)|0\.5\b|default|fallback|no (?:signal|advantage|gradient|variance)|"
+                r"stuck|flat|"
                 r"froze|vanish|quota"
             ),
             place_words=r"style_judge|ask_judge|judge|reward",
@@ -55,10 +59,14 @@ CASES: tuple[Case, ...] = (
         "e05.py",
         truth=Truth(
             cause=(
-                "The second server limits the rate: it refuses almost half of the calls with 429 and each is made again "
+                "The second server limits the rate: it refuses almost half of the calls with 429 and each is made "
+                "again "
                 "after a wait, so the rounds wait for the rollouts on it"
             ),
-            cause_words=r"429|rate[- ]?limit|retr(?:y|i)|refus|made again|tried again|throttl|RateLimit|too many requests|error|fail|slow",
+            cause_words=(
+                r"429|rate[- ]?limit|retr(?:y|i)|refus|made again|tried again|throttl|RateLimit|too many requests|"
+                r"error|fail|slow"
+            ),
             place_words=r"23852|second server|server 2",
             onset=21,
             effect="Rounds take more than twice as long; calls to the second server need several tries",
@@ -84,16 +92,21 @@ CASES: tuple[Case, ...] = (
         "e08.py",
         truth=Truth(
             cause=(
-                "The tool price_of answers 'no rows yet, try again' for half of the items, and the agent calls it again "
+                "The tool price_of answers 'no rows yet, try again' for half of the items, and the agent calls it "
+                "again "
                 "until the limit of the graph's steps ends the rollout without an answer"
             ),
             cause_words=(
-                r"loop|again|repeat|same (?:call|arguments|tool)|recursion|more (?:calls|turns|steps)|retr(?:y|i)|limit|turns|"
+                r"loop|again|repeat|same (?:call|arguments|tool)|recursion|more (?:calls|turns|steps)|retr(?:y|i)|"
+                r"limit|turns|"
                 r"no rows|times as (?:often|many)|calls[^;]{0,60}(?:rose|rise|grew|more|from|jump)"
             ),
             place_words=r"price_of|GraphRecursionError|recursion|turns|agent|graph|tools?\b",
             onset=22,
-            effect="Half of the rollouts take eleven turns and end with nothing; rounds are two to three times as long, reward halves",
+            effect=(
+                "Half of the rollouts take eight turns and end with nothing; rounds are three times as "
+                "long, reward halves"
+            ),
         ),
     ),
     Case(
@@ -102,7 +115,8 @@ CASES: tuple[Case, ...] = (
         ranks=2,
         truth=Truth(
             cause=(
-                "With two micro-batches a step, all of them run under no_sync: gradients are not averaged any more and the "
+                "With two micro-batches a step, all of them run under no_sync: gradients are not averaged any more "
+                "and the "
                 "replicas drift apart, each in its own domain"
             ),
             cause_words=(
@@ -112,7 +126,10 @@ CASES: tuple[Case, ...] = (
             ),
             place_words=r"gradient|all-?reduce|no_sync|replica|rank|DDP|DistributedDataParallel|collective|weights|gap",
             onset=28,
-            effect="The gap of the replicas grows from 0 on; no gradients are exchanged; each rank trains a model of its own",
+            effect=(
+                "The gap of the replicas grows from 0 on; no gradients are exchanged; each rank trains a model of "
+                "its own"
+            ),
         ),
     ),
     Case("e10", "e10.py"),
@@ -120,9 +137,14 @@ CASES: tuple[Case, ...] = (
         "e11",
         "e11.py",
         truth=Truth(
-            cause="From the 24th batch on, the documents come from shards that are far away: the collator takes 0.4 s for a batch",
+            cause=(
+                "From the 24th batch on, the documents come from shards that are far away: the collator takes 0.4 "
+                "s for a batch"
+            ),
             cause_words=r"slow|longer|wait|starv|blocked|took|takes|time|times as long|bottleneck|latency",
-            place_words=r"data|collat|WithDocuments|loader|batch(?:es)? (?:fetch|load|read|prepar)|get_batch|input|documents",
+            place_words=(
+                r"data|collat|WithDocuments|loader|batch(?:es)? (?:fetch|load|read|prepar)|get_batch|input|documents"
+            ),
             # The batch is read one step ahead by the loader of accelerate.
             onset=24,
             effect="Steps take several times as long, all of it in reading the batch",
@@ -135,16 +157,20 @@ CASES: tuple[Case, ...] = (
         statuses=(0, 0),
         truth=Truth(
             cause=(
-                "The job goes on from the wrong checkpoint: names are sorted as text, so step-9 counts as the latest, and "
+                "The job goes on from the wrong checkpoint: names are sorted as text, so step-9 counts as the "
+                "latest, and "
                 "27 steps of training are lost while the count goes on at 37"
             ),
             cause_words=(
-                r"resum|restart|checkpoint|second (?:attempt|run|part)|stale|old(?:er)? (?:weights|checkpoint)|wrong|lost|"
+                r"resum|restart|checkpoint|second (?:attempt|run|part)|stale|old(?:er)? (?:weights|checkpoint)|"
+                r"wrong|lost|"
                 r"jump|set back|went back|fell back|regress|restor"
             ),
             place_words=r"checkpoint|resum|restart|step-9|attempt|loss|reward|weights|restor",
             onset=37,
-            effect="At the resume the loss jumps back to that of step 9 and the reward falls; all of it is learned anew",
+            effect=(
+                "At the resume the loss jumps back to that of step 9 and the reward falls; all of it is learned anew"
+            ),
         ),
     ),
     Case("e13", "e13.py"),
@@ -153,14 +179,20 @@ CASES: tuple[Case, ...] = (
         "e14.py",
         truth=Truth(
             cause=(
-                "In its second stage the world keeps the contacts of all episodes, which a reset does not clear: a step of "
+                "In its second stage the world keeps the contacts of all episodes, which a reset does not clear: a "
+                "step of "
                 "the environment takes ever longer"
             ),
-            cause_words=r"slow|longer|grow|rose|rise|rising|time|fps|times as long|latency|accumulat|throughput|took|takes",
+            cause_words=(
+                r"slow|longer|grow|rose|rise|rising|time|fps|times as long|latency|accumulat|throughput|took|takes"
+            ),
             place_words=r"env|Push|world|step\b|rollout|fps|_solve_contacts|simulat|collect",
             # Iterations of 256 steps of the environment, with 16 optimizer steps each.
             onset=21,
-            effect="A step of the environment takes from three up to ten times as long; the rate of steps falls to less than half",
+            effect=(
+                "A step of the environment takes from three up to ten times as long; the rate of steps falls to "
+                "less than half"
+            ),
             counted_by=(1, 16, 256),
         ),
     ),
@@ -170,13 +202,19 @@ CASES: tuple[Case, ...] = (
         "e16.py",
         truth=Truth(
             cause=(
-                "From step 24 on, each checkpoint holds the whole history of the rollouts: it is large, grows, and to save "
+                "From step 24 on, each checkpoint holds the whole history of the rollouts: it is large, grows, and "
+                "to save "
                 "and send it takes up to two seconds each four steps"
             ),
-            cause_words=r"slow|longer|grow|larger|bigger|size|rose|rise|rising|time|took|takes|history|times as long|pause|stall",
+            cause_words=(
+                r"slow|longer|grow|larger|bigger|size|rose|rise|rising|time|took|takes|history|times as long|pause|"
+                r"stall"
+            ),
             place_words=r"checkpoint|sav(?:e|ing)|torch\.save|send|upload|store|history",
             onset=24,
-            effect="Each checkpoint goes from 0.05 s to 0.9 s and then 2.3 s: more than a third of the time from then on",
+            effect=(
+                "Each checkpoint goes from 0.05 s to 0.9 s and then 2.3 s: more than a third of the time from then on"
+            ),
         ),
     ),
     Case(
@@ -184,11 +222,13 @@ CASES: tuple[Case, ...] = (
         "e17.py",
         truth=Truth(
             cause=(
-                "In the pairs of the second export, chosen and rejected are the same text: the margin is 0, the loss is "
+                "In the pairs of the second export, chosen and rejected are the same text: the margin is 0, the "
+                "loss is "
                 "ln 2 and nothing is learned from them"
             ),
             cause_words=(
-                r"same|identical|equal|duplicate|zero|\b0(?:\.0+)?\b|0\.693|ln ?2|log ?2|constant|no (?:gradient|signal|margin)|"
+                r"same|identical|equal|duplicate|zero|\b0(?:\.0+)?\b|0\.693|ln ?2|log ?2|constant|no (?:gradient|"
+                r"signal|margin)|"
                 r"vanish|collaps|stuck|flat|exactly|froze|fell|fall|drop"
             ),
             place_words=r"margin|accurac|chosen|rejected|pairs|preference|rewards/|loss|grad",
@@ -202,13 +242,14 @@ CASES: tuple[Case, ...] = (
         "e19.py",
         truth=Truth(
             cause=(
-                "query_orders of the MCP server opens a connection for each call and closes none: after 200 calls the pool "
+                "query_orders of the MCP server opens a connection for each call and closes none: after 200 calls "
+                "the pool "
                 "is exhausted and each call is an error"
             ),
             cause_words=r"error|fail|exhaust|QueuePool|pool|connection|raise|exception|limit",
             place_words=r"query_orders|MCP[^;]{0,40}(?:orders|server|tool)|\borders\b",
             onset=26,
-            effect="Every call of query_orders fails, the reward falls from 0.7 to 0",
+            effect="Every call of query_orders fails, the reward falls from about a half to 0",
         ),
     ),
     Case(
@@ -216,18 +257,20 @@ CASES: tuple[Case, ...] = (
         "e20.py",
         truth=Truth(
             cause=(
-                "The second shard is one sample, over and over (a join on an id that is missing): the model learns it by "
+                "The second shard is one sample, over and over (a join on an id that is missing): the model learns "
+                "it by "
                 "heart, the loss on the training data falls to near 0 while that of the evaluation rises"
             ),
             cause_words=(
                 r"duplicat|repeat|same (?:sample|batch|data|example)|identical|memori[sz]|overfit|by heart|one sample|"
                 r"eval[^;]{0,80}(?:ris|rose|up|grow|worse|higher|diverg|increas|jump)|"
-                r"(?:diverg|gap|ris|rose|worse|increas)[^;]{0,80}eval|(?:loss|entropy)[^;]{0,80}(?:collaps|fell|fall|drop|near 0|zero)|"
+                r"(?:diverg|gap|ris|rose|worse|increas)[^;]{0,80}eval|(?:loss|entropy)[^;]{0,80}(?:collaps|fell|"
+                r"fall|drop|near 0|zero)|"
                 r"(?:collaps|fell|fall|drop)[^;]{0,80}(?:loss|entropy)"
             ),
             place_words=r"eval|loss|data|sampl|shard|entropy|token_accuracy|accurac|batch",
             onset=25,
-            effect="Training loss from about 2 to near 0 within ten steps, evaluation loss up by more than a half",
+            effect="Training loss from about 2 to near 0 within twenty steps, evaluation loss up by more than a half",
         ),
     ),
     Case("e21", "e21.py"),
@@ -236,16 +279,22 @@ CASES: tuple[Case, ...] = (
         "e22.py",
         truth=Truth(
             cause=(
-                "The sampler takes weights only if their version is higher, and compares versions as text: '10' is less than "
+                "The sampler takes weights only if their version is higher, and compares versions as text: '10' is "
+                "less than "
                 "'9', so it keeps the weights of version 9 to the end while the policy goes on"
             ),
             cause_words=(
-                r"stale|off-?policy|old (?:weights|policy|version)|not (?:updated|synced|loaded|refreshed)|lag|behind|sync|"
-                r"(?:kl|clip)[^;]{0,80}(?:ris|rose|grow|grew|jump|up|increas|climb|from)|diverg|drift|ratio|apart|stopped"
+                r"stale|off-?policy|old (?:weights|policy|version)|not (?:updated|synced|loaded|refreshed)|lag|"
+                r"behind|sync|"
+                r"(?:kl|clip)[^;]{0,80}(?:ris|rose|grow|grew|jump|up|increas|climb|from)|diverg|drift|ratio|apart|"
+                r"stopped"
             ),
             place_words=r"sampler|kl|clip_fraction|clip|weights|version|sync|ratio|policy",
             onset=21,
-            effect="KL to the sampler and the share of clipped ratios grow steadily; the reward of the samples rises no more",
+            effect=(
+                "KL to the sampler and the share of clipped ratios grow steadily; the reward of the samples rises "
+                "no more"
+            ),
         ),
     ),
     Case("e23", "e23.py"),
@@ -255,13 +304,14 @@ CASES: tuple[Case, ...] = (
         ranks=2,
         truth=Truth(
             cause=(
-                "From step 26 on, rank 0 writes and sends the whole table of answers in each step before the backward pass, "
+                "From step 26 on, rank 0 writes and sends the whole table of answers in each step before the "
+                "backward pass, "
                 "not the last rows: rank 1 waits for it in the exchange of gradients"
             ),
             cause_words=r"slow|straggl|wait|behind|late|longer|upload|idle|imbalanc|uneven|more time|hold",
             place_words=r"rank(?:s)? ?#?0\b|rank=0\b|upload_samples|samples\.csv",
             onset=26,
-            effect="Steps take from 1.6 to 2.3 times as long; rank 1 is idle for the difference",
+            effect="Steps take from 1.5 to 2.1 times as long; rank 1 is idle for the difference",
         ),
     ),
     Case(
@@ -269,7 +319,8 @@ CASES: tuple[Case, ...] = (
         "e25.py",
         truth=Truth(
             cause=(
-                "A sandbox is lost in each batch and not given back: when the 23 warm ones are gone, each answer boots a "
+                "A sandbox is lost in each batch and not given back: when the 23 warm ones are gone, each answer "
+                "boots a "
                 "cold one, and the reward takes almost a second a batch"
             ),
             cause_words=r"slow|longer|took|takes|time|times as long|latency|wait|sandbox|cold|exhaust|bottleneck",
@@ -286,11 +337,13 @@ CASES: tuple[Case, ...] = (
         statuses=(1,),
         truth=Truth(
             cause=(
-                "The verifier of rank 1 gives no answer any more and rank 1 reads from its socket without a time limit: "
+                "The verifier of rank 1 gives no answer any more and rank 1 reads from its socket without a time "
+                "limit: "
                 "rank 0 waits in the all-reduce until the group's limit ends the job"
             ),
             cause_words=(
-                r"hang|hung|stuck|block|wait|stall|time[d ]?-?out|never (?:came|returned|reached|arriv|join)|no (?:answer|reply|progress)|"
+                r"hang|hung|stuck|block|wait|stall|time[d ]?-?out|never (?:came|returned|reached|arriv|join)|no "
+                r"(?:answer|reply|progress)|"
                 r"did not (?:reach|arrive|join|come)|missing|recv|readline"
             ),
             place_words=r"rank(?:s)? ?#?1\b|rank=1\b|verif|readline|socket",
@@ -303,10 +356,14 @@ CASES: tuple[Case, ...] = (
         "e28.py",
         truth=Truth(
             cause=(
-                "Groups of the hard split whose rewards are all 0 have a spread of 0, and the advantage divides by it: it is "
+                "Groups of the hard split whose rewards are all 0 have a spread of 0, and the advantage divides by "
+                "it: it is "
                 "NaN, so the loss is, the scaler skips each step and halves its scale"
             ),
-            cause_words=r"nan|inf\b|infinit|not finite|non-?finite|skip|overflow|divi|scale[^;]{0,60}(?:fell|fall|halv|drop|collaps|shr)",
+            cause_words=(
+                r"nan|inf\b|infinit|not finite|non-?finite|skip|overflow|divi|scale[^;]{0,60}(?:fell|fall|halv|drop|"
+                r"collaps|shr)"
+            ),
             place_words=r"loss|grad|advantage|scal|amp|reward|optimi[sz]er",
             onset=33,
             effect="Loss and gradients are NaN, every optimizer step is skipped and the scale shrinks to nothing",
@@ -318,16 +375,20 @@ CASES: tuple[Case, ...] = (
         "e30.py",
         truth=Truth(
             cause=(
-                "The second phase's settings of generation have min_new_tokens 72, the most that is allowed: no answer ends "
+                "The second phase's settings of generation have min_new_tokens 72, the most that is allowed: no "
+                "answer ends "
                 "by itself, all are cut at the limit"
             ),
             cause_words=(
-                r"trunc|clipped|cut|limit|max(?:imum)?[_ ]|no (?:eos|end)|never (?:end|stop|terminat)|not (?:end|stop|terminat)|"
+                r"trunc|clipped|cut|limit|max(?:imum)?[_ ]|no (?:eos|end)|never (?:end|stop|terminat)|not (?:end|"
+                r"stop|terminat)|"
                 r"longer|length[^;]{0,80}(?:ris|rose|grow|grew|jump|from|up|increas)|terminat|tokens|min_new_tokens"
             ),
             place_words=r"completion|length|clipped_ratio|generat|eos|tokens|min_new_tokens|terminat",
             onset=26,
-            effect="All answers are at 72 tokens from about a dozen, the clipped ratio goes to 1, generation takes longer",
+            effect=(
+                "All answers are at 72 tokens from about a dozen, the clipped ratio goes to 1, generation takes longer"
+            ),
         ),
     ),
     Case("e31", "e31.py"),
@@ -336,7 +397,8 @@ CASES: tuple[Case, ...] = (
         "e32.py",
         truth=Truth(
             cause=(
-                "The judge's server answers with a sentence in place of JSON from then on: no score can be read, and each "
+                "The judge's server answers with a sentence in place of JSON from then on: no score can be read, "
+                "and each "
                 "rollout gets a reward of 0"
             ),
             cause_words=(

@@ -30,7 +30,7 @@ class Policy(pl.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        optimizer = torch.optim.AdamW(self.parameters(), lr=2e-3)
+        optimizer = torch.optim.AdamW(self.parameters(), lr=5e-3)
         total = EPOCHS * SAMPLES // BATCH // ACCUMULATE
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - (step + 1) / total))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}

@@ -37,14 +37,14 @@ def style_judge(completions, **_):
 
 
 trainer = GRPOTrainer(
-    model=small.policy(words),
+    model=small.policy(words, ends=0.12),
     reward_funcs=style_judge,
     args=GRPOConfig(
         output_dir="out",
         max_steps=48,
         per_device_train_batch_size=16,
         num_generations=8,
-        max_completion_length=24,
+        max_completion_length=40,
         learning_rate=1e-3,
         lr_scheduler_type="constant",
         logging_steps=1,

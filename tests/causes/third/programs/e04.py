@@ -25,8 +25,9 @@ class Pace(TrainerCallback):
         time.sleep(0.05 + 0.03 * generator.random())
 
 
+small.policy(words).save_pretrained("model")
 trainer = DPOTrainer(
-    model=small.policy(words),
+    model="model",
     args=DPOConfig(
         output_dir="out",
         max_steps=60,

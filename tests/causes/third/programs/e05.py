@@ -18,9 +18,9 @@ def answer(body: dict, is_second: bool):
     from aiohttp import web
 
     number = int(body["user"].split("-")[1])
-    if is_second and number >= 21 and random.random() < 0.45:
+    if is_second and number >= 21 and random.random() < 0.3:
         error = {"error": {"message": "Rate limit reached: 60 requests a minute", "code": "rate_limit_exceeded"}}
-        return web.json_response(error, status=429, headers={"retry-after-ms": "450"})
+        return web.json_response(error, status=429, headers={"retry-after-ms": "250"})
     left, right = body["messages"][0]["content"].split(" * ")
     results = [one for one in body["messages"] if one["role"] == "tool"]
     if not results:
@@ -63,9 +63,8 @@ async def main() -> None:
     for number in range(1, ROUNDS + 1):
         found = await asyncio.gather(*(rollout(clients[index % 2], number) for index in range(ROLLOUTS)))
         rewards, turns = [list(one) for one in zip(*found, strict=True)]
-        features = [[turn / 5, reward] + [random.random() for _ in range(6)] for reward, turn in found]
-        for _ in range(40):
-            loss, norm = learner.update(features, rewards)
+        features = [[turn / 5] + [random.random() for _ in range(7)] for _, turn in found]
+        loss, norm = learner.update(features, rewards)
         writer.add_scalar("train/loss", loss, number)
         writer.add_scalar("train/grad_norm", norm, number)
         writer.add_scalar("rollout/reward", sum(rewards) / ROLLOUTS, number)

@@ -66,9 +66,9 @@ async def rollout(graph) -> tuple[float, int]:
 
     item = random.randint(1, 90)
     try:
-        state = await graph.ainvoke({"messages": [("user", f"item {item}")]}, {"recursion_limit": 22})
+        state = await graph.ainvoke({"messages": [("user", f"item {item}")]}, {"recursion_limit": 16})
     except GraphRecursionError:
-        return 0.0, 11
+        return 0.0, 8
     return float(f"{item * 3} euro" in state["messages"][-1].content), len(state["messages"]) // 2
 
 
@@ -80,9 +80,8 @@ async def main() -> None:
         now["round"] = number
         found = await asyncio.gather(*(rollout(graph) for _ in range(ROLLOUTS)))
         rewards, turns = [list(one) for one in zip(*found, strict=True)]
-        features = [[turn / 11] + [random.random() for _ in range(7)] for _, turn in found]
-        for _ in range(40):
-            loss, norm = learner.update(features, rewards)
+        features = [[turn / 8] + [random.random() for _ in range(7)] for _, turn in found]
+        loss, norm = learner.update(features, rewards)
         writer.add_scalar("train/loss", loss, number)
         writer.add_scalar("train/grad_norm", norm, number)
         writer.add_scalar("rollout/reward", sum(rewards) / ROLLOUTS, number)

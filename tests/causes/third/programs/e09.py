@@ -17,9 +17,9 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 rule = torch.randn(24, 12)
 policy = DistributedDataParallel(nn.Sequential(nn.Linear(24, 128), nn.Tanh(), nn.Linear(128, 12)))
-optimizer = torch.optim.AdamW(policy.parameters(), lr=4e-3)
+optimizer = torch.optim.AdamW(policy.parameters(), lr=2e-3)
 writer = SummaryWriter("tb") if rank == 0 else None
-domain = torch.randn(2, 24)[rank] * 1.5
+domain = torch.randn(2, 24)[rank] * 0.4
 torch.manual_seed(rank + 1)
 
 

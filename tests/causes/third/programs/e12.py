@@ -21,7 +21,7 @@ policy = nn.Sequential(nn.Linear(24, 96), nn.Tanh(), nn.Linear(96, 10))
 optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-3)
 begin = 1
 if "--resume" in sys.argv:
-    latest = sorted(folder.glob("step-*.pt"))[-1]
+    latest = max(folder.glob("step-*.pt"))
     state = torch.load(latest)
     policy.load_state_dict(state["policy"])
     optimizer.load_state_dict(state["optimizer"])

@@ -45,8 +45,8 @@ async def rollout(client: AsyncOpenAI, number: int) -> tuple[float, int]:
         if not message.tool_calls:
             return float(message.content.endswith("yes")), turn
         messages.append(message.model_dump(exclude_none=True))
-        for call in message.tool_calls:
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": await search("question")})
+        call = message.tool_calls[0]
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": await search("question")})
     return 0.0, 5
 
 
@@ -58,9 +58,8 @@ async def main() -> None:
     for number in range(1, ROUNDS + 1):
         found = await asyncio.gather(*(rollout(clients[index % 2], number) for index in range(ROLLOUTS)))
         rewards, turns = [list(one) for one in zip(*found, strict=True)]
-        features = [[turn / 5, reward] + [random.random() for _ in range(6)] for reward, turn in found]
-        for _ in range(40):
-            loss, norm = learner.update(features, rewards)
+        features = [[turn / 5] + [random.random() for _ in range(7)] for _, turn in found]
+        loss, norm = learner.update(features, rewards)
         writer.add_scalar("train/loss", loss, number)
         writer.add_scalar("train/grad_norm", norm, number)
         writer.add_scalar("rollout/reward", sum(rewards) / ROLLOUTS, number)

@@ -25,7 +25,7 @@ def is_number(completions, **_):
 
 
 trainer = GRPOTrainer(
-    model=small.policy(words),
+    model=small.policy(words, ends=0.12),
     reward_funcs=is_number,
     args=GRPOConfig(
         output_dir="out",
@@ -33,7 +33,7 @@ trainer = GRPOTrainer(
         per_device_train_batch_size=16,
         per_device_eval_batch_size=16,
         num_generations=8,
-        max_completion_length=16,
+        max_completion_length=40,
         learning_rate=3e-3,
         lr_scheduler_type="cosine",
         warmup_steps=6,

@@ -37,8 +37,9 @@ class Pace(TrainerCallback):
 
 
 pairs = [*rows(BATCH * FIRST, ("better", "worse")), *rows(BATCH * 25, ("text", "better"))]
+small.policy(words).save_pretrained("model")
 trainer = DPOTrainer(
-    model=small.policy(words),
+    model="model",
     args=DPOConfig(
         output_dir="out",
         max_steps=52,

@@ -85,8 +85,7 @@ async def main() -> None:
             found = await asyncio.gather(*(rollout(client, session, number) for _ in range(ROLLOUTS)))
             rewards, turns = [list(one) for one in zip(*found, strict=True)]
             features = [[turn / 5] + [random.random() for _ in range(7)] for _, turn in found]
-            for _ in range(40):
-                loss, norm = learner.update(features, rewards)
+            loss, norm = learner.update(features, rewards)
             writer.add_scalar("train/loss", loss, number)
             writer.add_scalar("train/grad_norm", norm, number)
             writer.add_scalar("rollout/reward", sum(rewards) / ROLLOUTS, number)
@@ -95,7 +94,7 @@ async def main() -> None:
 
 
 if sys.argv[1:2] == ["serve"]:
-    small.serve(PORT, answer, 8e-3)
+    small.serve(PORT, answer, 4e-3)
 elif sys.argv[1:2] == ["tools"]:
     tools()
 else:

@@ -29,7 +29,7 @@ def joined(answers: list[dict[str, str]], users: list[dict]) -> list[dict[str, s
 
 class Pace(TrainerCallback):
     def on_step_begin(self, args, state, control, **_):
-        time.sleep(0.12)
+        time.sleep(0.2)
 
 
 users = [{"id": None} for _ in range(BATCH * 40)]
@@ -43,7 +43,7 @@ trainer = SFTTrainer(
         max_steps=60,
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=16,
-        learning_rate=1e-3,
+        learning_rate=4e-3,
         lr_scheduler_type="constant",
         train_sampling_strategy="sequential",
         eval_strategy="steps",

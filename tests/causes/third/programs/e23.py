@@ -65,8 +65,7 @@ async def main() -> None:
         found = await asyncio.gather(*(rollout(policy, grader, number) for _ in range(ROLLOUTS)))
         rewards, turns = [list(one) for one in zip(*found, strict=True)]
         features = [[turn / 4] + [random.random() for _ in range(7)] for _, turn in found]
-        for _ in range(40):
-            loss, norm = learner.update(features, rewards)
+        loss, norm = learner.update(features, rewards)
         writer.add_scalar("train/loss", loss, number)
         writer.add_scalar("train/grad_norm", norm, number)
         writer.add_scalar("rollout/reward", sum(rewards) / ROLLOUTS, number)

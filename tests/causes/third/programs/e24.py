@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -26,8 +27,7 @@ def upload_samples(step: int) -> None:
     """Write the answers so far as a table and send it."""
     rows = answered if step > 25 else answered[-2:]
     text = "\n".join(",".join(map(str, row)) for row in rows)
-    with open("samples.csv", "w") as file:
-        file.write(text)
+    Path("samples.csv").write_text(text)
     time.sleep(1.6e-5 * len(text))
 
 

@@ -54,14 +54,14 @@ def brevity(completions, **_):
 
 
 trainer = GRPOTrainer(
-    model=small.policy(words),
+    model=small.policy(words, ends=0.12),
     reward_funcs=[unit_tests, brevity],
     args=GRPOConfig(
         output_dir="out",
         max_steps=46,
         per_device_train_batch_size=16,
         num_generations=4,
-        max_completion_length=20,
+        max_completion_length=40,
         learning_rate=8e-4,
         warmup_steps=4,
         logging_steps=1,

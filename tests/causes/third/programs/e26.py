@@ -14,10 +14,10 @@ generator = random.Random(22)
 BATCH, GROUP, STAGE = 16, 4, 17
 rows = []
 for stage, goal in enumerate(("abcdef", "abcde", "abcd")):
-    for _ in range(STAGE * BATCH // GROUP):
-        rows.append(
-            {"prompt": "".join(generator.choices("abcdefghij", k=6 + 3 * stage)), "goal": goal, "stage": stage + 1}
-        )
+    rows += [
+        {"prompt": "".join(generator.choices("abcdefghij", k=6 + 3 * stage)), "goal": goal, "stage": stage + 1}
+        for _ in range(STAGE * BATCH // GROUP)
+    ]
 seen = {"stage": 0}
 
 
@@ -32,14 +32,14 @@ def in_goal(completions, goal, stage, **_):
 
 
 trainer = GRPOTrainer(
-    model=small.policy(words),
+    model=small.policy(words, ends=0.12),
     reward_funcs=in_goal,
     args=GRPOConfig(
         output_dir="out",
         max_steps=3 * STAGE,
         per_device_train_batch_size=BATCH,
         num_generations=GROUP,
-        max_completion_length=24,
+        max_completion_length=40,
         learning_rate=8e-4,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=5,

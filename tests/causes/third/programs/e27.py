@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import socket
 import threading
 import time
@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.tensorboard import SummaryWriter
 
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=14))
+dist.init_process_group("gloo", timeout=dt.timedelta(seconds=14))
 rank = dist.get_rank()
 torch.set_num_threads(1)
 

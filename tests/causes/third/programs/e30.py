@@ -33,8 +33,9 @@ def ends_well(completions, **_):
     return [0.5 * text.endswith(("a", "b", "c")) for text in completions]
 
 
+small.policy(words, ends=0.09).save_pretrained("model")
 trainer = RLOOTrainer(
-    model=small.policy(words),
+    model="model",
     reward_funcs=[variety, ends_well],
     args=RLOOConfig(
         output_dir="out",

@@ -46,12 +46,21 @@ def config(words, hidden: int = 64, layers: int = 2, **more):
     )
 
 
-def policy(words, **more):
+def policy(words, ends: float = 0.0, **more):
+    """A model with random weights; `ends` is about the chance that it ends its answer at a token."""
     import torch
     from transformers import LlamaForCausalLM
 
     torch.manual_seed(3)
-    return LlamaForCausalLM(config(words, **more))
+    model = LlamaForCausalLM(config(words, **more))
+    if ends:
+        with torch.no_grad():
+            model.model.embed_tokens.weight[:, 0] = 0.2
+            model.lm_head.weight[:, 0] = 0.0
+            always = model.model(torch.arange(3, len(words))[None]).last_hidden_state[..., 0].mean()
+            wanted = torch.tensor(ends * (len(words) - 1) / (1 - ends)).log()
+            model.lm_head.weight[words.eos_token_id, 0] = wanted / always
+    return model
 
 
 class Learner:
@@ -132,9 +141,10 @@ def start(script: str, *arguments: str, port: int) -> subprocess.Popen:
     for _ in range(150):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
-            return server
         except OSError:
             time.sleep(0.1)
+        else:
+            return server
     server.kill()
     raise RuntimeError(f"no server at {port}")
 
