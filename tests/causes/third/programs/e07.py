@@ -22,7 +22,8 @@ class Slower(gymnasium.Wrapper):
 
     def step(self, action):
         time.sleep(3e-4)
-        return self.env.step(action)
+        seen, reward, *others = self.env.step(action)
+        return seen, 0.1 * float(reward), *others
 
 
 def world():
@@ -35,7 +36,8 @@ model = PPO(
     n_steps=EACH,
     batch_size=64,
     n_epochs=4,
-    learning_rate=lambda left: 1e-3 * left,
+    learning_rate=lambda left: 1.5e-3 * left,
+    gamma=0.95,
     seed=9,
     device="cpu",
     tensorboard_log="tb",

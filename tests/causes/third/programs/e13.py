@@ -10,7 +10,7 @@ import small
 from openai import APIError, AsyncOpenAI
 
 PORTS = (23861, 23862)
-ROUNDS, ROLLOUTS = 50, 12
+ROUNDS, ROLLOUTS = 45, 12
 
 
 def answer(body: dict):
@@ -68,7 +68,7 @@ async def main() -> None:
 
 
 if sys.argv[1:2] == ["serve"]:
-    small.serve(PORTS[int(sys.argv[2])], answer, 5e-3)
+    small.serve(PORTS[int(sys.argv[2])], answer, 4e-3)
 else:
     servers = [small.start(__file__, str(which), port=PORTS[which]) for which in (0, 1)]
     try:

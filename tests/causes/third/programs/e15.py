@@ -18,10 +18,10 @@ def prompts(number: int) -> Dataset:
 
 
 def is_number(completions, **_):
-    """1.0 where nearly all of the reply is digits, else their share."""
+    """1.0 where at least half of the reply is digits, else their share."""
     time.sleep(0.03)
     shares = [sum(one.isdigit() for one in text) / max(len(text), 1) for text in completions]
-    return [1.0 if share > 0.9 else share for share in shares]
+    return [1.0 if share >= 0.5 else share for share in shares]
 
 
 trainer = GRPOTrainer(
@@ -29,12 +29,12 @@ trainer = GRPOTrainer(
     reward_funcs=is_number,
     args=GRPOConfig(
         output_dir="out",
-        max_steps=50,
+        max_steps=46,
         per_device_train_batch_size=16,
         per_device_eval_batch_size=16,
         num_generations=8,
         max_completion_length=40,
-        learning_rate=3e-3,
+        learning_rate=6e-3,
         lr_scheduler_type="cosine",
         warmup_steps=6,
         beta=0.0,

@@ -12,7 +12,7 @@ import small
 from openai import AsyncOpenAI
 
 POLICY, JUDGE = 23881, 23882
-ROUNDS, ROLLOUTS = 46, 10
+ROUNDS, ROLLOUTS = 40, 10
 
 
 def act(body: dict) -> dict:
@@ -77,7 +77,7 @@ if sys.argv[1:2] == ["serve"]:
     if sys.argv[2] == "judge":
         small.serve(JUDGE, judge, 4e-3)
     else:
-        small.serve(POLICY, act, 5e-3)
+        small.serve(POLICY, act, 4e-3)
 else:
     servers = [small.start(__file__, "policy", port=POLICY), small.start(__file__, "judge", port=JUDGE)]
     try:

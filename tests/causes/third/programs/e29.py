@@ -11,7 +11,7 @@ import small
 from openai import AsyncOpenAI
 
 PORT = 23901
-ROUNDS, ROLLOUTS = 46, 8
+ROUNDS, ROLLOUTS = 38, 8
 
 
 def tools() -> None:
