@@ -386,9 +386,7 @@ CASES: tuple[Case, ...] = (
             ),
             place_words=r"completion|length|clipped_ratio|generat|eos|tokens|min_new_tokens|terminat",
             onset=26,
-            effect=(
-                "All answers are at 72 tokens from about a dozen, the clipped ratio goes to 1, generation takes longer"
-            ),
+            effect=("All answers are at 72 tokens from about 25, the clipped ratio goes to 1, generation takes longer"),
         ),
     ),
     Case("e31", "e31.py"),

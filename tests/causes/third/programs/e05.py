@@ -11,7 +11,7 @@ import small
 from openai import APIError, AsyncOpenAI
 
 PORTS = (23851, 23852)
-ROUNDS, ROLLOUTS = 44, 12
+ROUNDS, ROLLOUTS = 38, 12
 
 
 def answer(body: dict, is_second: bool):
