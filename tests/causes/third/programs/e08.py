@@ -9,7 +9,7 @@ import sys
 import small
 
 PORT = 23911
-ROUNDS, ROLLOUTS = 42, 8
+ROUNDS, ROLLOUTS = 37, 8
 now = {"round": 0}
 
 

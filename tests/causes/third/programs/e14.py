@@ -35,7 +35,7 @@ class Push(gymnasium.Env):
         """Contacts of the second stage, in which there are walls."""
         if self.steps > 20 * EACH:
             self.contacts.append(self.at.copy())
-        time.sleep(3e-4 + min(1.2e-6 * len(self.contacts), 2.5e-3) + (6e-4 if self.contacts else 0))
+        time.sleep(3e-4 + min(1.2e-6 * len(self.contacts), 1.7e-3) + (6e-4 if self.contacts else 0))
 
     def step(self, action):
         self.steps += 1
