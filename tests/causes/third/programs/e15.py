@@ -18,10 +18,11 @@ def prompts(number: int) -> Dataset:
 
 
 def is_number(completions, **_):
-    """1.0 where at least half of the reply is digits, else their share."""
+    """1.0 where at least half of the reply is digits and it is not too long, else their share."""
     time.sleep(0.03)
     shares = [sum(one.isdigit() for one in text) / max(len(text), 1) for text in completions]
-    return [1.0 if share >= 0.5 else share for share in shares]
+    pairs = zip(completions, shares, strict=True)
+    return [0.0 if len(text) > 28 else 1.0 if share >= 0.5 else share for text, share in pairs]
 
 
 trainer = GRPOTrainer(
