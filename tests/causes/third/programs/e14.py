@@ -10,7 +10,7 @@ import torch
 from stable_baselines3 import PPO
 
 torch.set_num_threads(1)
-ITERATIONS, EACH = 38, 256
+ITERATIONS, EACH = 33, 256
 
 
 class Push(gymnasium.Env):
