@@ -20,8 +20,8 @@ LIMIT, END = 0.1, LATE
 #: Steps in which a rank must be late, and newest steps among which these are. Rollouts are of uneven length, so some
 #: rank is late in each step by chance.
 STEPS, WINDOW = 8, 32
-#: Largest chance of it by accident: of two ranks one is late in eleven steps in a row once in 1024. Each step asks anew:
-#: with 1 in 100 half of the jobs of two ranks with uneven batches have a straggler within 300 steps, with this 3 %.
+#: Largest chance of it by accident: of two ranks one is late in eleven steps in a row once in 1024. Each step asks
+#: anew: with 1 in 100, half of all jobs of two ranks with uneven batches have a straggler in 300 steps, with this 3 %.
 CHANCE = 1 / 1000
 #: Seconds; less is noise of the machine, however short the steps.
 SHORTEST = 0.005
