@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,25 @@ def test_an_attempt_that_goes_on_without_the_weights_is_a_warning(tmp_path: Path
         assert found[0].text == (
             "The attempt that went on with step 31 does not have the weights of the one before: reward is 1.05 in its"
             " first log calls, as at the first begin (1.06); the one before had come to 1.585."
+        )
+
+
+@pytest.mark.parametrize("lost", [0, 18])
+def test_an_attempt_that_goes_on_with_an_older_checkpoint_is_a_warning(tmp_path: Path, lost: int) -> None:
+    folder = tmp_path / tmp_path.name
+    old = Job(folder, sampling(0.4), ranks=1, steps=36)
+    old.logged = lambda step: {"loss": 2.5 * 0.97**step + 0.01 * (step % 3), "reward": 0.02 * step + 0.05 * (step % 4)}
+    old.write()
+    new = Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=50.0, first=37, steps=30)
+    new.logged = lambda step: old.logged(step - lost)
+    new.write()
+    found = [one for one in examined(folder).findings if one.code == "resume_lost_weights"]
+    assert [(one.severity, one.chart, one.onset) for one in found] == [("warning", "loss", 37)] * bool(lost)
+    if found:
+        assert re.match(
+            r"The attempt that went on with step 37 has older weights than the one before had at its end: loss is"
+            r" 1\.3\d+ in its first log calls, as about 1[3-9] log calls before the end, where it was 0\.8\d+\.",
+            found[0].text,
         )
 
 

@@ -108,7 +108,8 @@ def test_an_evaluation_that_gets_worse_while_the_training_gets_better_is_said(tm
     loop.logged = logged
     texts = _texts(loop.findings())
     assert bool(texts) == worse
-    assert all(re.match(r"eval_loss is \S+ worse than train_loss since step ", text) for text in texts)
+    parts = r"eval_loss parts from train_loss between steps \d+ and \d+: \S+ worse at the end "
+    assert all(re.match(parts, text) for text in texts)
 
 
 def test_a_schedule_that_steps_is_no_warning(tmp_path: Path) -> None:
@@ -279,6 +280,57 @@ def test_groups_of_equal_rewards_are_the_cause_of_a_gradient_that_vanishes(tmp_p
     first, *_ = loop.findings()
     assert first.text == "Share of groups with the same reward for all answers rose from 0 % to 100 % at step 22."
     assert any(symptom.text.startswith("grad_norm fell from 1.2") for symptom in first.symptoms)
+
+
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_groups_that_are_equal_as_their_tasks_are_solved_are_a_notice(tmp_path: Path, *, is_learned: bool) -> None:
+    loop = Loop(tmp_path)
+
+    def logged(step: int) -> dict[str, float]:
+        reward = min(0.4 + step / 60, 1.0) if is_learned else loop.near(0.7)
+        return {"reward": reward, "frac_reward_zero_std": loop.dice.choice([0.5, 1.0, 1.0]) if step >= 34 else 0.0}
+
+    loop.logged = logged
+    [one] = [one for one in loop.findings() if one.code == "changed_value"]
+    assert one.text.startswith("frac_reward_zero_std rose from 0 to 0."), "of two groups the median is 0, 0.5 or 1"
+    assert one.severity == ("notice" if is_learned else "warning")
+    assert one.evidence == (["reward is at its best then (1; 0.6833 before): tasks that are solved."] * is_learned)
+
+
+def test_rewards_without_a_signal_follow_from_a_tool_that_fails(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.rollouts = lambda step: [[_tool("search", 0.01, "ToolError" if step >= 20 else None)] for _ in range(4)]
+    loop.logged = lambda step: {"reward": loop.near(0.5) if step < 20 else 0.0, "reward_std": 0.2 * (step < 20)}
+    first, *_ = loop.findings()
+    assert first.text.startswith("Tool search fails in 100 % of its calls since step 20 ")
+    assert "no_signal" in {one.code for one in first.chain()}
+
+
+def test_what_has_changed_comes_before_what_a_loop_does_all_along(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, seconds=lambda step: 2.0 if step % 4 == 1 else 0.1)
+    loop.attributes = lambda _step: {"rl.loop.source": "guessed"}
+    loop.logged = lambda step: {"policy/clip_fraction": loop.near(0.03 if step < 25 else 0.4)}
+    changed, usual = loop.findings()
+    assert changed.text.startswith("policy/clip_fraction rose from 0.03")
+    assert (changed.severity, usual.severity, usual.code) == ("notice", "notice", "recurring_phase")
+
+
+@pytest.mark.parametrize("reward", [True, False])
+def test_a_loss_that_jumps_is_no_warning_where_rewards_are_what_is_learned_from(
+    tmp_path: Path, *, reward: bool
+) -> None:
+    loop = Loop(tmp_path)
+    loop.samples = lambda _step: {"rl.rollout.reward": [loop.dice.random() for _ in range(4)]} if reward else {}
+    loop.logged = lambda step: {
+        "loss": loop.near(0.1 if step < 25 else 0.5), **({"reward": loop.near(0.5)} if reward else {}),
+    }  # fmt: skip
+    assert bool(_texts(loop.findings())) == (not reward)
+
+
+def test_where_the_program_logs_its_loss_that_of_pytorch_is_not_told(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"train/loss": loop.near(0.5), "torch/loss": loop.near(0.5 if step < 25 else 32.0)}
+    assert [one.chart for one in loop.findings() if one.code == "value_change"] == []
 
 
 # -- what comes and goes -----------------------------------------------------------------------------------------------

@@ -136,5 +136,9 @@ def test_a_run_without_a_watched_loop_says_that_none_was_seen(writer: ProcessWri
         writer.meter.create_histogram("rl.event_loop.lag", "s").record(0.0)
     _rollouts(writer, 1, 1)
     writer.write()
-    [check] = [one for one in examined(writer.folder.parent).checks if one.what == "blocked event loops"]
+    [check] = [
+        one
+        for one in examined(writer.folder.parent).checks
+        if one.what == "event loops that are blocked while rollouts or calls wait"
+    ]
     assert (check.state, check.points) == (("checked", 1) if is_watched else ("does_not_apply", 0))

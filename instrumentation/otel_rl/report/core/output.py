@@ -48,7 +48,8 @@ def verdict(overview: Overview) -> str:
     if any(finding.code == NO_STEPS for finding in overview.findings):
         seen = _WITHOUT_STEPS
     else:
-        seen = f"Nothing wrong found in {overview.extent}" if overview.extent else _NOTHING
+        found = "Nothing beyond notices found" if overview.findings else "Nothing wrong found"
+        seen = f"{found} in {overview.extent}" if overview.extent else _NOTHING
     return f"{seen}: {'; '.join(parts)}."
 
 

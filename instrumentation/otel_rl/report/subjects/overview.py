@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.finding import Overview
+from otel_rl.report.core.finding import Overview, Severity, recurring
 from otel_rl.report.subjects import CHECKS, workload
+from otel_rl.report.subjects.changes import change_sentences
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected, Subject
     from otel_rl.report.core.finding import Finding
+
+
+_RECURRING = frozenset(recurring(code) for code, *_ in change_sentences.PLACES.values())
 
 
 def examine(collected: Collected) -> Overview:
@@ -22,9 +26,14 @@ def examine(collected: Collected) -> Overview:
     return Overview(sorted(findings, key=_order), checks, workload.extent(collected))
 
 
-def _order(finding: Finding) -> tuple[int, bool, float]:
-    """Order by the gravest of each chain; what ended the run comes before what it cost to run."""
-    return finding.gravest.order, finding.code not in ("ended", "missing_ranks"), -(finding.cost or 0.0)
+def _order(finding: Finding) -> tuple[int, bool, bool, float]:
+    """Order by the gravest of each chain; what ended the run comes before what it cost to run.
+
+    Of notices what has changed comes before what the program does all along.
+    """
+    is_ending = finding.code in ("ended", "missing_ranks")
+    is_usual = finding.gravest is Severity.NOTICE and (finding.onset is None or finding.code in _RECURRING)
+    return finding.gravest.order, not is_ending, is_usual, -(finding.cost or 0.0)
 
 
 def _place(subject: Subject) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.process.program_facts import AGENT_FRAMEWORKS
 from otel_rl.report.core import human, levels, sentences, thresholds
-from otel_rl.report.core.finding import VALUE, Check, Finding, Severity, take_over
+from otel_rl.report.core.finding import STILL, VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.core.lines import merged
 from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.subjects.calls import call_texts, hanging, lines, rollouts, statistics, tool_faults
@@ -36,7 +36,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
 
 
 def _is_of_value(_: Finding, change: Finding) -> bool:
-    return change.code == VALUE
+    return change.code in (VALUE, STILL)
 
 
 def checks(collected: Collected) -> list[Check]:
@@ -118,7 +118,8 @@ def _first_chunk(series: list[Line], models: list[CallStatistics]) -> Check:
 
 
 def _retried(collected: Collected, models: list[CallStatistics]) -> Check:
-    what, codes = "retried model calls", ("retried_model",)
+    # A model that is retried more often is a finding of its duration.
+    what, codes = "retried model calls", ("retried_model", "slower_model")
     if not models:
         return Check.not_applicable(what, _NO_MODEL, codes)
     number = sum(line.count for line in lines.of_calls(collected, "retried").values())

@@ -33,7 +33,7 @@ PLACES = {
 _LOOK_AT = {
     SeriesKind.MODEL: "The server's own metrics from that step on: queue, running requests, cache memory, restarts.",
     SeriesKind.TOOL: "What the tool calls, and whether its inputs grew.",
-    SeriesKind.REWARD: "The function on that rank: what it loads, calls or waits for.",
+    SeriesKind.REWARD: "The function: what it loads, calls or waits for.",
     SeriesKind.PAUSE: "What keeps allocating: the number of objects that live from step to step.",
     SeriesKind.FIRST_CALL: "What a rollout waits for before it calls: a semaphore, a pool, a queue, a sandbox.",
     SeriesKind.PHASE: "The timeline of the slowest step.",

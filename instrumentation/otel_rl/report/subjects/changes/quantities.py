@@ -18,12 +18,14 @@ from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, merged, of_rows
 from otel_rl.report.core.links import DOWN, NEITHER, UP, Link, is_curve, link_of
+from otel_rl.report.subjects import workload
 from otel_rl.report.subjects.calls import rollouts
 from otel_rl.report.subjects.checkpoints import saved
 from otel_rl.report.subjects.rewards import scores
 from otel_rl.report.subjects.training import scalars
 from otel_rl.semconv import attributes as names
 from otel_rl.store.tables.load import MODEL, TOOL
+from otel_rl.training.guessed_records import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +51,7 @@ class Watched:
         subject: what it is about.
         counts: what its points count: steps, or log calls of the program.
         logged: True for a value that the program logs: a curve, which moves by itself.
+        is_means: True for the loss of a training that learns from rewards, whose level says little.
         is_gap: True for how much worse an evaluation is than the training.
     """
 
@@ -64,6 +67,7 @@ class Watched:
     counts: str = "step"
     by_step: bool = True
     logged: bool = False
+    is_means: bool = False
     is_gap: bool = False
 
 
@@ -89,13 +93,18 @@ def of_run(collected: Collected) -> list[Watched]:
 
 def _logged(collected: Collected) -> Iterator[Watched]:
     curves = scalars.of_run(collected)
+    told = {link_of(name)[0] for name in curves.logged if not name.startswith(PREFIX)}
     for name, curve in curves.logged.items():
         if curve.over_time or not is_curve(name) or _is_counter(curve.y):
             continue
         link, better = link_of(name)
+        if name.startswith(PREFIX) and link in told:
+            # The program's own loss is the one that it minds: that of PyTorch may be scaled, or one of several.
+            continue
+        is_means = link is Link.LOSS and Link.REWARD in told and workload.of(collected).learns_from_samples
         yield Watched(
             name, link, better, [round(x) for x in curve.x], curve.y, chart=name, subject=name,
-            counts=curves.counts(name), logged=True,
+            counts=curves.counts(name), logged=True, is_means=is_means,
         )  # fmt: skip
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import detectors, human, levels, thresholds
@@ -37,6 +40,17 @@ _MOVING = frozenset({Link.SCORE, Link.REWARD, Link.ADVANTAGE, Link.GRADIENT, Lin
 #: Links of which growth is a finding: the others are to grow, or are judged by rules of their own.
 _GROWING = frozenset({Link.MEMORY, Link.TOOL, Link.TOKENS, Link.ROLLOUT, Link.ENGINE, Link.DATA})
 
+#: Share of a gap up to which it has not opened yet.
+_OPEN = 0.05
+#: Values that a share of few items has.
+_FEW_ITEMS = 6
+#: Groups whose rewards are all equal; the share of earlier rewards that are lower than those at their best.
+_ALIKE, _NEARLY_BEST = re.compile(r"zero_?std|zero_variance|same reward for all"), 0.9
+#: Keys of preference training, and what to look at.
+_OF_PAIRS, _PAIRS = (
+    re.compile(r"accuracies|margin|chosen|rejected"),
+    "The pairs of these steps, chosen beside rejected.",
+)
 _LOOK_AT = {
     Link.DATA: "The data of these steps: what was read, filtered and put together.",
     Link.TOOL: "What the tool was given and answered in these steps.",
@@ -71,11 +85,29 @@ def shifts(collected: Collected) -> list[ValueChange]:
     # What is kept from one look to the next stays as it was found.
     changes = [replace(one, finding=replace(one.finding, symptoms=[])) for one in found if one is not None]
     improved = [change.onset for change in changes if change.is_better]
+    jumped = [*improved, *(change.onset for change in changes if change.finding.code == STILL)]
+    rewards = [one for one in quantities.of_run(collected) if one.better == UP and one.link is Link.REWARD]
+    for change in changes:
+        if _ALIKE.search(change.watched.name):
+            _excuse_solved(change, rewards, jumped)
     for change in changes:
         if change.watched.better == NEITHER and any(abs(at - change.onset) <= thresholds.TOGETHER for at in improved):
             # What a policy has learned at once.
             change.finding.severity = Severity.NOTICE
     return [change for change in changes if not change.is_better or change.link is Link.SCORE]
+
+
+def _excuse_solved(change: ValueChange, rewards: list[Watched], jumped: list[int]) -> None:
+    """Make groups of equal rewards a notice if the reward has come to its best bit by bit: the tasks are solved."""
+    if any(abs(at - change.onset) <= thresholds.TOGETHER for at in jumped):
+        return
+    for reward in rewards:
+        place = bisect_left(reward.x, change.onset)
+        before, after = sorted(reward.values[:place]), reward.values[place:]
+        if min(len(before), len(after)) >= _BEFORE and median(after) > before[int(_NEARLY_BEST * len(before))]:
+            levels_of = f"{reward.unit(median(after))}; {reward.unit(median(before))} before"
+            change.finding.severity = Severity.NOTICE
+            change.finding.evidence.append(f"{reward.name} is at its best then ({levels_of}): tasks that are solved.")
 
 
 def _of(watched: Watched) -> ValueChange | None:
@@ -136,11 +168,11 @@ def _jump(watched: Watched) -> ValueChange | None:
     # Curves move by themselves; counts do not.
     is_manifold = not watched.logged and low * _MANIFOLD <= high
     # Rules of their own judge the learning rate, which has a schedule, and the divergence and entropy of a policy.
-    is_judged = watched.logged and watched.link in (Link.RATE, Link.POLICY)
+    is_judged = watched.logged and (watched.link in (Link.RATE, Link.POLICY) or watched.is_means)
     # A value that is exactly equal before and after is a setting, and what nobody knows the meaning of may be one.
     is_set = watched.logged and watched.better == NEITHER and (jump.is_exact or watched.link is Link.OTHER)
     is_grave = not (is_better or is_judged or is_set) and (jump.deviations >= _WARNING or is_manifold)
-    before, after = watched.unit(jump.before), watched.unit(jump.after)
+    before, after = map(watched.unit, _levels_of(watched, jump))
     text = f"{_upper(watched)} {'rose' if rises else 'fell'} from {before} to {after} at {_place(watched, jump.first)}."
     change = _shift(watched, jump.first, text, Severity.WARNING if is_grave else Severity.NOTICE)
     # A schedule that falls explains nothing, unless it has come to its end.
@@ -148,10 +180,17 @@ def _jump(watched: Watched) -> ValueChange | None:
     return replace(change, is_better=is_better, link=Link.OTHER if explains_nothing else change.link)
 
 
+def _levels_of(watched: Watched, jump: Jump) -> tuple[float, float]:
+    """Return the values before and after in words: means of a share of few items, whose median is 0 or 1."""
+    if len(set(watched.values)) > _FEW_ITEMS or not all(0 <= value <= 1 for value in watched.values):
+        return jump.before, jump.after
+    return fmean(watched.values[: jump.first]), fmean(watched.values[jump.first :])
+
+
 def _is_notable(watched: Watched, jump: Jump) -> bool:
     change, level = abs(jump.after - jump.before), max(abs(jump.before), abs(jump.after))
     is_worse = watched.better * (jump.after - jump.before) < 0
-    is_outcome = watched.link in (Link.SCORE, Link.REWARD, Link.LOSS)
+    is_outcome = watched.link in (Link.SCORE, Link.REWARD, Link.LOSS) and not watched.is_means
     if jump.deviations < (_WORSE if is_worse and is_outcome else _SAID) or change < _NOTABLE * level:
         return False
     return watched.unit is not human.percent or change >= _NOTABLE_SHARE
@@ -190,9 +229,12 @@ def _gap(watched: Watched) -> ValueChange | None:
         return None
     evaluated, _, trained = watched.name.partition(" against ")
     before = f"{watched.unit(abs(found.before))} {'better' if found.before < 0 else 'worse'} before"
-    worse = f"{watched.unit(found.after)} worse than {trained} since {_place(watched, found.first)}"
-    text = f"{evaluated} is {worse} ({before})."
-    return _shift(watched, found.first, text, Severity.WARNING, is_growth=True)
+    closed = found.before + _OPEN * (found.after - found.before)
+    first = max(found.first, *(at + 1 for at, value in enumerate(watched.values[:-1]) if value <= closed))
+    # An evaluation sees what has happened since the one before.
+    when = f"between {watched.counts}s {watched.x[first - 1]} and {watched.x[first]}"
+    text = f"{evaluated} parts from {trained} {when}: {watched.unit(found.after)} worse at the end ({before})."
+    return _shift(watched, first, text, Severity.WARNING, is_growth=True)
 
 
 def _decline(watched: Watched) -> ValueChange | None:
@@ -244,6 +286,7 @@ def _place(watched: Watched, place: int) -> str:
 def _shift(
     watched: Watched, place: int, text: str, severity: Severity, *, is_growth: bool = False, code: str = VALUE
 ) -> ValueChange:
+    look_at = _PAIRS if _OF_PAIRS.search(watched.name) else _LOOK_AT.get(watched.link)
     finding = Finding(
         code,
         severity,
@@ -253,7 +296,7 @@ def _shift(
         chart=watched.chart,
         cost=(len(watched.x) - place) / len(watched.x),
         onset=watched.x[place] if watched.by_step else None,
-        look_at=[_LOOK_AT[watched.link]] if watched.link in _LOOK_AT else [],
+        look_at=[look_at] if look_at is not None else [],
         points=around(watched.x[place], watched.x, watched.values, watched.unit),
     )
     return ValueChange(watched.link, watched.x[place], finding, watched, is_growth)

@@ -20,6 +20,8 @@ _FINDINGS = {
     State.SMALLER: ("smaller_checkpoint", Severity.NOTICE, "it seems to have been written anew"),
 }
 _CODES = tuple(code for code, _, _ in _FINDINGS.values())
+#: Smaller ones are only counted, see :mod:`otel_rl.training.checkpoints`.
+_NONE = "no checkpoint of 64 KiB or more was saved"
 _LOOK_AT = "what writes or copies the file after it was saved, and the space on its disk; load it before it is needed"
 
 
@@ -50,7 +52,7 @@ def checks(collected: Collected) -> list[Check]:
     if not checkpoints:
         if Phase.CHECKPOINT in {phase for phase, _ in collected.steps.parts}:
             return [Check.not_recorded(what, "it is not known which files were saved", _CODES)]
-        return [Check.not_applicable(what, "no checkpoint was saved", _CODES)]
+        return [Check.not_applicable(what, _NONE, _CODES)]
     compared = sum(one.state in {State.KEPT, *_FINDINGS} for one in checkpoints)
     if not compared:
         return [Check.not_recorded(what, "none was looked at when its process ended", _CODES)]

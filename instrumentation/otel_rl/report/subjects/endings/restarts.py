@@ -35,6 +35,8 @@ _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
 _OF_LEVEL, _CLEARLY = 4, 2.0
 #: Deviations, and ratio, from which on two levels across a restart differ.
 _FAR, _MANIFOLD = 10.0, 3.0
+#: Deviations by which the clearest value must have gone back, for weights to be older ones.
+_BACK = 7.0
 #: Links of values that depend on the weights.
 _OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
@@ -178,7 +180,7 @@ def _compared_attempts(collected: Collected) -> list[Finding]:
     before, begin = (_first_step(collected, [of_attempt[key] for key in both]) for of_attempt in (old, new))
     if begin <= before:
         return []
-    return _fresh_weights(logged, begin) or _other_levels(logged, begin)
+    return _fresh_weights(logged, begin) or _older_weights(logged, begin) or _other_levels(logged, begin)
 
 
 def _first_step(collected: Collected, keys: list[int]) -> int:
@@ -202,6 +204,38 @@ def _fresh_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
         f" {levels[1]}."
     )
     return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in anew if key != first])]
+
+
+def _older_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
+    """Return a warning if values that depend on the weights went back to what they had been some steps before."""
+    weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
+    back = {key: size for key, both in weights.items() if (size := _went_back(*both)) is not None}
+    first = max(back, key=lambda key: back[key], default=None)
+    moved = [key for key, size in back.items() if size >= _CLEARLY]
+    if first is None or 2 * len(moved) < len(back) or back[first] < _BACK:
+        return []
+    old, new = logged[first]
+    again = median(new[:_OF_LEVEL])
+    windows = [median(old[at : at + _OF_LEVEL]) for at in range(len(old) - _OF_LEVEL + 1)]
+    calls = len(old) - max(range(len(windows)), key=lambda at: (-abs(windows[at] - again), at)) - _OF_LEVEL
+    text = (
+        f"The attempt that went on with step {begin} has older weights than the one before had at its end: {first} is"
+        f" {human.number(again)} in its first log calls, as about {human.amount(calls, 'log call')} before the end,"
+        f" where it was {human.number(median(old[-_OF_LEVEL:]))}."
+    )
+    return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in moved if key != first])]
+
+
+def _went_back(old: list[float], new: list[float]) -> float | None:
+    """Return the deviations by which a value went back on its way at a restart; None if it had not moved before."""
+    if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
+        return None
+    begin, end, again = map(median, _compared_values(old, new))
+    spread = max(noise(old), 1e-9 * (1 + abs(end)))
+    if abs(end - begin) < max(_CLEARLY * spread, _MOVED * abs(begin)):
+        return None
+    way = (again - end) / (begin - end)
+    return abs(again - end) / spread if way >= _MOVED else 0.0
 
 
 def _other_levels(logged: dict[str, _Logged], begin: int) -> list[Finding]:

@@ -57,7 +57,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether an event loop was watched."""
-    what, codes = "blocked event loops", ("blocked_event_loop",)
+    what, codes = "event loops that are blocked while rollouts or calls wait", ("blocked_event_loop",)
     number = combined(list(collected.totals.of(metrics.RL_EVENT_LOOP_LAG))).cell.count
     if number:
         return [Check.of(what, number, 1, "measurement", codes)]

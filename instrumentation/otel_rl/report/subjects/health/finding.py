@@ -226,6 +226,11 @@ def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
     )
 
 
+#: Calls that fail, and rules on rewards: those of rollouts whose calls fail are low, and alike.
+_FAILING = ("failing_tool", "failing_model")
+_OF_REWARDS = (Code.NO_SIGNAL, Code.REWARD_COLLAPSE)
+
+
 def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
     """Return findings of the rules; those on step times that another finding explains go below it."""
     left = []
@@ -239,6 +244,8 @@ def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
 
 
 def _explains(cause: Finding, finding: Finding) -> bool:
+    if cause.code in _FAILING and finding.code in _OF_REWARDS:
+        return are_at_once(cause, finding)
     if not finding.code.startswith(_SLOW_STEP) or finding.onset is None:
         return False
     near = [

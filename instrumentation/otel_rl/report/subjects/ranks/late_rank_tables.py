@@ -42,7 +42,8 @@ def stragglers(collected: Collected) -> list[PageBlock]:
         f"The last {len(comparison.steps)} steps in the flight recorders, each replayed with the late ranks as fast as"
         " the fastest: so much earlier the others would have ended it, at most by what that rank worked longer."
         " *Alone*: with that rank mended only. Some rank is the latest in each step by chance: a finding is one that is"
-        f" late again and again and costs at least {human.percent(thresholds.NOTABLE_SHARE)} of a step.{incomplete}"
+        " late more often than chance explains, and costs at least"
+        f" {human.percent(thresholds.NOTABLE_SHARE)} of a step.{incomplete}"
         f"{_clocks(comparison)}"
     )
     return [PageBlock("Who made the others wait, of late", note, table)]

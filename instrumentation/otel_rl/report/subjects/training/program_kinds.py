@@ -140,7 +140,10 @@ GRADIENT = Panel(
     "Gradient norm", (r"(.*/)?grad_?norm",), "spikes point at bad batches", metrics.RL_TRAIN_GRAD_NORM.name
 )
 RATE = Panel(
-    "Learning rate", (r"(.*/)?(learning_rate|lr)",), "the schedule, as applied", metrics.RL_TRAIN_LEARNING_RATE.name
+    "Learning rate",
+    (r"(.*/)?(learning_rate|lr|lr-.+)",),
+    "the schedule, as applied",
+    metrics.RL_TRAIN_LEARNING_RATE.name,
 )
 MARGIN = Panel(
     "Margin",
