@@ -50,7 +50,6 @@ class Part(PhaseHandle):
     __slots__ = (
         "_around",
         "_context",
-        "_definition",
         "_flight",
         "_handles",
         "_has_span",
@@ -58,6 +57,7 @@ class Part(PhaseHandle):
         "_since",
         "_step",
         "_stretches",
+        "definition",
         "loop",
     )
 
@@ -71,7 +71,7 @@ class Part(PhaseHandle):
         handles: dict[str, Handle] | None = None,
         loop: PhaseOwner | None = None,
     ) -> None:
-        self._definition = definition
+        self.definition = definition
         self.loop = loop
         self._scope = scope
         self._step: steps.Step | None = step
@@ -107,27 +107,27 @@ class Part(PhaseHandle):
             around.parts.remove(self)
         if error is None and self._stretches is None and not self._has_span and step.is_open:
             # Of many micro-batches all but the first few.
-            step.add_duration(self._definition.type, self._scope, now - (self._since or now))
+            step.add_duration(self.definition.type, self._scope, now - (self._since or now))
             return
         self._end(step, now, attribute_values.error_type(error) if error is not None else None)
 
     def _begin_in_ring(self) -> None:
-        before = self._handles.pop(self._definition.type, None)
-        self._flight = flight.begin_again(before) or flight.begin(layout.PHASE, _name(self._definition))
+        before = self._handles.pop(self.definition.type, None)
+        self._flight = flight.begin_again(before) or flight.begin(layout.PHASE, _name(self.definition))
 
     def _end_in_ring(self, failed: bool) -> None:
         # Held by this call alone: where a signal handler raises, the handle ends with it.
         handle, self._flight = self._flight, None
         if handle is not None:
             flight.end(handle, failed)
-            self._handles[self._definition.type] = handle
+            self._handles[self.definition.type] = handle
 
     def _end(self, step: steps.Step, now: float, error: str | None) -> None:
         stretches = self._stretches or []
         if self._since is not None:
             stretches.append(_Stretch(clock.now(), now - self._since, self._context))
         seconds = sum(stretch.seconds for stretch in stretches)
-        in_step, definition, scope = step.is_open, self._definition, self._scope
+        in_step, definition, scope = step.is_open, self.definition, self._scope
         if in_step:
             step.add_duration(definition.type, scope, seconds)
         if self._has_span and step.thinned:
