@@ -115,8 +115,7 @@ def with_baggage(entries: dict[str, object]) -> Iterator[None]:
     try:
         yield
     finally:
-        if token is not None:
-            detach(token)
+        detach(token)
 
 
 def correlation_attributes(context: Context | None) -> dict[str, str | int]:

@@ -199,8 +199,7 @@ class ToolCall:
             if self._attempt is not None:
                 self._attempt.ended(failed=failure is not None)
             record, self._flight = self._flight, None
-            if record is not None:
-                flight.end(record, failure is not None)
+            flight.end(record, failure is not None)
             elapsed = (at.counter if at else time.perf_counter()) - started
             label = self.metric_name or self.name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
@@ -245,8 +244,7 @@ class ToolCall:
     def leave(self) -> None:
         """Restore what was current before the start; a second call does nothing."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -129,8 +129,7 @@ class Transfer:
         part, self._part = self._part, None
         if part is not None:
             progress.part_ended(part, failed=error is not None)
-        if record is not None:
-            flight.end(record, error is not None)
+        flight.end(record, error is not None)
         progress.phase_ended(id(self))
         if self in _distributed:
             _distributed.remove(self)

@@ -265,8 +265,7 @@ class Phase(PhaseHandle):
         mark, self._mark = self._mark, None
         was_current = mark is not None and _reset(mark)
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         return was_current
 
     def abandon(self) -> None:
@@ -318,8 +317,7 @@ class Phase(PhaseHandle):
         if since is None:
             return INVALID_SPAN
         record, self._flight = self._flight, None
-        if record is not None:
-            flight.end(record, failed)
+        flight.end(record, failed)
         progress.phase_ended(id(self))
         span, self.span = self.span, INVALID_SPAN
         if span is INVALID_SPAN and failed:

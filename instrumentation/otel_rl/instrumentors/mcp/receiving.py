@@ -101,8 +101,7 @@ class ReceivedRequest:
         """End the request; one that has neither answer nor error was cancelled by its sender."""
         current.set(self._before)
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         outcome = self._outcome or operations.RequestOutcome(outcomes.CANCELLED)
         if error is not None and self._outcome is None:
             outcome = operations.of_failure(error)

@@ -165,8 +165,7 @@ class SentRequest:
                 self._tool.was_made_up()
             self._tool.end()
             return
-        if self._token is not None:
-            detach(self._token)
+        detach(self._token)
         if self._forks == lifecycle.forks:
             scope.end_span(self.span, outcome.error)
 
