@@ -285,7 +285,8 @@ class Step(PhaseDurations):
             self.loop.flight = record
         ended = at or deferral.now()
         self.end_time = ended.wall
-        detach(self._token)
+        if self._token is not None:
+            detach(self._token)
         kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
         deferral.post(Signal.TRACES, partial(self._record, ended.counter - self.started, kind, ended.wall))
 
