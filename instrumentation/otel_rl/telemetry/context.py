@@ -5,22 +5,15 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
-from opentelemetry.trace import INVALID_SPAN
-from opentelemetry.trace.propagation import set_span_in_context
-
-from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span
 
 
 #: Returns the current context. The public function only calls this one; on the trainer's thread that shows.
@@ -77,34 +70,3 @@ def detach(token: Token[Context] | None) -> bool:
     except (ValueError, RuntimeError):
         return False
     return True
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class SpanInContext:
-    """Context manager behind :meth:`otel_rl.telemetry.scope.Scope.span`.
-
-    ``start()`` makes the span, ``end(span, error)`` ends it; ``context`` is the one below which it becomes current.
-    """
-
-    name: str
-    start: Callable[[], Span]
-    end: Callable[[Span, BaseException | None], None]
-    context: Context | None
-    span: Span = INVALID_SPAN
-    _token: Token[Context] | None = None
-
-    def __enter__(self) -> Span:
-        self.span = self.start()
-        # Without telemetry there is no span, and the program's context stays as it is.
-        if self.span is not INVALID_SPAN:
-            with guard(f"{self.name}.attach"):
-                self._token = attach(set_span_in_context(self.span, self.context))
-        return self.span
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            with guard(f"{self.name}.detach"):
-                detach(self._token)
-        self.end(self.span, error)
