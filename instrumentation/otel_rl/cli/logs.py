@@ -9,16 +9,19 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.report.core import sentences
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.locate import find_run
+from otel_rl.store.reader.log_tail import EXCEPTION, LogTail, Wanted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from otel_rl.store.reader.log_tail import LogTail
     from otel_rl.store.reader.records import Log
-
 _DESCRIPTION = """\
 Print the last log records of a run, and the exceptions that ended its processes, in the order of their times over all
 processes. Files are read from their ends, so that those of a long run are as fast."""
@@ -59,9 +62,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.store.reader.log_tail import LogTail, Wanted  # noqa: PLC0415 - as above
-
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     except UnusableInput as error:
@@ -85,7 +85,6 @@ def _say(notes: list[str]) -> None:
 
 
 def _unread(tail: LogTail) -> list[str]:
-    from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
 
     unreadable = sentences.unreadable(tail.problems)
     return [unreadable] if unreadable else []
@@ -110,9 +109,6 @@ def _print(logs: Iterable[Log], *, with_stack: bool) -> bool:
 
 def _lines(log: Log, *, with_stack: bool) -> list[str]:
     """Return time, severity, process and logger, then what it says; further lines are indented."""
-    from otel_rl.semconv import attributes as names  # noqa: PLC0415 - as above
-    from otel_rl.store.reader.log_tail import EXCEPTION  # noqa: PLC0415 - as above
-
     error, stack = _error(log), str(log.attributes.get(names.EXCEPTION_STACKTRACE) or "")
     said = [f"uncaught {error}"] if log.event == EXCEPTION else [_said(log), *([error] if error else [])]
     if with_stack and stack:
@@ -130,9 +126,6 @@ def _said(log: Log) -> str:
 
 def _error(log: Log) -> str:
     """Return ``KeyError: 'reward' (train.py:12, in score)``; ``""`` for a record without an exception."""
-    from otel_rl.semconv import attributes as names  # noqa: PLC0415 - as above
-    from otel_rl.store.reader import uncaught_exceptions  # noqa: PLC0415 - as above
-
     if not log.attributes.get(names.EXCEPTION_TYPE):
         return ""
     exception = uncaught_exceptions.exception_of(log)
