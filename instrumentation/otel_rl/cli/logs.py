@@ -8,7 +8,7 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
 from otel_rl.report.core import sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader import uncaught_exceptions
@@ -71,17 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
     notes = [] if printed or arguments.follow else [_NONE]
     if source.others and arguments.run is None:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
-    _say([*notes, *source.remarks, *_unread(tail)])
+    say("logs", map(terminal.one_line, [*notes, *source.remarks, *_unread(tail)]))
     if arguments.follow:
         for logs in _appended(tail, source.path):
             _print(logs, with_stack=arguments.stack)
-        _say([f"{source.path} is gone"])
+        say("logs", map(terminal.one_line, [f"{source.path} is gone"]))
     return 0
-
-
-def _say(notes: list[str]) -> None:
-    for note in notes:
-        print(f"otel-rl logs: {terminal.one_line(note)}", file=sys.stderr)
 
 
 def _unread(tail: LogTail) -> list[str]:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, say
 from otel_rl.cli.doctor import otlp_answers
 from otel_rl.core import addresses
 from otel_rl.pipeline import exporter_selection
@@ -215,10 +215,7 @@ def _conclude(replay: RunReplay, source: RunSource, where: str, stopped: Stopped
     if source.others:
         notes.append(f"this is the newest run; others with --run: {', '.join(source.others[:_NAMED])}")
     notes += source.remarks
-    for note in notes:
-        print(f"otel-rl replay: {note}", file=sys.stderr)
-    if stopped is not None:
-        print(f"otel-rl replay: {_why(stopped, where)}", file=sys.stderr)
+    say("replay", notes if stopped is None else [*notes, _why(stopped, where)])
     is_incomplete = any(replay.rejected.values()) or any(replay.refused.values()) or replay.unread
     return int(stopped is not None or bool(is_incomplete))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
 from otel_rl.report.core import human
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.run_list import list_runs
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in map(_json, shown) if arguments.json else _table(shown, terminal.columns()):
         print(line)
     if len(shown) < len(rows):
-        print(f"otel-rl runs: the newest {limit} runs; --limit 0 lists all", file=sys.stderr)
+        say("runs", [f"the newest {limit} runs; --limit 0 lists all"])
     return 0
 
 

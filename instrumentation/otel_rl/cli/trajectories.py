@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, say
 from otel_rl.report.core import sentences
 from otel_rl.report.core.later_words import said_of
 from otel_rl.report.core.messages import by_call, messages_of
@@ -102,8 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes += source.remarks
     if unreadable := sentences.unreadable(reader.problems):
         notes.append(unreadable)
-    for note in notes:
-        print(f"otel-rl trajectories: {note}", file=sys.stderr)
+    say("trajectories", notes)
     return 0
 
 
