@@ -67,12 +67,9 @@ class EngineDrift:
         usual, warning = self._reference, limits["warning"]
         if usual is not None:
             warning = min(warning, max(limits["floor"], limits["jump"] * usual))
-        thresholds = warning, limits["critical"]
-
-        def words() -> str:
-            return "" if usual is None else f", {quantity(usual, '{nat}')} before"
-
-        return judged(curve, value, state, thresholds, "{nat}", warning / 2, words, limits["clear_share"])
+        thresholds, clear = (warning, limits["critical"]), limits["clear_share"]
+        said = "" if usual is None else f", {quantity(usual, '{nat}')} before"
+        return judged(curve, value, state, thresholds, "{nat}", warning / 2, lambda: said, clear)
 
 
 def garbled_output(curves: Curves, limits: Limits, state: State) -> RuleReading:

@@ -173,12 +173,8 @@ class GradientNorm:
             self._reference = middle(before)
         warning = max(limits["floor"], limits["warning"] * self._reference)
         critical = max(limits["floor"], limits["critical"] * self._reference)
-        usual, clear = self._reference, limits["clear_share"]
-
-        def words() -> str:
-            return f", {quantity(usual)} before"
-
-        return judged(curve, value, state, (warning, critical), "", warning / 2, words, clear)
+        usual, thresholds, clear = self._reference, (warning, critical), limits["clear_share"]
+        return judged(curve, value, state, thresholds, "", warning / 2, lambda: f", {quantity(usual)} before", clear)
 
 
 class _NotFiniteCall(NamedTuple):
