@@ -18,7 +18,7 @@ HOLD_SECONDS = 30.0
 MEETING_SECONDS = 300.0
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Gate:
     """Closed until the identity is settled, for at most ``hold`` seconds, or ``meeting`` where the ranks will meet.
 

@@ -47,7 +47,7 @@ class Stopped(Exception):  # noqa: N818 - no error of the program
         self.waited = waited
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RunReplay:
     """One replay of a run.
 
