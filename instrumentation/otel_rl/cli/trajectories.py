@@ -11,7 +11,6 @@ from otel_rl.cli import complain, run_directory, say
 from otel_rl.report.core import sentences
 from otel_rl.report.core.later_words import said_of
 from otel_rl.report.core.messages import by_call, messages_of
-from otel_rl.report.subjects.trajectories.conversations import of_spans
 from otel_rl.semconv import attributes, events
 from otel_rl.store.reader import Reader
 from otel_rl.store.reader.errors import UnusableInput
@@ -135,6 +134,8 @@ def _rows(reader: Reader, tables: RunTables, arguments: argparse.Namespace) -> I
 
 def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:
     """Yield the messages of each rollout with this id: from the spans of its trace, or a trainer's chosen sample."""
+    from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - needs the extra
+
     for row in found:
         trace = row.get(attributes.RL_ROLLOUT_TRACE_ID)
         if isinstance(trace, str):
