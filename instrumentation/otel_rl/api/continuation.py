@@ -125,8 +125,7 @@ def _runs_in_context(original: Any) -> Any:
         try:
             return original(self, *args, **kwargs)
         finally:
-            if token is not None:
-                detach(token)
+            detach(token)
 
     return run
 

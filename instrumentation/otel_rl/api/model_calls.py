@@ -72,8 +72,7 @@ class ModelCall:
     def leave(self) -> None:
         """Make current again what was current before."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         """End the call."""

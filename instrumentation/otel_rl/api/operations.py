@@ -148,8 +148,7 @@ class _Span:
 
     def leave(self) -> None:
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         self.leave()
@@ -236,8 +235,7 @@ class Opened:
 
     def _restore(self) -> None:
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     @own_cpu.estimated("producer.end")
     def close(self, error: BaseException | None) -> None:

@@ -78,8 +78,7 @@ def _submits_calls(original: Any) -> Any:
         try:
             return original(self, batch)
         finally:
-            if token is not None:
-                detach(token)
+            detach(token)
             if evaluates is not None:
                 caller_steps.made_in_evaluation.reset(evaluates)
 

@@ -161,8 +161,7 @@ class Rollout:
     def leave(self) -> None:
         """Make current again what was current before; a second call does nothing."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     def end(self, error: BaseException | str | None, at: Moment | None) -> None:
         """End the span; what became of the trajectory is its row."""

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from otel_rl.core import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _DESCRIPTION = """\
 OpenTelemetry for LLM post-training. Record a run with ours before your command:
@@ -113,7 +113,13 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=18)
 
 
+def say(command: str, lines: Iterable[str]) -> None:
+    """Say something beside the output of ``command``, on stderr."""
+    for line in lines:
+        print(f"otel-rl {command}: {line}", file=sys.stderr)
+
+
 def complain(command: str, line: str) -> int:
     """Say on stderr why ``command`` could not do its work; the exit code for that."""
-    print(f"otel-rl {command}: {line}", file=sys.stderr)
+    say(command, [line])
     return FAILED

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from otel_rl.cli import FAILED, complain
+from otel_rl.cli import FAILED, complain, say
 from otel_rl.collector import binary
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import choices
@@ -84,8 +83,7 @@ def _compose(arguments: argparse.Namespace) -> int:
     text = configuration.text
     note = "" if environ is None else composed.validate(text, environ)
     warnings = [f"warning: {warning}" for warning in configuration.warnings]
-    for line in [*warnings, *([note] if note else [])]:
-        print(f"otel-rl collector config: {line}", file=sys.stderr)
+    say("collector config", [*warnings, *([note] if note else [])])
     if arguments.output is None:
         print(text, end="")
     else:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli import complain, missing_extra, run_directory, terminal
+from otel_rl.cli import complain, missing_extra, run_directory, say, terminal
 from otel_rl.report.core import human
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -67,8 +66,7 @@ def _explained(arguments: argparse.Namespace) -> dict[str, Any]:
     source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     with reading.bar("reading", source.size, "B") as advance:
         collected = Collected(Reader(source), subjects.load()).read(advance)
-    for note in reading.notes_of(source, collected.reader):
-        print(f"otel-rl explain: {terminal.clean(note)}", file=sys.stderr)
+    say("explain", map(terminal.clean, reading.notes_of(source, collected.reader)))
     return output.as_json(overview.examine(collected), lambda finding: proof.records(collected, finding))
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, say
 from otel_rl.core import settings
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -78,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         done = _export(arguments)
     except UnusableInput as error:
         return complain("export", str(error))
-    for note in done.notes:
-        print(f"otel-rl export: {note}", file=sys.stderr)
+    say("export", done.notes)
     if arguments.perfetto is not None and not settings.current().quiet:
         print(_hint(done.output), file=sys.stderr)
     print(done.output)

@@ -8,17 +8,20 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
+from otel_rl.report.core import sentences
+from otel_rl.semconv import attributes as names
+from otel_rl.store.reader import uncaught_exceptions
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.locate import find_run
+from otel_rl.store.reader.log_tail import EXCEPTION, LogTail, Wanted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from otel_rl.store.reader.log_tail import LogTail
     from otel_rl.store.reader.records import Log
-
 _DESCRIPTION = """\
 Print the last log records of a run, and the exceptions that ended its processes, in the order of their times over all
 processes. Files are read from their ends, so that those of a long run are as fast."""
@@ -59,9 +62,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.store.reader.log_tail import LogTail, Wanted  # noqa: PLC0415 - as above
-
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     except UnusableInput as error:
@@ -71,21 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     notes = [] if printed or arguments.follow else [_NONE]
     if source.others and arguments.run is None:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")
-    _say([*notes, *source.remarks, *_unread(tail)])
+    say("logs", map(terminal.one_line, [*notes, *source.remarks, *_unread(tail)]))
     if arguments.follow:
         for logs in _appended(tail, source.path):
             _print(logs, with_stack=arguments.stack)
-        _say([f"{source.path} is gone"])
+        say("logs", map(terminal.one_line, [f"{source.path} is gone"]))
     return 0
 
 
-def _say(notes: list[str]) -> None:
-    for note in notes:
-        print(f"otel-rl logs: {terminal.one_line(note)}", file=sys.stderr)
-
-
 def _unread(tail: LogTail) -> list[str]:
-    from otel_rl.report.core import sentences  # noqa: PLC0415 - as above
 
     unreadable = sentences.unreadable(tail.problems)
     return [unreadable] if unreadable else []
@@ -110,9 +104,6 @@ def _print(logs: Iterable[Log], *, with_stack: bool) -> bool:
 
 def _lines(log: Log, *, with_stack: bool) -> list[str]:
     """Return time, severity, process and logger, then what it says; further lines are indented."""
-    from otel_rl.semconv import attributes as names  # noqa: PLC0415 - as above
-    from otel_rl.store.reader.log_tail import EXCEPTION  # noqa: PLC0415 - as above
-
     error, stack = _error(log), str(log.attributes.get(names.EXCEPTION_STACKTRACE) or "")
     said = [f"uncaught {error}"] if log.event == EXCEPTION else [_said(log), *([error] if error else [])]
     if with_stack and stack:
@@ -130,9 +121,6 @@ def _said(log: Log) -> str:
 
 def _error(log: Log) -> str:
     """Return ``KeyError: 'reward' (train.py:12, in score)``; ``""`` for a record without an exception."""
-    from otel_rl.semconv import attributes as names  # noqa: PLC0415 - as above
-    from otel_rl.store.reader import uncaught_exceptions  # noqa: PLC0415 - as above
-
     if not log.attributes.get(names.EXCEPTION_TYPE):
         return ""
     exception = uncaught_exceptions.exception_of(log)

@@ -8,19 +8,25 @@ import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, say
+from otel_rl.cli.doctor import otlp_answers
 from otel_rl.core import addresses
 from otel_rl.pipeline import exporter_selection
+from otel_rl.pipeline.outage import in_words
+from otel_rl.replay.destinations import open_destination
+from otel_rl.replay.ledger import Ledger
+from otel_rl.replay.sending import RunReplay, Stopped, folder_of
+from otel_rl.report.core.sentences import unreadable
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.lines import size
+from otel_rl.store.reader.locate import find_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
     from pathlib import Path
 
-    from otel_rl.replay.sending import RunReplay, Stopped
     from otel_rl.store.reader import RunSource
-
 _DESCRIPTION = """\
 Send the files of a run to an OTLP destination: a whole run that was recorded to files, or what a collector that was
 away did not take. Times and ids stay those of the run."""
@@ -64,8 +70,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and say what became of it."""
-    from otel_rl.replay.sending import Stopped  # noqa: PLC0415 - only this command needs it
-
     try:
         environ = _environ(arguments)
         source = _source(run_directory.choose_run_directory(arguments), arguments.run)
@@ -121,7 +125,6 @@ def _unusable(address: str, *, is_general: bool) -> str:
 
 
 def _source(path: Path, run_id: str | None) -> RunSource:
-    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - only this command needs the reader
 
     source = find_run(path, run_id)
     if not source.files:
@@ -137,10 +140,6 @@ def _source(path: Path, run_id: str | None) -> RunSource:
 def _open(
     source: RunSource, environ: Mapping[str, str], arguments: argparse.Namespace
 ) -> tuple[RunReplay, _Progress, str]:
-    from otel_rl.replay.destinations import open_destination  # noqa: PLC0415 - as above
-    from otel_rl.replay.ledger import Ledger  # noqa: PLC0415
-    from otel_rl.replay.sending import RunReplay, folder_of  # noqa: PLC0415
-    from otel_rl.store.reader.lines import size  # noqa: PLC0415
 
     signals = arguments.signal or exporter_selection.SIGNALS
     plan = exporter_selection.choose(environ)
@@ -194,8 +193,6 @@ class _Progress:
 
 
 def _conclude(replay: RunReplay, source: RunSource, where: str, stopped: Stopped | None) -> int:
-    from otel_rl.pipeline.outage import in_words  # noqa: PLC0415 - as above
-    from otel_rl.report.core.sentences import unreadable  # noqa: PLC0415 - as above
 
     sent = in_words(replay.sent)
     print(
@@ -218,16 +215,12 @@ def _conclude(replay: RunReplay, source: RunSource, where: str, stopped: Stopped
     if source.others:
         notes.append(f"this is the newest run; others with --run: {', '.join(source.others[:_NAMED])}")
     notes += source.remarks
-    for note in notes:
-        print(f"otel-rl replay: {note}", file=sys.stderr)
-    if stopped is not None:
-        print(f"otel-rl replay: {_why(stopped, where)}", file=sys.stderr)
+    say("replay", notes if stopped is None else [*notes, _why(stopped, where)])
     is_incomplete = any(replay.rejected.values()) or any(replay.refused.values()) or replay.unread
     return int(stopped is not None or bool(is_incomplete))
 
 
 def _why(stopped: Stopped, where: str) -> str:
-    from otel_rl.cli.doctor import otlp_answers  # noqa: PLC0415 - where something is wrong
 
     raw: Any = stopped.reply.raw
     if hasattr(raw, "code") and callable(raw.code):

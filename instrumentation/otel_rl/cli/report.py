@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, missing_extra, run_directory, terminal
+from otel_rl.cli import complain, missing_extra, run_directory, say, terminal
 from otel_rl.core import settings
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -78,8 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         return complain("report", str(error))
     except ModuleNotFoundError as error:
         return missing_extra.explain("report", error)
-    for note in report.notes:
-        print(f"otel-rl report: {terminal.clean(note)}", file=sys.stderr)
+    say("report", map(terminal.clean, report.notes))
     _print(report, as_json=arguments.json)
     if arguments.mlflow and (reason := _upload(report)):
         return complain("report", f"the page is written, and not in MLflow: {reason}")
@@ -96,7 +95,7 @@ def _upload(report: Report) -> str:
         address = report_upload.upload(report.output, report.run_id)
     except report_upload.NotUploaded as error:
         return str(error)
-    print(f"otel-rl report: uploaded to {address}", file=sys.stderr)
+    say("report", [f"uploaded to {address}"])
     return ""
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
+from otel_rl.report.core import human
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.run_list import list_runs
 
 if TYPE_CHECKING:
     import argparse
 
     from otel_rl.store.reader.run_rows import RunRow
-
 _DESCRIPTION = """\
 List the runs of a folder, the newest first: program, state, last sign, last step, reward, duration, and below them what
 a run died of and the worst of what was found. It reads no run as a whole: summaries that `otel-rl report` has left,
@@ -50,8 +50,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the list."""
-    from otel_rl.store.reader.run_list import list_runs  # noqa: PLC0415 - only this command needs the reader
-
     limit = arguments.limit if arguments.limit > 0 else None
     try:
         rows = list_runs(run_directory.choose_run_directory(arguments), limit and limit + 1)
@@ -61,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in map(_json, shown) if arguments.json else _table(shown, terminal.columns()):
         print(line)
     if len(shown) < len(rows):
-        print(f"otel-rl runs: the newest {limit} runs; --limit 0 lists all", file=sys.stderr)
+        say("runs", [f"the newest {limit} runs; --limit 0 lists all"])
     return 0
 
 
@@ -87,7 +85,6 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:
-    from otel_rl.report.core import human  # noqa: PLC0415 - as above
 
     ago = max(time.time_ns() - row.last_sign, 0) / 1e9
     return (
@@ -102,7 +99,6 @@ def _cells(row: RunRow) -> tuple[str, ...]:
 
 
 def _reward(row: RunRow) -> str:
-    from otel_rl.report.core import human  # noqa: PLC0415 - as above
 
     value, name = row.shown, "" if row.reward is not None else "loss "
     if value is None or value.last is None:
@@ -115,8 +111,6 @@ def _reward(row: RunRow) -> str:
 
 def _notes(row: RunRow) -> list[str]:
     """Return what is said below a run: what it died of and when, the worst finding, what could not be read."""
-    from otel_rl.report.core import human  # noqa: PLC0415 - as above
-
     failure = f"{human.moment(row.failed)}: {row.failure}" if row.failure else ""
     is_said = row.code == "ended" and bool(row.failure)
     older = ", as the report found it earlier" if row.is_outdated else ""

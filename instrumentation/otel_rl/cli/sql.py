@@ -6,12 +6,11 @@ import json
 import math
 import os
 import sqlite3
-import sys
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli import complain, run_directory, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -77,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             # By Ctrl-C, of which SQLite says no more than that.
             raise KeyboardInterrupt from error
         return complain("sql", terminal.one_line(free_queries.why(error)))
-    for note in notes:
-        print(f"otel-rl sql: {note}", file=sys.stderr)
+    say("sql", notes)
     return 0
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import complain, run_directory, say
+from otel_rl.report.core import sentences
+from otel_rl.report.core.later_words import said_of
+from otel_rl.report.core.messages import by_call, messages_of
+from otel_rl.semconv import attributes, events
+from otel_rl.store.reader import Reader
 from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.store.reader.locate import find_run
+from otel_rl.store.tables import RunTables, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_rl.report.core.messages import Message
-    from otel_rl.store.reader import Reader
-    from otel_rl.store.tables import RunTables
     from otel_rl.store.tables.samples import Row
-
 _DESCRIPTION = """\
 Print every trajectory of a run as a line of JSON: the samples of all steps and ranks. The page of `otel-rl report`
 shows a selection of them. With --rollout the messages of one conversation, where content was recorded."""
@@ -71,12 +74,6 @@ def _whole_number(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
-    from otel_rl.report.core import sentences  # noqa: PLC0415 - only this command needs the reader
-    from otel_rl.report.core.later_words import said_of  # noqa: PLC0415 - as above
-    from otel_rl.store.reader import Reader  # noqa: PLC0415 - as above
-    from otel_rl.store.reader.locate import find_run  # noqa: PLC0415 - as above
-    from otel_rl.store.tables import RunTables, place  # noqa: PLC0415 - as above
-
     try:
         source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
         files = source.files
@@ -103,8 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes += source.remarks
     if unreadable := sentences.unreadable(reader.problems):
         notes.append(unreadable)
-    for note in notes:
-        print(f"otel-rl trajectories: {note}", file=sys.stderr)
+    say("trajectories", notes)
     return 0
 
 
@@ -138,9 +134,7 @@ def _rows(reader: Reader, tables: RunTables, arguments: argparse.Namespace) -> I
 
 def _messages(reader: Reader, rollout: str, found: list[Row]) -> Iterator[dict[str, object]]:
     """Yield the messages of each rollout with this id: from the spans of its trace, or a trainer's chosen sample."""
-    from otel_rl.report.core.messages import by_call, messages_of  # noqa: PLC0415 - as above
-    from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - as above
-    from otel_rl.semconv import attributes, events  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - needs the extra
 
     for row in found:
         trace = row.get(attributes.RL_ROLLOUT_TRACE_ID)

@@ -27,7 +27,7 @@ from otel_rl.training import steps as training_steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from opentelemetry.context import Context
+    from otel_rl.training.log_calls import LogCall
 
 #: Shortest time between two lines in s.
 INTERVAL = 1.0
@@ -49,17 +49,15 @@ class StepConsole:
         self._written = float("-inf")
         self._lock = RLock()
 
-    def logged(
-        self, iteration: int | None, _first: int | None, values: Mapping[str, Any], _context: Context, _time: int
-    ) -> None:
+    def logged(self, call: LogCall) -> None:
         """Take in a log call that has been recorded."""
-        if iteration is None or not self._enter():
+        if call.iteration is None or not self._enter():
             return
         try:
-            self._take(values)
+            self._take(call.values)
             # Log calls may count something else, environment steps or epochs: the numbers of steps go first.
             if not self._waiting.steps:
-                self._waiting.covers(iteration)
+                self._waiting.covers(call.iteration)
         finally:
             self._lock.release()
 

@@ -67,6 +67,12 @@ def place(frame: FrameType) -> RunningFunction:
     return RunningFunction(f"{prefix}{name}"[:_LONGEST_PATH], code.co_filename[-_LONGEST_PATH:], frame.f_lineno or 0)
 
 
+def line(frame: FrameType) -> str:
+    """Return the line of a traceback that says where ``frame`` is."""
+    code = frame.f_code
+    return f'  File "{code.co_filename[-_LONGEST_PATH:]}", line {frame.f_lineno}, in {code.co_name[:_LONGEST_PATH]}'
+
+
 def qualified_name(code: CodeType) -> str:
     """With the class of a method from Python 3.11 on."""
     return str(getattr(code, "co_qualname", code.co_name))

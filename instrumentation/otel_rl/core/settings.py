@@ -6,21 +6,15 @@ A leaf: it imports nothing else of otel_rl and prints nothing; who starts the pr
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-CHILDREN = ("launchers", "all", "none")
-COLLECTIVES = ("auto", "all", "off", "python")
-PROPAGATE = ("on", "off")
-ARGUMENTS = ("on", "off")
-RING = ("on", "off")
-NCCL_TIMING = ("off", "on")
 TRACKERS = ("wandb", "mlflow", "tensorboard", "trackio")
-SYNC_CHECK = ("off", "logprobs", "checksums", "all")
 #: Scope of a variable: all processes of a run must agree on its value.
 RUN = "run"
 #: Scope of a variable: each process reads its own value.
@@ -42,13 +36,7 @@ _MAXIMUM_UNREAD = 5
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-_MAXIMUM_EXIT_SECONDS = 3600
-#: Below, JSON of messages has no room for their texts; above, they would take the room of everything else.
-_MINIMUM_CONTENT, _MAXIMUM_CONTENT = 256, 65_536
-_MAXIMUM_HANG_SECONDS = 86400
-#: Looking for shorter blocks of an event loop would cost more than they do.
-_MINIMUM_BLOCK_SECONDS = 0.02
-_MAXIMUM_BLOCK_SECONDS = 3600
+_Number = TypeVar("_Number", int, float)
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -86,62 +74,40 @@ def _boolean(text: str) -> bool:
 
 def _positive_bytes(text: str) -> int:
     lowered = text.lower()
-    for unit, factor in _UNITS.items():
-        if lowered.endswith(unit):
-            return _positive(int(float(lowered[: -len(unit)]) * factor))
-    return _positive(int(lowered))
-
-
-def _positive(number: int) -> int:
+    unit, factor = next((one for one in _UNITS.items() if lowered.endswith(one[0])), ("", 1))
+    number = int(float(lowered.removesuffix(unit)) * factor) if unit else int(lowered)
     if number <= 0:
-        raise ValueError(number)
-    return number
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
         raise ValueError(text)
     return number
 
 
-def _content_length(text: str) -> int:
-    number = int(text)
-    if not _MINIMUM_CONTENT <= number <= _MAXIMUM_CONTENT:
-        raise ValueError(text)
-    return number
+def _within(
+    kind: type[_Number], lowest: float, highest: float = math.inf, *, or_off: bool = False
+) -> Callable[[str], _Number]:
+    """Return the parser of a number; with ``or_off`` of 0 and of words for it, too."""
+
+    def parse(text: str) -> _Number:
+        number = kind(0 if or_off and text.lower() in _FALSE else text)
+        if not lowest <= number <= highest and not (or_off and number == 0):
+            raise ValueError(text)
+        return number
+
+    return parse
 
 
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= _MAXIMUM_EXIT_SECONDS:
-        raise ValueError(text)
-    return number
-
-
-def _hang_seconds(text: str) -> float:
-    number = 0.0 if text.lower() in _FALSE else float(text)
-    if not 0 <= number <= _MAXIMUM_HANG_SECONDS:
-        raise ValueError(text)
-    return number
-
-
-def _event_loop_seconds(text: str) -> float:
-    number = 0.0 if text.lower() in _FALSE else float(text)
-    if number != 0 and not _MINIMUM_BLOCK_SECONDS <= number <= _MAXIMUM_BLOCK_SECONDS:
-        raise ValueError(text)
-    return number
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _hosts(text: str) -> tuple[str, ...]:
-    hosts = tuple(host.strip().rstrip(".").lower() for host in text.split(",") if host.strip())
+    hosts = tuple(host.rstrip(".").lower() for host in _listed(text))
     if any(set(host) & set("/@ *") for host in hosts):
         raise ValueError(text)
     return hosts
 
 
 def _functions(text: str) -> tuple[str, ...]:
-    functions = tuple(name.strip() for name in text.split(",") if name.strip())
+    functions = _listed(text)
     for function in functions:
         module, _, path = function.partition(":")
         if not all(name.isidentifier() for name in (*module.split("."), *path.split("."))):
@@ -150,7 +116,7 @@ def _functions(text: str) -> tuple[str, ...]:
 
 
 def _services(text: str) -> tuple[ServiceAddress, ...]:
-    return tuple(_service(entry.strip()) for entry in text.split(",") if entry.strip())
+    return tuple(map(_service, _listed(text)))
 
 
 def _service(entry: str) -> ServiceAddress:
@@ -172,10 +138,6 @@ def _service(entry: str) -> ServiceAddress:
     return ServiceAddress(name, scheme or None, host, int(port) if port else default, path)
 
 
-def _models(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def _state_key(text: str) -> str:
     return "" if text.lower() == "none" else text
 
@@ -183,7 +145,7 @@ def _state_key(text: str) -> str:
 def _labels(text: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of a pattern and a name; a name may hold a ``=``, since the last one separates."""
     labels = []
-    for rule in filter(None, map(str.strip, text.split(","))):
+    for rule in _listed(text):
         pattern, separator, name = (part.strip() for part in rule.rpartition("="))
         stars = pattern.count("*"), name.count("*")
         if not separator or not pattern or not name or (name != "-" and stars not in ((0, 0), (1, 1))) or stars[0] > 1:
@@ -193,19 +155,19 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def _trackers(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    names = tuple(map(str.lower, _listed(text)))
     if not set(names) <= set(TRACKERS):
         raise ValueError(text)
     return names
 
 
-def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+def _one_of(*choices: str) -> dict[str, Any]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
             raise ValueError(text)
         return text.lower()
 
-    return parse
+    return {"parse": parse, "accepted": ", ".join(choices)}
 
 
 def _file_or_off(text: str) -> str:
@@ -224,7 +186,7 @@ _FUNCTIONS: dict[str, Any] = {
     "parse": _functions,
     "accepted": "module:function, module:Class.method or module:Class, separated by commas",
 }
-_COUNT: dict[str, Any] = {"parse": _count, "accepted": "a whole number from 0"}
+_COUNT: dict[str, Any] = {"parse": _within(int, 0), "accepted": "a whole number from 0"}
 
 
 def _setting(value: Any, name: str, meaning: str, *, scope: str = RUN, shown: str = "", **parsing: Any) -> Any:
@@ -268,8 +230,7 @@ class Settings:
         "OTEL_RL_CHILDREN",
         "Python children that record; launchers: ranks of torchrun, accelerate, deepspeed, Slurm, MPI, Lightning or "
         "the program itself; workers of Ray, multiprocessing, joblib; notebook kernels",
-        parse=_one_of(CHILDREN),
-        accepted=", ".join(CHILDREN),
+        **_one_of("launchers", "all", "none"),
     )
     file_max_bytes: int = _setting(
         16 << 20,
@@ -292,7 +253,7 @@ class Settings:
         "OTEL_RL_EXIT_TIMEOUT",
         "most seconds of the final delivery; importing an exporter may add twice that",
         scope=PROCESS,
-        parse=_seconds,
+        parse=_within(float, 0, 3600),
         accepted="a number of seconds from 0 to 3600",
     )
     collectives: str = _setting(
@@ -300,8 +261,7 @@ class Settings:
         "OTEL_RL_COLLECTIVES",
         "collectives that are counted, see collectives.md",
         scope=PROCESS,
-        parse=_one_of(COLLECTIVES),
-        accepted=", ".join(COLLECTIVES),
+        **_one_of("auto", "all", "off", "python"),
     )
     slowest: int = _setting(
         5, "OTEL_RL_SLOWEST", "slowest collectives and tool calls kept per step", scope=PROCESS, **_COUNT
@@ -310,16 +270,14 @@ class Settings:
         "off",
         "OTEL_RL_NCCL_TIMING",
         "on: PyTorch times each collective of NCCL, by which the report names who came last, see stragglers.md",
-        parse=_one_of(NCCL_TIMING),
-        accepted=", ".join(NCCL_TIMING),
+        **_one_of("off", "on"),
     )
     ring: str = _setting(
         "on",
         "OTEL_RL_RING",
         "off: no flight recorder, see postmortem.md",
         scope=PROCESS,
-        parse=_one_of(RING),
-        accepted=", ".join(RING),
+        **_one_of("on", "off"),
     )
     ring_directory: str = _setting(
         "/dev/shm",  # noqa: S108 - memory of the node; the file is made for its owner only
@@ -335,7 +293,7 @@ class Settings:
         "shortest time without progress that is reported as a hang, see watchdog.md; off or 0: no watchdog",
         scope=PROCESS,
         shown="60",
-        parse=_hang_seconds,
+        parse=_within(float, 0, 86400, or_off=True),
         accepted="off, or a number of seconds from 0 to 86400",
     )
     event_loop_seconds: float = _setting(
@@ -343,7 +301,8 @@ class Settings:
         "OTEL_RL_EVENT_LOOP_SECONDS",
         "shortest block of an event loop that is reported, see event-loop.md; off or 0: not watched",
         scope=PROCESS,
-        parse=_event_loop_seconds,
+        # Looking for shorter ones would cost more than they do.
+        parse=_within(float, 0.02, 3600, or_off=True),
         accepted="off, or a number of seconds from 0.02 to 3600",
     )
     health_rules: str | None = _setting(
@@ -359,8 +318,7 @@ class Settings:
         "OTEL_RL_SYNC_CHECK",
         "compare an in-process engine's weights with the trainer's before it generates, by log-probabilities of a "
         "fixed prompt or checksums of all parameters: weight-sync.md",
-        parse=_one_of(SYNC_CHECK),
-        accepted=", ".join(SYNC_CHECK),
+        **_one_of("off", "logprobs", "checksums", "all"),
     )
     whole_steps: int = _setting(
         100,
@@ -373,7 +331,8 @@ class Settings:
         "OTEL_RL_CONTENT_LENGTH",
         "most characters of an attribute with captured content, see content.md",
         scope=PROCESS,
-        parse=_content_length,
+        # Below, JSON of messages has no room for their texts; above, they would take the room of everything else.
+        parse=_within(int, 256, 65_536),
         accepted="a whole number from 256 to 65536",
     )
     rollout_spans: int = _setting(
@@ -389,8 +348,7 @@ class Settings:
         "OTEL_RL_PROPAGATE",
         "off: no trace context or baggage on requests, threads and processes",
         scope=PROCESS,
-        parse=_one_of(PROPAGATE),
-        accepted=", ".join(PROPAGATE),
+        **_one_of("on", "off"),
     )
     propagate_to: tuple[str, ...] | None = _setting(
         None,
@@ -424,8 +382,7 @@ class Settings:
         "on",
         "OTEL_RL_ARGUMENTS",
         "off: the program's arguments and settings are not recorded; on: without what looks secret, see content.md",
-        parse=_one_of(ARGUMENTS),
-        accepted=", ".join(ARGUMENTS),
+        **_one_of("on", "off"),
     )
     rollout_functions: tuple[str, ...] | None = _setting(
         None,
@@ -447,7 +404,7 @@ class Settings:
         "models whose calls judge and are no turns of a rollout, by the names that the client asks for; `*` stands for "
         "anything, see trajectories.md",
         shown="(none)",
-        parse=_models,
+        parse=_listed,
         accepted="names of models, separated by commas",
     )
     graph_reward: str = _setting(

@@ -41,7 +41,7 @@ class Reports:
         if self.lags and (last or now - self._recorded >= _LAG_INTERVAL):
             lags, self.lags, self._recorded = self.lags, [], now
             _scope.record_all(metrics.RL_EVENT_LOOP_LAG, lags)
-            _deliver()
+            deferral.hand_over()
 
     def blocked(self, block: EventLoopBlock, number: int = 0, *, ongoing: bool = False) -> int:
         """Report a block; return its number. ``number`` is that of a block which was reported as an ongoing one."""
@@ -54,7 +54,7 @@ class Reports:
         if self._may_emit():
             total = self._total + (block.seconds if ongoing else 0.0)
             _emit(block, number or self._numbers, total, ongoing=ongoing)
-        _deliver()
+        deferral.hand_over()
         return number or self._numbers
 
     def _may_emit(self) -> bool:
@@ -98,9 +98,3 @@ def _words(block: EventLoopBlock, *, ongoing: bool) -> str:
     tense = "has been" if ongoing else "was"
     where = f" by {block.place.function} in line {block.place.line} of {block.place.file}" if block.place else ""
     return f"the event loop {tense} blocked for {block.seconds:.2f} s{where}, which {block.state}"
-
-
-def _deliver() -> None:
-    """Hand over what an I/O thread of another pipeline has to record; ours does it by itself."""
-    if not deferral.is_drained():
-        deferral.drain_in_io_thread(posts=False)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MAXIMUM_DEPTH = 2000
 #: Most frames that are written, the innermost ones.
 MAXIMUM_FRAMES = 40
-_LONGEST_PATH = 200
 #: Where asyncio waits for something to do, also where a program has put another method in its place.
 _TURN = "_run_once"
 
@@ -72,12 +71,7 @@ def as_text(call: RunningCall) -> str:
     frame: FrameType | None = call.innermost
     while frame is not None and len(lines) <= MAXIMUM_FRAMES:
         if frame.f_code is not RUN:
-            lines.append(_line(frame))
+            lines.append(code_places.line(frame))
         frame = None if frame is call.outermost else frame.f_back
     left_out = ["  (further outer frames)"] if len(lines) > MAXIMUM_FRAMES else []
     return "\n".join([*left_out, *reversed(lines[:MAXIMUM_FRAMES])])
-
-
-def _line(frame: FrameType) -> str:
-    code = frame.f_code
-    return f'  File "{code.co_filename[-_LONGEST_PATH:]}", line {frame.f_lineno}, in {code.co_name[:_LONGEST_PATH]}'

@@ -255,9 +255,9 @@ class Ring:
         words[at + 3] = handle.argument
         words[at + 4] = begun
 
-    def end(self, handle: Handle, failed: bool = False) -> None:
-        """Record that the operation is over."""
-        if handle.ring is not self:
+    def end(self, handle: Handle | None, failed: bool = False) -> None:
+        """Record that the operation is over, where its beginning was recorded."""
+        if handle is None or handle.ring is not self:
             # Of the parent: it writes this end itself.
             return
         part = handle.part

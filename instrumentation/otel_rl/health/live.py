@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from otel_rl.health.monitor import StateChange
     from otel_rl.health.rule_definitions import Rules
+    from otel_rl.training.log_calls import LogCall
 
 #: Most loops of the process that are followed; of more, the oldest is given up.
 MAXIMUM_LOOPS = 8
@@ -71,24 +72,21 @@ class LiveHealth:
 
     # -- what comes in, on the thread that records -----------------------------------------------------------------
 
-    def logged(
-        self, iteration: int | None, first: int | None, values: Mapping[str, Any], context: Context, _: int
-    ) -> None:
+    def logged(self, call: LogCall) -> None:
         """Take in a log call that has been recorded."""
-        if iteration is None or not process_identity.current().leads_training:
+        if call.iteration is None or not process_identity.current().leads_training:
             return
         with guard("health.logged"):
-            self._feed(steps.loop_in(context), iteration, first, values, context)
+            self._feed(call, call.iteration)
 
-    def _feed(
-        self, loop: steps.Loop | None, iteration: int, first: int | None, values: Mapping[str, Any], context: Context
-    ) -> None:
+    def _feed(self, call: LogCall, iteration: int) -> None:
         if not self._lock.acquire(timeout=LOCK_TIMEOUT):
             return
         try:
-            followed = self._followed(loop)
+            followed = self._followed(steps.loop_in(call.context))
             followed.number = max(followed.number, self._steps)
-            self._record_changes(followed.monitor, followed.monitor.log(iteration, values, first), context)
+            changes = followed.monitor.log(iteration, call.values, call.first)
+            self._record_changes(followed.monitor, changes, call.context)
         finally:
             self._lock.release()
 

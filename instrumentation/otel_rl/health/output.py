@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.health.curves import middle
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity, worst
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, below, judged, quantity, worst
 from otel_rl.health.reward_levels import has_risen
 from otel_rl.health.verdict import State
 
@@ -43,18 +43,8 @@ def _stays_high(curves: Curves, name: str, limits: Limits, state: State, unit: s
     if curve is None or curve.number < window:
         return TOO_FEW
     value = curve.now(window)
-    level = above(value, limits["warning"], limits["critical"], state, limits["clear_share"])
-    if level == State.HEALTHY:
-        return HEALTHY
-    return high(
-        curve,
-        value,
-        level,
-        limits["warning"],
-        limits["critical"],
-        unit,
-        lambda: curve.since(from_on(ONSET_SHARE * value), gap=1),
-    )
+    thresholds = limits["warning"], limits["critical"]
+    return judged(curve, value, state, thresholds, unit, ONSET_SHARE * value, clear=limits["clear_share"])
 
 
 class EngineDrift:
@@ -77,19 +67,9 @@ class EngineDrift:
         usual, warning = self._reference, limits["warning"]
         if usual is not None:
             warning = min(warning, max(limits["floor"], limits["jump"] * usual))
-        level = above(value, warning, limits["critical"], state, limits["clear_share"])
-        if level == State.HEALTHY:
-            return HEALTHY
-        return high(
-            curve,
-            value,
-            level,
-            warning,
-            limits["critical"],
-            "{nat}",
-            lambda: curve.since(from_on(warning / 2), gap=1),
-            lambda: "" if usual is None else f", {quantity(usual, '{nat}')} before",
-        )
+        thresholds, clear = (warning, limits["critical"]), limits["clear_share"]
+        said = "" if usual is None else f", {quantity(usual, '{nat}')} before"
+        return judged(curve, value, state, thresholds, "{nat}", warning / 2, lambda: said, clear)
 
 
 def garbled_output(curves: Curves, limits: Limits, state: State) -> RuleReading:
@@ -132,10 +112,7 @@ def _share(curves: Curves, name: str, limits: Limits, state: State) -> RuleReadi
     if curve is None or curve.number < SPIKE_WINDOW:
         return TOO_FEW
     value, warning, critical = curve.now(SPIKE_WINDOW), limits[f"{name}_warning"], limits[f"{name}_critical"]
-    level = above(value, warning, critical, state)
-    if level == State.HEALTHY:
-        return HEALTHY
-    return high(curve, value, level, warning, critical, "%", lambda: curve.since(from_on(warning / 2), gap=1))
+    return judged(curve, value, state, (warning, critical), "%", warning / 2)
 
 
 def _repeats(curves: Curves, limits: Limits) -> RuleReading:

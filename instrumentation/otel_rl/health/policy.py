@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_rl.health.curves import KEPT, middle
 from otel_rl.health.divergence import SPIKE_WINDOW, at_first
-from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, above, below, from_on, high, quantity
+from otel_rl.health.reading import HEALTHY, TOO_FEW, Evidence, RuleReading, below, from_on, high, judged, quantity
 from otel_rl.health.reward_levels import is_solved
 from otel_rl.health.verdict import State
 
@@ -88,13 +88,8 @@ def entropy_explosion(curves: Curves, limits: Limits, state: State) -> RuleReadi
     value = curve.now(ENTROPY_WINDOW)
     warning = max(limits["warning"], limits["warning_growth"] * start)
     critical = max(limits["critical"], limits["critical_growth"] * start)
-    level = above(value, warning, critical, state, limits["clear_share"])
-    if level == State.HEALTHY:
-        return HEALTHY
-    half = (start + warning) / 2
-    return high(
-        curve, value, level, warning, critical, _NAT, lambda: curve.since(from_on(half), gap=1), lambda: at_first(curve)
-    )
+    half, clear = (start + warning) / 2, limits["clear_share"]
+    return judged(curve, value, state, (warning, critical), _NAT, half, lambda: at_first(curve), clear)
 
 
 class LearningRate:
@@ -178,20 +173,8 @@ class GradientNorm:
             self._reference = middle(before)
         warning = max(limits["floor"], limits["warning"] * self._reference)
         critical = max(limits["floor"], limits["critical"] * self._reference)
-        level = above(value, warning, critical, state, limits["clear_share"])
-        if level == State.HEALTHY:
-            return HEALTHY
-        usual = self._reference
-        return high(
-            curve,
-            value,
-            level,
-            warning,
-            critical,
-            "",
-            lambda: curve.since(from_on(warning / 2), gap=1),
-            lambda: f", {quantity(usual)} before",
-        )
+        usual, thresholds, clear = self._reference, (warning, critical), limits["clear_share"]
+        return judged(curve, value, state, thresholds, "", warning / 2, lambda: f", {quantity(usual)} before", clear)
 
 
 class _NotFiniteCall(NamedTuple):

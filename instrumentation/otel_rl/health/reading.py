@@ -82,6 +82,23 @@ def high(
     return RuleReading(level, curve.key, value, threshold, unit, weight, describe)
 
 
+def judged(
+    curve: InputWindow,
+    value: float,
+    state: State,
+    thresholds: tuple[float, float],
+    unit: str,
+    left: float,
+    words: Callable[[], str] = str,
+    clear: float = 1.0,
+) -> RuleReading:
+    """Judge a value that should be low by its warning and critical thresholds; it has begun where it left ``left``."""
+    level = above(value, *thresholds, state, clear)
+    if level == State.HEALTHY:
+        return HEALTHY
+    return high(curve, value, level, *thresholds, unit, lambda: curve.since(from_on(left), gap=1), words)
+
+
 def worst(*readings: RuleReading) -> RuleReading:
     """Return the reading with the highest level; too few values only where nothing else was read."""
     highest = TOO_FEW

@@ -192,11 +192,6 @@ class RewardSteps:
         self._last = iteration
         return {} if sums is None else self.means(sums)
 
-    def end_before(self, iteration: int | None) -> list[tuple[int, SampleSums]]:
-        """End all steps below ``iteration``, or all; return numbers and samples. For a reader that sees no steps."""
-        over = sorted(step for step in self._steps if iteration is None or step < iteration)
-        return [(step, self._steps.pop(step)) for step in over]
-
     def means(self, sums: SampleSums) -> dict[str, float]:
         """Return the means of a step of this loop, the steps before it first."""
         means = sums.values()

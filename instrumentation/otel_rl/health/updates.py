@@ -28,8 +28,6 @@ RANGE_SHARE = 0.9
 CLEAR_OF_ZERO, MAXIMUM_DRIFT = 2.0, 2.0
 #: Multiple of its range at which a loss has left it.
 OUT_OF_RANGE = 3
-#: Values of guessed steps that show a zero that lasts.
-FEWEST_GUESSED = 5
 #: Latest values that show whether the rewards differ.
 QUICK_WINDOW = 3
 

@@ -205,8 +205,7 @@ class InferenceCall:
             if token is not None:
                 current.reset(token)
             attached, self._attached = self._attached, None
-            if attached is not None:
-                detach(attached)
+            detach(attached)
 
     def chunk(self, chunk: Any) -> None:
         """One chunk of the stream arrived."""
@@ -329,8 +328,7 @@ class InferenceCall:
             self._watch.detach()
         with _FINISH:
             progress.call_ended()
-            if self._flight is not None:
-                flight.end(self._flight, error is not None)
+            flight.end(self._flight, error is not None)
             self._finish(error, ended, at)
 
     def _finish(self, error: BaseException | None, ended: str | None, at: tuple[float, int] | None) -> None:

@@ -136,8 +136,7 @@ class EngineCall:
     ) -> None:
         """End the call; ``values`` are further attributes of its span. Later ends, and a forked child's, do nothing."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         if self._ended or self._forks != lifecycle.forks:
             return
         self._ended = True
@@ -145,8 +144,7 @@ class EngineCall:
             ended = deferral.now()
             progress.call_ended()
             progress.call_is_over(self, RlCallKindValues.ENGINE, self._title, failed=error is not None)
-            if self._flight is not None:
-                flight.end(self._flight, error is not None)
+            flight.end(self._flight, error is not None)
             kind = None if error is None else error_type(error)
             tokens = self.requests.input_tokens, self.requests.output_tokens
             if self._parent_call is not None:

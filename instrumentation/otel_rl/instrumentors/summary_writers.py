@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.training import open_trackers
+from otel_rl.training.scalars import Source
+from otel_rl.training.trackers import Tracker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
-    from otel_rl.training.trackers import Tracker
 
 #: Methods that show what is no value -> why it is left out.
 _LEFT_OUT = {
@@ -31,8 +32,9 @@ _LEFT_OUT = {
 }
 
 
-def patch(module: ModuleType, patches: Patches, tracker: Tracker) -> None:
-    """Patch the writer of a module."""
+def patch(module: ModuleType, patches: Patches, library: str) -> None:
+    """Patch the writer of a module of ``library``."""
+    tracker = Tracker(library, Source.TENSORBOARD)
 
     def scalar(writer: Any, tag: str, scalar_value: Any, global_step: Any = None, *__: Any, **___: Any) -> None:
         open_trackers.note("tensorboard", writer)

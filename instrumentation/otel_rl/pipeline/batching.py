@@ -46,33 +46,26 @@ class Limits:
     delay: float = 5.0
 
 
+@dataclass(eq=False, repr=False)
 class BatchQueue(Generic[Item]):
     """Takes items from any thread; the I/O thread delivers them in batches."""
 
-    def __init__(
-        self,
-        sink: Sink,
-        thread: IoThread,
-        gate: Gate,
-        limits: Limits,
-        on_first: Callable[[], None] = lambda: None,
-        prepare: Callable[[Item], None] = lambda _: None,
-        weigh: Callable[[Item], int] = lambda _: 1,
-    ) -> None:
-        self.sink = sink
-        self.signal = sink.signal
-        self.limits = limits
-        self._thread = thread
-        self._gate = gate
-        self._on_first = on_first
-        # Run by the I/O thread, where it costs the program nothing.
-        self._prepare = prepare
-        # Items that this one counts as in a batch.
-        self._weigh = weigh
+    sink: Sink
+    thread: IoThread
+    gate: Gate
+    limits: Limits
+    on_first: Callable[[], None] = lambda: None
+    #: Run by the I/O thread, where it costs the program nothing.
+    prepare: Callable[[Item], None] = lambda _: None
+    #: Items that this one counts as in a batch.
+    weigh: Callable[[Item], int] = lambda _: 1
+
+    def __post_init__(self) -> None:
+        self.signal = self.sink.signal
         # During an outage the oldest items above this number leave the queue, so that new ones have room.
-        self._high_water_mark = max(limits.queue - limits.queue // 4, 1)
+        self._high_water_mark = max(self.limits.queue - self.limits.queue // 4, 1)
         # Before the metric readers, which report what became of the queues.
-        thread.tasks.insert(0, self)
+        self.thread.tasks.insert(0, self)
         self._reset()
 
     def _reset(self) -> None:
@@ -98,12 +91,12 @@ class BatchQueue(Generic[Item]):
             return
         self._queue.append(item)
         waiting = len(self._queue)
-        if not self._thread.started:
-            self._thread.start()
+        if not self.thread.started:
+            self.thread.start()
         elif waiting >= (self._high_water_mark if self._outages else self.limits.batch):
-            self._thread.wake()
+            self.thread.wake()
             if waiting * 2 > self.limits.queue and not self._outages:
-                self._thread.give_way()
+                self.thread.give_way()
 
     def _begin(self) -> None:
         # Set first: a signal handler of the program may record while this runs, and so may what it calls.
@@ -112,9 +105,9 @@ class BatchQueue(Generic[Item]):
         if not self._muted:
             self._next = time.monotonic() + min(self.limits.delay, FIRST_EXPORT)
             # It may sleep until later.
-            self._thread.wake()
+            self.thread.wake()
             with guard(f"batching.{self.signal}.first"):
-                self._on_first()
+                self.on_first()
 
     @property
     def size(self) -> int:
@@ -151,7 +144,7 @@ class BatchQueue(Generic[Item]):
         if self._begun and not self._outages and at < self._next:
             self._next = at
             # It may sleep until later.
-            self._thread.wake()
+            self.thread.wake()
 
     def next_run(self) -> float:
         """Time of the next export; 0.0 (now) when a batch is full, or during an outage the queue."""
@@ -162,8 +155,8 @@ class BatchQueue(Generic[Item]):
     def _ready(self) -> bool:
         # A half-full queue forces the gate open: exporting without a rank is better than dropping items.
         if len(self._queue) * 2 >= self.limits.queue:
-            self._gate.force_open()
-        return self._gate.is_open()
+            self.gate.force_open()
+        return self.gate.is_open()
 
     def run(self) -> None:
         """Export a batch, unless the gate is closed.
@@ -246,9 +239,9 @@ class BatchQueue(Generic[Item]):
                 item = self._queue.popleft()
             except IndexError:
                 break
-            number -= self._weigh(item)
+            number -= self.weigh(item)
             with guard(f"batching.{self.signal}.prepare"):
-                self._prepare(item)
+                self.prepare(item)
             batch.append(item)
         return batch
 
@@ -256,9 +249,9 @@ class BatchQueue(Generic[Item]):
         """Flush the queue within ``timeout`` seconds; False when the flush failed or the deadline passed."""
         if not self.pending:
             return True
-        self._gate.force_open()
+        self.gate.force_open()
         deadline = time.monotonic() + timeout
-        return self._thread.post(lambda: self.flush(deadline), deadline).wait()
+        return self.thread.post(lambda: self.flush(deadline), deadline).wait()
 
     def close(self) -> None:
         """Close the exporter."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.process import process_identity
@@ -17,30 +18,25 @@ HOLD_SECONDS = 30.0
 MEETING_SECONDS = 300.0
 
 
+@dataclass(eq=False, repr=False)
 class Gate:
     """Closed until the identity is settled, for at most ``hold`` seconds, or ``meeting`` where the ranks will meet.
 
     A queue that fills up opens it early, see :mod:`otel_rl.pipeline.batching`.
     """
 
-    def __init__(
-        self,
-        hold: float = HOLD_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-        meeting: float = MEETING_SECONDS,
-    ) -> None:
-        self._hold = hold
-        self._meeting = meeting
-        self._clock = clock
-        self._asked: float | None = None
-        self._opened = False
+    hold: float = HOLD_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    meeting: float = MEETING_SECONDS
+    _asked: float | None = None
+    _opened: bool = False
 
     def is_open(self) -> bool:
         """Return whether exports may begin; once open, the gate stays open."""
         if not self._opened:
-            now = self._clock()
+            now = self.clock()
             self._asked = now if self._asked is None else self._asked
-            hold = self._meeting if process_identity.will_meet() else self._hold
+            hold = self.meeting if process_identity.will_meet() else self.hold
             if process_identity.settled() or now - self._asked >= hold:
                 self.force_open()
         return self._opened

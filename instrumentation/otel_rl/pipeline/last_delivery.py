@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ AFTER_IMPORT = 0.5
 _INTERVAL = 0.05
 
 
+@dataclass(eq=False, repr=False)
 class LastDelivery:
     """Flushes and closes every task of ``thread`` and ends the thread.
 
@@ -46,31 +48,26 @@ class LastDelivery:
         may_hand_over: False where two threads must not work at once, as on one file system.
     """
 
-    def __init__(
-        self,
-        thread: IoThread,
-        deadline: float,
-        finish: Callable[[], object] = lambda: None,
-        *,
-        latest: float = 0.0,
-        may_hand_over: bool = False,
-        progress: Callable[[], float] = lambda: 0.0,
-        patience: float = 0.0,
-        longest: float = 0.0,
-    ) -> None:
-        self._thread = thread
-        self._deadline = deadline
-        self._latest = latest
-        self._progressed, self._patience, self._longest = progress, patience, longest
-        self._waiting = deque(thread.working_first())
+    thread: IoThread
+    deadline: float
+    finish: Callable[[], object] = lambda: None
+    _: KW_ONLY
+    latest: float = 0.0
+    may_hand_over: bool = False
+    progress: Callable[[], float] = lambda: 0.0
+    patience: float = 0.0
+    longest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._waiting = deque(self.thread.working_first())
         self._unfinished = set(self._waiting)
         #: A single task needs no successor; each further one at most one.
-        self._successors = len(self._waiting) - 1 if may_hand_over else 0
+        self._successors = len(self._waiting) - 1 if self.may_hand_over else 0
         self._share_ends = self._end_of_share(len(self._waiting))
         self._progress = Wakeup()
         #: Threads that have done their part.
         self._ended: list[IoThread] = []
-        self._request = self._post_to(thread, finish)
+        self._request = self._post_to(self.thread, self.finish)
 
     def wait(self) -> None:
         """Wait until all is delivered or the deadline has passed; then what is left counts as lost."""
@@ -89,8 +86,8 @@ class LastDelivery:
     def _limit(self) -> float:
         """Return the deadline, or later: after an import at the end, and while the thread makes progress."""
         imported = time.monotonic() if exporters.opening.in_progress else exporters.opening.ended
-        progressing = min(self._progressed() + self._patience, self._longest)
-        return max(self._deadline, min(imported + AFTER_IMPORT, self._latest), progressing)
+        progressing = min(self.progress() + self.patience, self.longest)
+        return max(self.deadline, min(imported + AFTER_IMPORT, self.latest), progressing)
 
     def _can_hand_over(self) -> bool:
         # A successor would wait for an import too.
@@ -101,20 +98,20 @@ class LastDelivery:
         )
 
     def _done(self) -> bool:
-        return self._request.refused or (self._thread in self._ended and not self._unfinished)
+        return self._request.refused or (self.thread in self._ended and not self._unfinished)
 
     def _hand_over(self) -> None:
         self._successors -= 1
         self._share_ends = self._end_of_share(len(self._waiting))
-        self._thread.retire()
-        self._post_to(IoThread(self._thread.name), lambda: None)
+        self.thread.retire()
+        self._post_to(IoThread(self.thread.name), lambda: None)
 
     def _post_to(self, thread: IoThread, finish: Callable[[], object]) -> IoRequest:
-        return thread.post(partial(thread.end_with, partial(self._work, thread, finish)), self._deadline)
+        return thread.post(partial(thread.end_with, partial(self._work, thread, finish)), self.deadline)
 
     def _end_of_share(self, shares: int) -> float:
         now = time.monotonic()
-        return now + (self._deadline - now) / max(shares, 1)
+        return now + (self.deadline - now) / max(shares, 1)
 
     def _work(self, thread: IoThread, finish: Callable[[], object]) -> None:
         """Deliver one task after the other; called by ``thread``, which may be a successor."""

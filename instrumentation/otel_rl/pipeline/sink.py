@@ -7,6 +7,7 @@ import time
 # By name, before gevent can patch it.
 from _thread import allocate_lock
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_rl.core import addresses
@@ -43,6 +44,7 @@ class Keeper(Protocol):
         """Keep ``data``; False where it cannot. ``unanswered``: the destination may have it."""
 
 
+@dataclass(eq=False, repr=False)
 class Sink:
     """Delivers one signal to one destination. Used by one I/O thread at a time; the counts may be read by any.
 
@@ -50,18 +52,13 @@ class Sink:
     refuses, or does not answer, goes to :attr:`keep`.
     """
 
-    def __init__(
-        self,
-        signal: str,
-        destination: Destination,
-        open_exporter: Callable[[], Exporter],
-        count: Callable[[Any], int] = len,
-    ) -> None:
-        self.signal = signal
-        self.destination = destination
-        self._open = open_exporter
-        self._count = count
-        self.keep: Keeper | None = None
+    signal: str
+    destination: Destination
+    open_exporter: Callable[[], Exporter]
+    count: Callable[[Any], int] = len
+    keep: Keeper | None = None
+
+    def __post_init__(self) -> None:
         self._reset()
 
     def _reset(self) -> None:
@@ -112,7 +109,7 @@ class Sink:
     def in_flight(self) -> int:
         """Items handed to the exporter without an answer so far."""
         try:
-            return self._count(self._in_hand[0])
+            return self.count(self._in_hand[0])
         except IndexError:
             return 0
 
@@ -155,7 +152,7 @@ class Sink:
     def _opened(self) -> Exporter | None:
         if self._exporter is None:
             try:
-                self._exporter = self._open()
+                self._exporter = self.open_exporter()
             except Exception as error:  # noqa: BLE001 - no descriptor left, files out of reach, a library that is broken
                 self._explain(error)
                 self.unopened = True
@@ -187,7 +184,7 @@ class Sink:
 
     def _accepted(self, exporter: Exporter, data: Any) -> bool:
         """Count what was accepted; some of it may have been rejected for good."""
-        number = self._count(data)
+        number = self.count(data)
         if not self.let_go():
             return True
         rejected = min(getattr(getattr(exporter, "answer", None), "rejected", 0), number)
@@ -218,22 +215,22 @@ class Sink:
 
     def _rest_succeeds(self, exporter: Exporter, data: Any, options: dict[str, Any]) -> bool:
         """Deliver what can be encoded: one item that cannot fails its batch, and exporters do not say which one."""
-        rest, bad = encodable(self.signal, self.destination.exporter, data, self._count)
+        rest, bad = encodable(self.signal, self.destination.exporter, data, self.count)
         if bad:
             self.lose("unencodable", bad)
-            if self._count(rest) and self._succeeds(exporter, rest, options):
+            if self.count(rest) and self._succeeds(exporter, rest, options):
                 self._accepted(exporter, rest)
                 return False
-        if self.let_go() and self._count(rest):
+        if self.let_go() and self.count(rest):
             if self._explains:
-                self._add("rejected", self._count(rest))
+                self._add("rejected", self.count(rest))
             else:
                 self._undelivered(rest, "export_failed")
         return False
 
     def _undelivered(self, data: Any, reason: str, *, unanswered: bool = False) -> bool:
         """Keep ``data`` in files, or count it as lost for ``reason``."""
-        number = self._count(data)
+        number = self.count(data)
         if self.put_aside(data, unanswered=unanswered):
             outage.report(
                 self.destination,
@@ -249,7 +246,7 @@ class Sink:
         """Keep ``data`` in files; False where that is not possible."""
         if self.keep is None or not self.keep(self, data, unanswered=unanswered):
             return False
-        number = self._count(data)
+        number = self.count(data)
         self.loss_reason = self.reason or self.loss_reason
         self.kept += number
         if unanswered:
@@ -258,7 +255,7 @@ class Sink:
 
     def unkept(self, data: Any, *, unanswered: bool) -> None:
         """Count as lost what could not be written to files after all; the file store has said why."""
-        number = self._count(data)
+        number = self.count(data)
         self.kept -= number
         if unanswered:
             self.unanswered -= number
@@ -310,8 +307,8 @@ class Sink:
             self.reason = self.reason or said or reason
         was_sent = self._exporter is not None
         lost = uncollected
-        lost += sum(self._count(data) for data in in_flight if not self.put_aside(data, unanswered=was_sent))
-        lost += sum(self._count(data) for data in waiting if not self.put_aside(data))
+        lost += sum(self.count(data) for data in in_flight if not self.put_aside(data, unanswered=was_sent))
+        lost += sum(self.count(data) for data in waiting if not self.put_aside(data))
         if lost:
             self._add("exit_timeout", lost)
             drops.count(self.signal, "exit_timeout", lost)
@@ -322,7 +319,7 @@ class Sink:
         except IndexError:
             return []
         # The thread may still be filling a batch.
-        return [list(data) if isinstance(data, list) else data] if self._count(data) else []
+        return [list(data) if isinstance(data, list) else data] if self.count(data) else []
 
     def close(self) -> None:
         """Close the exporter; the next export opens another one."""

@@ -10,11 +10,7 @@ _KEY = "oom_kill"
 
 def counted(root: Path = ROOT) -> int | None:
     """Return the counter of this process' cgroup (version 2, else 1); None where it cannot be read."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in lines:
+    for line in _lines(root / "proc/self/cgroup"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         kills = None
@@ -28,9 +24,13 @@ def counted(root: Path = ROOT) -> int | None:
 
 
 def _value(file: Path) -> int | None:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    pairs = (line.split() for line in lines)
+    pairs = (line.split() for line in _lines(file))
     return next((int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] == _KEY and pair[1].isdigit()), None)  # noqa: PLR2004
+
+
+def _lines(file: Path) -> list[str]:
+    """Return none of a file that cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []

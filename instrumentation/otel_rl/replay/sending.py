@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_rl.pipeline.otlp_answer import Outcome
@@ -46,41 +47,36 @@ class Stopped(Exception):  # noqa: N818 - no error of the program
         self.waited = waited
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RunReplay:
     """One replay of a run.
 
-    Args:
+    Attributes:
         source: the run.
         ledgers: by signal, what its destination has.
         destinations: by signal; files of other signals are left.
-        patience: seconds for which the destination may be away; None: :data:`PATIENCE` once it was there.
+        patience: seconds for which the destination may be away; None: :data:`PATIENCE` once it was there, since one
+            that was never there will not come within a minute.
         advance: called with the bytes of the files that need no more sending.
+        sent, repeated, rejected, refused: items by signal: acknowledged now, of them sent before without an answer,
+            rejected, and refused.
+        reasons: why items were rejected or refused, once each.
+        unread: files that are gone, or cannot be read.
+        problems: of the files.
     """
 
-    def __init__(
-        self,
-        source: RunSource,
-        ledgers: Mapping[str, Ledger],
-        destinations: Mapping[str, HttpDestination | GrpcDestination],
-        patience: float | None,
-        advance: Callable[[int], object] = lambda _: None,
-    ) -> None:
-        self._source = source
-        self._ledgers = ledgers
-        self._destinations = destinations
-        #: None until the destination has answered: one that was never there will not come within a minute.
-        self._patience = patience
-        self._advance = advance
-        #: Items by signal: acknowledged now, of them sent before without an answer, rejected, and refused.
-        self.sent: Counter[str] = Counter()
-        self.repeated: Counter[str] = Counter()
-        self.rejected: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-        #: Why items were rejected or refused, once each.
-        self.reasons: dict[str, None] = {}
-        #: Files that are gone, or cannot be read.
-        self.unread: list[str] = []
-        self.problems = Unreadable()
+    source: RunSource
+    ledgers: Mapping[str, Ledger]
+    destinations: Mapping[str, HttpDestination | GrpcDestination]
+    patience: float | None
+    advance: Callable[[int], object] = lambda _: None
+    sent: Counter[str] = field(default_factory=Counter)
+    repeated: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, None] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    problems: Unreadable = field(default_factory=Unreadable)
 
     def run(self) -> None:
         """Send everything.
@@ -89,15 +85,15 @@ class RunReplay:
             Stopped: the destination refuses, or is away for too long.
             OSError: the ledger cannot be written.
         """
-        for file in self._source.files:
-            if file.signal in self._destinations:
+        for file in self.source.files:
+            if file.signal in self.destinations:
                 self._send_file(file)
 
     def _send_file(self, file: SignalFile) -> None:
         # A file that has been compressed since is the same to the ledger, and so are the places in it.
-        name = former(file.path).relative_to(folder_of(self._source)).as_posix()
-        known = self._ledgers[file.signal].acknowledged.get(name, {})
-        self._advance(sum(end - begin for begin, end in known.items()))
+        name = former(file.path).relative_to(folder_of(self.source)).as_posix()
+        known = self.ledgers[file.signal].acknowledged.get(name, {})
+        self.advance(sum(end - begin for begin, end in known.items()))
         unsent = batches(file.path, name, file.signal, known.copy(), self.problems)
         while True:
             try:
@@ -109,14 +105,14 @@ class RunReplay:
             if batch is None:
                 return
             self._send(batch)
-            self._advance(batch.end - batch.begin)
+            self.advance(batch.end - batch.begin)
 
     def _send(self, batch: Batch) -> None:
-        destination, pause, since = self._destinations[batch.signal], _PAUSE, time.monotonic()
+        destination, pause, since = self.destinations[batch.signal], _PAUSE, time.monotonic()
         is_repeated = False
         while True:
-            is_repeated |= self._ledgers[batch.signal].is_ambiguous(batch)
-            self._ledgers[batch.signal].note(batch, SENT)
+            is_repeated |= self.ledgers[batch.signal].is_ambiguous(batch)
+            self.ledgers[batch.signal].note(batch, SENT)
             reply = destination.send(batch)
             if self._is_done(batch, reply, is_repeated=is_repeated):
                 return
@@ -128,18 +124,18 @@ class RunReplay:
 
     def _patience_with(self, reply: Reply) -> float:
         """Return for how many seconds to ask again: not at all where the first answer says that it is in vain."""
-        if reply.is_other_protocol or (self._patience is None and reply.is_unreachable):
+        if reply.is_other_protocol or (self.patience is None and reply.is_unreachable):
             return 0.0
-        if self._patience is None:
-            self._patience = PATIENCE
-        return self._patience
+        if self.patience is None:
+            self.patience = PATIENCE
+        return self.patience
 
     def _is_done(self, batch: Batch, reply: Reply, *, is_repeated: bool) -> bool:
         """Write down what became of the request; return whether nothing more is to be done about it."""
         answer = reply.answer
         if answer.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
-            self._patience = PATIENCE if self._patience is None else self._patience
-            self._ledgers[batch.signal].note(
+            self.patience = PATIENCE if self.patience is None else self.patience
+            self.ledgers[batch.signal].note(
                 batch, ACKNOWLEDGED, **({"rejected": answer.rejected} if answer.rejected else {})
             )
             self.sent[batch.signal] += batch.items - answer.rejected
@@ -147,7 +143,7 @@ class RunReplay:
             self._complain(self.rejected, batch, answer.rejected, answer.reason)
             return True
         state = AMBIGUOUS if reply.may_have_arrived or is_repeated else REFUSED
-        self._ledgers[batch.signal].note(batch, state, reason=answer.reason)
+        self.ledgers[batch.signal].note(batch, state, reason=answer.reason)
         if answer.outcome is Outcome.REFUSED and answer.reason.startswith(_OF_ONE_REQUEST):
             self._complain(self.refused, batch, batch.items, answer.reason)
             return True
@@ -160,8 +156,8 @@ class RunReplay:
 
     def close(self) -> None:
         """Close the connections and the ledger."""
-        for destination in self._destinations.values():
+        for destination in self.destinations.values():
             with suppress(Exception):
                 destination.close()
-        for ledger in set(self._ledgers.values()):
+        for ledger in set(self.ledgers.values()):
             ledger.close()

@@ -8,18 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as otel_context
-from opentelemetry.trace import INVALID_SPAN
-from opentelemetry.trace.propagation import set_span_in_context
-
-from otel_rl.core.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span
 
 
 #: Returns the current context. The public function only calls this one; on the trainer's thread that shows.
@@ -62,56 +56,17 @@ else:
         return otel_context.attach(context)
 
 
-def detach(token: Token[Context]) -> bool:
-    """Restore the previous context.
+def detach(token: Token[Context] | None) -> bool:
+    """Restore the previous context; without a token there is nothing to do.
 
-    Returns False when the token belongs to another thread or task (a generator finished elsewhere, say), and where no
-    context may change. The API's own ``detach`` logs a traceback then, which would be our noise in the program's
-    output.
+    Returns False then, when the token belongs to another thread or task (a generator finished elsewhere, say), and
+    where no context may change. The API's own ``detach`` logs a traceback for these, which would be our noise in the
+    program's output.
     """
-    if token is _NO_TOKEN or (_collecting and not may_change()):
+    if token is None or token is _NO_TOKEN or (_collecting and not may_change()):
         return False
     try:
         otel_context._RUNTIME_CONTEXT.detach(token)  # noqa: SLF001 - the public function logs instead of raising
     except (ValueError, RuntimeError):
         return False
     return True
-
-
-class SpanInContext:
-    """Context manager behind :meth:`otel_rl.telemetry.scope.Scope.span`.
-
-    ``start()`` makes the span, ``end(span, error)`` ends it; ``context`` is the one below which it becomes current.
-    """
-
-    __slots__ = ("_context", "_end", "_name", "_start", "_token", "span")
-
-    def __init__(
-        self,
-        name: str,
-        start: Callable[[], Span],
-        end: Callable[[Span, BaseException | None], None],
-        context: Context | None,
-    ) -> None:
-        self._name = name
-        self._start = start
-        self._end = end
-        self._context = context
-        self._token: Token[Context] | None = None
-        self.span: Span = INVALID_SPAN
-
-    def __enter__(self) -> Span:
-        self.span = self._start()
-        # Without telemetry there is no span, and the program's context stays as it is.
-        if self.span is not INVALID_SPAN:
-            with guard(f"{self._name}.attach"):
-                self._token = attach(set_span_in_context(self.span, self._context))
-        return self.span
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            with guard(f"{self._name}.detach"):
-                detach(self._token)
-        self._end(self.span, error)

@@ -5,7 +5,6 @@ Ids are for spans and logs only; metrics never carry them.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
@@ -17,10 +16,9 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import drops, sampling
-from otel_rl.telemetry.context import attach, detach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadWriteLogRecord
@@ -104,19 +102,6 @@ def within_limits(entries: Mapping[str, object]) -> Mapping[str, object]:
 def _length_of_member(key: object, value: object) -> int:
     """Bytes of one member, as OpenTelemetry's propagator writes it."""
     return sum(len(quote_plus(str(part), errors="replace")) for part in (key, value)) + 1
-
-
-@contextmanager
-def with_baggage(entries: dict[str, object]) -> Iterator[None]:
-    """Everything started inside carries these entries, in this process and in those it calls."""
-    token = None
-    with guard("correlation.with_baggage"):
-        token = attach(baggage_context(entries))
-    try:
-        yield
-    finally:
-        if token is not None:
-            detach(token)
 
 
 def correlation_attributes(context: Context | None) -> dict[str, str | int]:

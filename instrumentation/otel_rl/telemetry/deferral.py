@@ -229,6 +229,12 @@ def drain_in_io_thread(*, posts: bool) -> None:
             thread.inside = True
 
 
+def hand_over() -> None:
+    """Record what a thread that is marked for good has queued, where no I/O thread of ours does, which drains."""
+    if not is_drained():
+        drain_in_io_thread(posts=False)
+
+
 @contextmanager
 def in_callback_of_sdk() -> Iterator[None]:
     """Allow synchronous measurements in a callback that the SDK runs before it collects.

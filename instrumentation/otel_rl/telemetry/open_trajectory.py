@@ -17,6 +17,7 @@ import os
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -67,108 +68,79 @@ class FailedCall(NamedTuple):
     retry: int
 
 
-class OpenTrajectory:
+class WeaklyHeld:
+    """Has the one slot that a class with ``slots=True`` cannot ask for before Python 3.11."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class OpenTrajectory(WeaklyHeld):
     """Counters of one trajectory; a token count is None as long as no answer has one."""
 
-    __slots__ = (
-        "__weakref__",
-        "_stop_turn",
-        "advantage",
-        "age",
-        "calling",
-        "discard_reason",
-        "estimator",
-        "event_loop",
-        "failed_tool",
-        "forked_from",
-        "forks",
-        "has_ended",
-        "histories",
-        "identifier",
-        "input_tokens",
-        "is_recorded",
-        "metrics",
-        "model_calls",
-        "model_errors",
-        "names",
-        "output_tokens",
-        "repeated",
-        "reward",
-        "rewards",
-        "service_calls",
-        "service_seconds",
-        "side_calls",
-        "span_errors",
-        "stop_reason",
-        "success",
-        "tool_calls",
-        "tool_errors",
-        "tool_matches",
-        "tool_retries",
-        "trained",
-        "turn_rewards",
-        "turns",
-        "unparsed",
-        "versions",
-        "weights",
-    )
+    #: Its ``rl.rollout.id``, where the baggage does not have it.
+    identifier: str | None = None
+    model_calls: int = 0
+    model_errors: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    span_errors: int = 0
+    #: Requests to named services, and their seconds.
+    service_calls: int = 0
+    service_seconds: float = 0.0
+    #: Tool calls that repeat the failed one before them, and that one.
+    tool_retries: int = 0
+    failed_tool: FailedCall | None = None
+    repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
+    #: Calls of each tool that are open.
+    calling: dict[str, int] = field(default_factory=dict)
+    tool_matches: ToolMatches = field(default_factory=ToolMatches)
+    #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
+    histories: dict[bytes, Any] | None = None
+    turns: ModelTurns = field(default_factory=ModelTurns)
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    #: Of the last turn, and that turn.
+    stop_reason: str | None = None
+    _stop_turn: int = 0
+    #: Model calls that are no turns, by their role.
+    side_calls: dict[str, SideCalls] = field(default_factory=dict)
+    #: Versions of the weights that answered, by engine; filled by ``training.engine_versions``.
+    versions: dict[Any, Any] = field(default_factory=dict)
+    #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
+    #: None where scores of one name had several.
+    reward: float | None = None
+    rewards: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float | None] = field(default_factory=dict)
+    #: Weighted sum of the scores of each turn, from turn 1 on.
+    turn_rewards: dict[int, float] = field(default_factory=dict)
+    #: The program's own values, by name.
+    metrics: dict[str, float] = field(default_factory=dict)
+    #: What the program says of its task.
+    success: bool | None = None
+    #: Set where the program trains on it: its advantage, the formula of that, and its age in seconds by then.
+    trained: bool | None = None
+    advantage: float | None = None
+    estimator: str | None = None
+    age: float | None = None
+    #: Set where the program does not use the trajectory.
+    discard_reason: str | None = None
+    #: Model calls whose answers have been read, and parsed by nobody yet.
+    unparsed: dict[UnparsedCall, None] = field(default_factory=dict)
+    #: Nothing counts in it any more, but what names it.
+    has_ended: bool = False
+    #: Its row is made: what is said of it from now on is a change of that.
+    is_recorded: bool = False
+    #: Of the share of a forked child, what the parent has.
+    forked_from: OpenTrajectory | None = None
+    #: In a forked child it is the parent's.
+    forks: int = field(default_factory=lambda: lifecycle.forks)
+    #: What its row is found by: ``rl.rollout.id`` and ``rl.rollout.trace_id``.
+    names: tuple[str | None, str | None] = (None, None)
+    event_loop: int = 0
 
-    def __init__(self, identifier: str | None = None) -> None:
-        #: Its ``rl.rollout.id``, where the baggage does not have it.
-        self.identifier = identifier
-        self.model_calls = self.model_errors = self.tool_calls = self.tool_errors = self.span_errors = 0
-        #: Requests to named services, and their seconds.
-        self.service_calls, self.service_seconds = 0, 0.0
-        #: Tool calls that repeat the failed one before them, and that one.
-        self.tool_retries = 0
-        self.failed_tool: FailedCall | None = None
-        self.repeated = RepeatedCalls()
-        #: Calls of each tool that are open.
-        self.calling: dict[str, int] = {}
-        self.tool_matches = ToolMatches()
-        #: Of ``inference.histories``: what calls have recorded, by the digest of all messages; None without content.
-        self.histories: dict[bytes, Any] | None = None
-        self.turns = ModelTurns()
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-        #: Of the last turn, and that turn.
-        self.stop_reason: str | None = None
-        self._stop_turn = 0
-        #: Model calls that are no turns, by their role.
-        self.side_calls: dict[str, SideCalls] = {}
-        #: Versions of the weights that answered, by engine; filled by ``training.engine_versions``.
-        self.versions: dict[Any, Any] = {}
-        #: Weighted sum of all scores, the sum per name as the functions gave them, and weights that are not 1.
-        #: None where scores of one name had several.
-        self.reward: float | None = None
-        self.rewards: dict[str, float] = {}
-        self.weights: dict[str, float | None] = {}
-        #: Weighted sum of the scores of each turn, from turn 1 on.
-        self.turn_rewards: dict[int, float] = {}
-        #: The program's own values, by name.
-        self.metrics: dict[str, float] = {}
-        #: What the program says of its task.
-        self.success: bool | None = None
-        #: Set where the program trains on it: its advantage, the formula of that, and its age in seconds by then.
-        self.trained: bool | None = None
-        self.advantage: float | None = None
-        self.estimator: str | None = None
-        self.age: float | None = None
-        #: Set where the program does not use the trajectory.
-        self.discard_reason: str | None = None
-        #: Model calls whose answers have been read, and parsed by nobody yet.
-        self.unparsed: dict[UnparsedCall, None] = {}
-        #: Nothing counts in it any more, but what names it.
-        self.has_ended = False
-        #: Its row is made: what is said of it from now on is a change of that.
-        self.is_recorded = False
-        #: Of the share of a forked child, what the parent has.
-        self.forked_from: OpenTrajectory | None = None
-        #: In a forked child it is the parent's.
-        self.forks = lifecycle.forks
-        #: What its row is found by: ``rl.rollout.id`` and ``rl.rollout.trace_id``.
-        self.names: tuple[str | None, str | None] = (identifier, None)
-        self.event_loop = 0
+    def __post_init__(self) -> None:
+        self.names = (self.identifier, None)
         progress.began_in_event_loop(progress.ROLLOUTS, self)
 
     def model_call_began(self, call: OpenModelCall) -> None:

@@ -185,8 +185,7 @@ def part_began(name: str, argument: int = 0, *, may_watch: bool = True) -> OpenP
 def part_ended(part: OpenPart, *, failed: bool) -> None:
     """Note that it is over."""
     handle, part.handle = part.handle, None
-    if handle is not None:
-        flight.end(handle, failed)
+    flight.end(handle, failed)
     if _open_parts.pop(id(part), None) is not None and _part_watchers is not None:
         _part_watchers[1](part, failed)
 

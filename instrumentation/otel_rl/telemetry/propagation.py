@@ -163,7 +163,7 @@ def _is_private(host: str) -> bool:
 def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
     """Return the context that a request or an environment carries, for the server side.
 
-    The remote span becomes the parent of what starts in the context, see :func:`remote_parent`. Of the baggage only the
+    The remote span becomes the parent of what starts in the context. Of the baggage only the
     correlation entries are taken: whoever can reach a server could otherwise choose its attributes.
 
     Args:
@@ -178,12 +178,6 @@ def extract(carrier: Mapping[str, str], base: Context | None = None) -> Context:
             if key in ALLOWED:
                 context = baggage.set_baggage(key, value, context)
     return context
-
-
-def remote_parent(carrier: Mapping[str, str]) -> Context | None:
-    """Return the context in which the work of a request is a child of the caller's span; None when it sent no trace."""
-    context = extract(carrier)
-    return context if trace_api.get_current_span(context).get_span_context().is_valid else None
 
 
 def link(carrier: Mapping[str, str]) -> Link | None:

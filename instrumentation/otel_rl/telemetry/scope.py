@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import _logs as logs_api
@@ -30,7 +29,6 @@ from otel_rl.telemetry import (
     lifecycle,
     sampling,
 )
-from otel_rl.telemetry.context import SpanInContext
 from otel_rl.telemetry.deferred_span import DeferredSpan, below
 
 if TYPE_CHECKING:
@@ -221,19 +219,6 @@ class Scope:
                 _thread.inside = False
             if deferral.pending:
                 deferral.drain()
-
-    def span(
-        self,
-        definition: SpanDefinition,
-        name: str | None = None,
-        *,
-        attributes: Attributes | None = None,
-        context: Context | None = None,
-        links: Sequence[Link] = (),
-    ) -> SpanInContext:
-        """``with scope.span(...) as span``: current inside the block, ended after it, any BaseException recorded."""
-        start = partial(self.start_span, definition, name, attributes=attributes, context=context, links=links)
-        return SpanInContext(self.name, start, self.end_span, context)
 
     # -- metrics -----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ A trajectory remembers one call: the last that failed, by its name and a hash of
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_rl.telemetry.open_trajectory import FailedCall
@@ -31,27 +32,25 @@ def mark_of(arguments: object, size: int | None) -> int | None:
         return None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Attempt:
     """A call of a tool among those of its trajectory, from its start to :meth:`ended`."""
 
-    __slots__ = ("_call_id", "_mark", "_name", "_result", "_trajectory", "retry")
+    trajectory: OpenTrajectory
+    name: str
+    arguments: InitVar[object]
+    size: InitVar[int | None] = None
+    call_id: str | None = None
+    #: Number of the repetition, from 1; 0 for a call that repeats none.
+    retry: int = field(init=False)
+    _mark: int | None = field(init=False)
+    _result: int | None = None
 
-    def __init__(
-        self,
-        trajectory: OpenTrajectory,
-        name: str,
-        arguments: object,
-        size: int | None = None,
-        call_id: str | None = None,
-    ) -> None:
-        self._trajectory = trajectory
-        self._call_id = call_id
-        self._name = name
+    def __post_init__(self, arguments: object, size: int | None) -> None:
+        trajectory = self.trajectory
         self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
-        self._result: int | None = None
-        trajectory.calling[name] = trajectory.calling.get(name, 0) + 1
-        #: Number of the repetition, from 1; 0 for a call that repeats none.
-        self.retry = number_of(trajectory.failed_tool, name, self._mark)
+        trajectory.calling[self.name] = trajectory.calling.get(self.name, 0) + 1
+        self.retry = number_of(trajectory.failed_tool, self.name, self._mark)
         if self.retry:
             trajectory.tool_retries += 1
 
@@ -61,13 +60,13 @@ class Attempt:
 
     def ended(self, *, failed: bool) -> None:
         """Count a call whose tool has returned or failed."""
-        self._trajectory.calling[self._name] -= 1
-        self._trajectory.repeated.add(self._name, self._mark, _FAILED if failed else self._result)
-        self._trajectory.tool_call_ended(failed=failed, call_id=self._call_id)
+        self.trajectory.calling[self.name] -= 1
+        self.trajectory.repeated.add(self.name, self._mark, _FAILED if failed else self._result)
+        self.trajectory.tool_call_ended(failed=failed, call_id=self.call_id)
         if failed and self._mark is not None:
-            self._trajectory.failed_tool = FailedCall(self._name, self._mark, self.retry)
+            self.trajectory.failed_tool = FailedCall(self.name, self._mark, self.retry)
         elif failed or self.retry:
-            self._trajectory.failed_tool = None
+            self.trajectory.failed_tool = None
 
 
 def number_of(failed: FailedCall | None, name: str, mark: int | None) -> int:

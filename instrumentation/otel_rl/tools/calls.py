@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -59,6 +60,7 @@ def is_tool_span(span: Span) -> bool:
     return (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ToolCall:
     """``with ToolCall(scope, "search") as call``: times the call and marks its outcome.
 
@@ -69,54 +71,26 @@ class ToolCall:
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
     """
 
-    __slots__ = (
-        "_arguments",
-        "_attempt",
-        "_call_id",
-        "_failure",
-        "_flight",
-        "_forks",
-        "_metric_name",
-        "_name",
-        "_outcome",
-        "_owned",
-        "_scope",
-        "_started",
-        "_token",
-        "_tool",
-        "_type",
-        "span",
-    )
     #: Arguments and results are measured here, and not by the instrumentor.
     _measures_sizes = True
     #: It counts in its trajectory.
     _is_counted = True
 
-    def __init__(
-        self,
-        scope: Scope,
-        name: str,
-        call_id: str | None = None,
-        tool_type: str = "function",
-        arguments: object = None,
-        metric_name: str | None = None,
-    ) -> None:
-        self._scope = scope
-        self._name = name
-        self._metric_name = metric_name
-        self._call_id = call_id
-        self._type = tool_type
-        self._arguments = arguments
-        self._failure: Failure | None = None
-        self._owned = True
-        self._outcome: str = outcomes.OK
-        self._forks = lifecycle.forks
-        self._flight: Handle | None = None
-        self._started: float | None = None
-        self._token: Token[Context] | None = None
-        self._tool: OpenTool | None = None
-        self._attempt: Attempt | None = None
-        self.span: Span = INVALID_SPAN
+    scope: Scope
+    name: str
+    call_id: str | None = None
+    arguments: object = None
+    metric_name: str | None = None
+    span: Span = INVALID_SPAN
+    _failure: Failure | None = None
+    _owned: bool = True
+    _outcome: str = outcomes.OK
+    _forks: int = field(default_factory=lambda: lifecycle.forks)
+    _flight: Handle | None = None
+    _started: float | None = None
+    _token: Token[Context] | None = None
+    _tool: OpenTool | None = None
+    _attempt: Attempt | None = None
 
     def fail(self, kind: str | Failure) -> None:
         """Mark the call as failed; ``kind`` becomes ``error.type`` (low cardinality, such as ``timeout``)."""
@@ -154,13 +128,13 @@ class ToolCall:
             if enabled():
                 self._start()
         # The program may let them go before the tool ends.
-        self._arguments = None
+        self.arguments = None
         return self
 
     def _start(self) -> None:
         self._started = time.perf_counter()
         progress.event_loop()
-        self._flight = flight.begin(layout.TOOL, self._metric_name or self._name)
+        self._flight = flight.begin(layout.TOOL, self.metric_name or self.name)
         owner = self._find_owner()
         if owner is not None:
             self._owned = False
@@ -174,35 +148,35 @@ class ToolCall:
     def _open(self, context: Context) -> None:
         """Let what it calls know that it is inside, and count it in the trajectory."""
         # First: whatever becomes of the rest, what the tool calls is inside of it.
-        self._tool = OpenTool(self._name, self._scope.name, self.span)
+        self._tool = OpenTool(self.name, self.scope.name, self.span)
         self._token = attach(open_tools.context_with(self._tool, context))
         trajectory = open_trajectory.current()
-        size = plain_size(self._arguments) if self._measures_sizes and self._arguments is not None else None
+        size = plain_size(self.arguments) if self._measures_sizes and self.arguments is not None else None
         values = {attributes.RL_TOOL_ARGUMENTS_SIZE: size}
         if trajectory is not None and self._is_counted:
-            self._attempt = Attempt(trajectory, self._name, self._arguments, size, self._call_id)
+            self._attempt = Attempt(trajectory, self.name, self.arguments, size, self.call_id)
             values[attributes.RL_TOOL_RETRY] = self._attempt.retry or None
         if self.span.is_recording():
             add(self.span, {name: value for name, value in values.items() if value is not None})
 
     def _find_owner(self) -> Span | None:
-        return current_tool_span(self._name, self._scope.name)
+        return current_tool_span(self.name, self.scope.name)
 
     def _open_span(self) -> Span:
         values: dict[str, Any] = {
             attributes.GEN_AI_OPERATION_NAME: OPERATION,
-            attributes.GEN_AI_TOOL_NAME: self._name,
-            attributes.GEN_AI_TOOL_TYPE: self._type,
-            attributes.GEN_AI_TOOL_CALL_ID: self._call_id,
+            attributes.GEN_AI_TOOL_NAME: self.name,
+            attributes.GEN_AI_TOOL_TYPE: "function",
+            attributes.GEN_AI_TOOL_CALL_ID: self.call_id,
             attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments(),
         }
         trajectory = open_trajectory.current()
         if trajectory is not None:
             values[attributes.RL_ROLLOUT_TURN] = trajectory.turn
-        return self._scope.start_span(spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self._name}", attributes=values)
+        return self.scope.start_span(spans.GEN_AI_EXECUTE_TOOL, f"{OPERATION} {self.name}", attributes=values)
 
     def _captured_arguments(self) -> str | None:
-        return content_as_json(self._arguments) if self._arguments is not None and capture_content() else None
+        return content_as_json(self.arguments) if self.arguments is not None and capture_content() else None
 
     def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
         """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now.
@@ -225,10 +199,9 @@ class ToolCall:
             if self._attempt is not None:
                 self._attempt.ended(failed=failure is not None)
             record, self._flight = self._flight, None
-            if record is not None:
-                flight.end(record, failure is not None)
+            flight.end(record, failure is not None)
             elapsed = (at.counter if at else time.perf_counter()) - started
-            label = self._metric_name or self._name
+            label = self.metric_name or self.name
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
@@ -237,7 +210,7 @@ class ToolCall:
                     mark_error(self.span, kind)
                 return
             self._measure(elapsed, label, kind, outcome)
-            self._scope.end_span(self.span, kind, at.wall if at else None)
+            self.scope.end_span(self.span, kind, at.wall if at else None)
 
     def _settle(self, failure: Failure | None, error: BaseException | None) -> str:
         """Put the outcome on the span, and tell the tool around that this call stands for.
@@ -256,12 +229,12 @@ class ToolCall:
             shown = inner if failure is None and inner is not None else outcome
             add(self.span, {attributes.RL_TOOL_OUTCOME: shown})
         around = open_tools.here()
-        if around is not None and around.name == self._name:
+        if around is not None and around.name == self.name:
             around.inner = None if failure is None else outcome
         return outcome
 
     def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:
-        self._scope.record(
+        self.scope.record(
             metrics.GEN_AI_EXECUTE_TOOL_DURATION,
             elapsed,
             {attributes.GEN_AI_TOOL_NAME: label, attributes.ERROR_TYPE: kind, attributes.RL_TOOL_OUTCOME: outcome},
@@ -271,8 +244,7 @@ class ToolCall:
     def leave(self) -> None:
         """Restore what was current before the start; a second call does nothing."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -6,6 +6,7 @@ attributes, and some tools have none while they run.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _KEY = create_key("otel_rl.tool")
 
 
-class OpenTool:
+@dataclass(slots=True, eq=False, repr=False)
+class OpenTool(open_trajectory.WeaklyHeld):
     """A tool that runs.
 
     Attributes:
@@ -41,29 +43,15 @@ class OpenTool:
         begin, last_inside: see :class:`otel_rl.telemetry.progress.OpenCall`.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "begin",
-        "has_ended",
-        "inner",
-        "is_measured",
-        "last_inside",
-        "name",
-        "scope",
-        "span",
-        "trajectory",
-    )
-
-    def __init__(self, name: str, scope: str, span: Span | None = None, *, is_measured: bool = True) -> None:
-        self.name = name
-        self.scope = scope
-        self.span = span
-        self.is_measured = is_measured
-        self.has_ended = False
-        self.inner: str | None = None
-        self.trajectory: OpenTrajectory | None = None
-        self.begin: CallBegin | None = None
-        self.last_inside = 0.0
+    name: str
+    scope: str
+    span: Span | None = None
+    is_measured: bool = True
+    has_ended: bool = False
+    inner: str | None = None
+    trajectory: OpenTrajectory | None = None
+    begin: CallBegin | None = None
+    last_inside: float = 0.0
 
     def state(self) -> CallState | None:
         """See :class:`otel_rl.telemetry.progress.OpenCall`."""

@@ -13,6 +13,7 @@ import io
 import os
 import threading
 from _thread import get_ident
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import guard
@@ -64,31 +65,29 @@ _persisting: dict[object, Transfer] = {}
 _totals: dict[tuple[str, str, int], list[int]] = {}
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Transfer:
     """One save or load, from its call on; :func:`begin` makes it, and :meth:`end` ends it."""
 
-    __slots__ = (
-        "_before",
-        "_enclosing",
-        "_flight",
-        "_format",
-        "_outer",
-        "_part",
-        "_stream",
-        "began",
-        "context",
-        "nested",
-        "operation",
-        "path",
-    )
+    operation: str
+    _format: str
+    target: InitVar[Any]
+    _outer: Transfer | None
+    #: What was open in this thread before.
+    _enclosing: Transfer | None = field(default_factory=lambda: _open.transfer)
+    #: Of what is saved or loaded; None in memory, and while it is not known.
+    path: str | None = None
+    _stream: io.IOBase | None = None
+    _before: int | None = None
+    #: Bytes of the saves and loads within it.
+    nested: int = 0
+    _flight: Handle | None = None
+    _part: progress.OpenPart | None = None
+    #: Of its phase, while and after it is recorded.
+    context: Context | None = None
+    began: Moment = field(default_factory=deferral.now)
 
-    def __init__(self, operation: str, file_format: str, target: Any, outer: Transfer | None) -> None:
-        self.operation, self._format, self._outer = operation, file_format, outer
-        #: What was open in this thread before.
-        self._enclosing = _open.transfer
-        #: Of what is saved or loaded; None in memory, and while it is not known.
-        self.path: str | None = None
-        self._stream: io.IOBase | None = None
+    def __post_init__(self, target: Any) -> None:
         if isinstance(target, _PATHS):
             path = os.fspath(target)
             self.path = path if isinstance(path, str) else os.fsdecode(path)
@@ -96,14 +95,7 @@ class Transfer:
             self._stream = target
             name = getattr(target, "name", None)
             self.path = name if isinstance(name, str) else None
-        self._before = _position(self._stream) if self._stream is not None else None
-        #: Bytes of the saves and loads within it.
-        self.nested = 0
-        self._flight: Handle | None = None
-        self._part: progress.OpenPart | None = None
-        #: Of its phase, while and after it is recorded.
-        self.context: Context | None = None
-        self.began = deferral.now()
+            self._before = _position(self._stream)
 
     def open(self) -> None:
         """Let the flight recorder and the watchdog know what the thread is doing; a save may take minutes."""
@@ -137,8 +129,7 @@ class Transfer:
         part, self._part = self._part, None
         if part is not None:
             progress.part_ended(part, failed=error is not None)
-        if record is not None:
-            flight.end(record, error is not None)
+        flight.end(record, error is not None)
         progress.phase_ended(id(self))
         if self in _distributed:
             _distributed.remove(self)

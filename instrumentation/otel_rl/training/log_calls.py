@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from opentelemetry.context import Context
 
@@ -47,7 +47,7 @@ class LogCall(NamedTuple):
     source: Source
     iteration: int | None
     first: int | None
-    values: dict[str, Scalar]
+    values: Mapping[str, Scalar]
     context: Context
     timestamp: int
 
@@ -55,18 +55,11 @@ class LogCall(NamedTuple):
 class OwnValue(NamedTuple):
     """One value of the program's own, which is in the record of its step or in none."""
 
-    scope: Scope
-    key: str
-    value: float
-    context: Context
+    logged: LogCall
     #: False where the record of its step has it.
     is_told: bool
-    #: With its loop, where that is known.
-    context_of_loop: Context | None
-    #: The step that it is of.
-    iteration: int | None
-    #: When it was given, in ns since the epoch.
-    timestamp: int
+    #: Its loop is known, and in the context of the call.
+    has_loop: bool
 
 
 class SingleValues:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_rl.semconv.definitions import SpanDefinition
+    from otel_rl.training.log_calls import LogCall
 
 _scope = Scope("logged_steps")
 #: A time in seconds: ``timing_s/gen`` of verl, ``timing/train/generation`` of NeMo-RL, ``train/timing/broadcast`` of
@@ -97,14 +98,15 @@ def follow() -> None:
     lifecycle.after_fork_in_child(_forget)
 
 
-def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], context: Context, timestamp: int) -> None:
+def _logged(call: LogCall) -> None:
     global _open
-    if iteration is None or steps.last_iteration() is not None or not _is_of_training(values):
+    iteration = call.iteration
+    if iteration is None or steps.last_iteration() is not None or not _is_of_training(call.values):
         return
-    if baggage.get_baggage(attributes.RL_LOOP_ITERATION, context) is not None:
+    if baggage.get_baggage(attributes.RL_LOOP_ITERATION, call.context) is not None:
         # A call of another process, which has the steps.
         return
-    before, times = _open, dict(_times(values))
+    before, times = _open, dict(_times(call.values))
     if before is not None and before.iteration != iteration:
         if not _goes_on(before.iteration, iteration, has_times=bool(times)):
             return
@@ -114,7 +116,7 @@ def _logged(iteration: int | None, _: int | None, values: Mapping[str, Any], con
         return
     if before is None:
         process_identity.begin_steps()
-        _open = _StepLog(iteration, timestamp, time.monotonic(), times)
+        _open = _StepLog(iteration, call.timestamp, time.monotonic(), times)
     else:
         before.times.update(times)
 

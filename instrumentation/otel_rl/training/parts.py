@@ -7,6 +7,7 @@ inside it becomes a child of the phase around it. An I/O thread makes the span a
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +40,7 @@ class _Stretch(NamedTuple):
     context: Context
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Part(PhaseHandle):
     """A part that runs from now on, in ``step``. Suspended with the phase around it.
 
@@ -47,53 +49,33 @@ class Part(PhaseHandle):
     part takes it out, and puts it back when it has ended.
     """
 
-    __slots__ = (
-        "_around",
-        "_context",
-        "_definition",
-        "_flight",
-        "_handles",
-        "_has_span",
-        "_scope",
-        "_since",
-        "_step",
-        "_stretches",
-        "loop",
-    )
+    definition: SpanDefinition
+    scope: Scope
+    step: InitVar[steps.Step]
+    _: KW_ONLY
+    has_span: bool
+    handles: dict[str, Handle] = field(default_factory=dict)
+    loop: PhaseOwner | None = None
+    _step: steps.Step | None = field(init=False)
+    #: Those before a suspension.
+    _stretches: list[_Stretch] | None = None
+    _around: Phase | None = None
+    _context: Context = field(init=False)
+    _flight: Handle | None = None
+    #: None while it is suspended.
+    _since: float | None = field(init=False)
 
-    def __init__(
-        self,
-        definition: SpanDefinition,
-        scope: Scope,
-        step: steps.Step,
-        *,
-        has_span: bool,
-        handles: dict[str, Handle] | None = None,
-        loop: PhaseOwner | None = None,
-    ) -> None:
-        self._definition = definition
-        self.loop = loop
-        self._scope = scope
-        self._step: steps.Step | None = step
-        self._has_span = has_span
-        #: Those before a suspension.
-        self._stretches: list[_Stretch] | None = None
-        around = innermost()
-        if around is None or around.step is not step or around.thread != get_ident():
-            # No phase is open around this part. ``innermost`` may still return one of another step or thread, because
-            # contexts are copied; this part is not suspended with that phase.
-            self._around: Phase | None = None
-            expected = step.context
-        else:
-            self._around = around
+    def __post_init__(self, step: steps.Step) -> None:
+        self._step, around = step, innermost()
+        # ``innermost`` may return one of another step or thread, because contexts are copied. This part is not
+        # suspended with that phase.
+        expected = step.context
+        if around is not None and around.step is step and around.thread == get_ident():
+            self._around, expected = around, around.context
             around.parts.append(self)
-            expected = around.context
         self._context = expected if get_current() is expected else position.place()[1]
-        self._handles: dict[str, Handle] = {} if handles is None else handles
-        self._flight: Handle | None = None
         self._begin_in_ring()
-        #: None while it is suspended.
-        self._since: float | None = clock.counter()
+        self._since = clock.counter()
 
     def close(self, error: BaseException | None = None) -> None:
         """Record it; ``error`` marks it as failed. A second call does nothing."""
@@ -105,39 +87,39 @@ class Part(PhaseHandle):
         around = self._around
         if around is not None and self in around.parts:
             around.parts.remove(self)
-        if error is None and self._stretches is None and not self._has_span and step.is_open:
+        if error is None and self._stretches is None and not self.has_span and step.is_open:
             # Of many micro-batches all but the first few.
-            step.add_duration(self._definition.type, self._scope, now - (self._since or now))
+            step.add_duration(self.definition.type, self.scope, now - (self._since or now))
             return
         self._end(step, now, attribute_values.error_type(error) if error is not None else None)
 
     def _begin_in_ring(self) -> None:
-        before = self._handles.pop(self._definition.type, None)
-        self._flight = flight.begin_again(before) or flight.begin(layout.PHASE, _name(self._definition))
+        before = self.handles.pop(self.definition.type, None)
+        self._flight = flight.begin_again(before) or flight.begin(layout.PHASE, _name(self.definition))
 
     def _end_in_ring(self, failed: bool) -> None:
         # Held by this call alone: where a signal handler raises, the handle ends with it.
         handle, self._flight = self._flight, None
         if handle is not None:
             flight.end(handle, failed)
-            self._handles[self._definition.type] = handle
+            self.handles[self.definition.type] = handle
 
     def _end(self, step: steps.Step, now: float, error: str | None) -> None:
         stretches = self._stretches or []
         if self._since is not None:
             stretches.append(_Stretch(clock.now(), now - self._since, self._context))
         seconds = sum(stretch.seconds for stretch in stretches)
-        in_step, definition, scope = step.is_open, self._definition, self._scope
+        in_step, definition, scope = step.is_open, self.definition, self.scope
         if in_step:
             step.add_duration(definition.type, scope, seconds)
-        if self._has_span and step.thinned:
+        if self.has_span and step.thinned:
             drops.count(Signal.TRACES, step.thinned)
-            self._has_span = False
+            self.has_span = False
         if not in_step:
             labels = {names.RL_PHASE: _name(definition)}
             context = self._context
             deferral.post(Signal.METRICS, lambda: scope.record(metrics.RL_PHASE_DURATION, seconds, labels, context))
-        if self._has_span or error is not None:
+        if self.has_span or error is not None:
             step.post(lambda: _record(definition, scope, step, stretches, seconds, error))
 
     def suspend(self, now: Moment) -> None:

@@ -12,6 +12,7 @@ Within a step the histograms of the four phases get one value per step: the time
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -86,7 +87,7 @@ class PhaseHandle:
     """A phase or a part of one; ends once, by :meth:`end` or by leaving the ``with`` block."""
 
     __slots__ = ()
-    _definition: SpanDefinition
+    definition: SpanDefinition
     #: The trainer's loop that has opened it, if one has.
     loop: PhaseOwner | None
 
@@ -100,7 +101,7 @@ class PhaseHandle:
             self.close(error)
             return
         try:
-            loop.close_down_to(self._definition.type, error, self)
+            loop.close_down_to(self.definition.type, error, self)
         except Exception as ours:  # noqa: BLE001 - counted
             _END.handle(ours)
 
@@ -117,6 +118,7 @@ class PhaseHandle:
         self.end(error)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Phase(PhaseHandle):
     """One phase; ``start`` and ``end`` for hooks that come in pairs, or a context manager.
 
@@ -124,79 +126,46 @@ class Phase(PhaseHandle):
     spans of this kind in a step; further ones are emitted only if they fail, and go into the histogram.
     """
 
-    __slots__ = (
-        "_active",
-        "_attributes",
-        "_base",
-        "_definition",
-        "_flight",
-        "_forks",
-        "_has_duration",
-        "_interrupted",
-        "_left",
-        "_limit",
-        "_mark",
-        "_of_step",
-        "_since",
-        "_suspended",
-        "_token",
-        "context",
-        "is_exclusive",
-        "judging",
-        "loop",
-        "name",
-        "parts",
-        "scope",
-        "span",
-        "step",
-        "thread",
-    )
+    definition: SpanDefinition
+    scope: Scope
+    attributes: Mapping[str, Any] | None = None
+    limit: int | None = None
+    _: KW_ONLY
+    #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
+    has_duration: bool = True
+    #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
+    is_exclusive: bool = True
+    loop: PhaseOwner | None = None
+    name: str = field(init=False)
+    span: Span = INVALID_SPAN
+    #: The one in which its present stretch runs, and what that is made of.
+    context: Context = field(init=False)
+    _base: Context = field(init=False)
+    step: steps.Step | None = None
+    #: What model calls inside see of a reward.
+    judging: Judging | None = None
+    #: The thread that started it.
+    thread: int = 0
+    #: Parts that have begun in it and are running.
+    parts: list[RunningPart] = field(default_factory=list)
+    _forks: int = field(default_factory=lambda: lifecycle.forks)
+    _flight: Handle | None = None
+    _token: Token[Context] | None = None
+    _mark: Token[Phase | None] | None = None
+    #: True where it is a part of the step's time, and not of a rollout's.
+    _of_step: bool = False
+    #: Since when it has been active; None before its start, after its end, and while it is suspended.
+    _since: Moment | None = None
+    #: Seconds of the stretches that have ended.
+    _active: float = 0.0
+    _suspended: bool = False
+    _left: bool = False
+    #: Phases that this one has suspended, innermost first.
+    _interrupted: list[Phase] = field(default_factory=list)
 
-    def __init__(
-        self,
-        definition: SpanDefinition,
-        scope: Scope,
-        attributes: Mapping[str, Any] | None = None,
-        limit: int | None = None,
-        *,
-        has_duration: bool = True,
-        is_exclusive: bool = True,
-        loop: PhaseOwner | None = None,
-    ) -> None:
-        self._definition = definition
-        self.loop = loop
-        self._forks = lifecycle.forks
-        self._flight: Handle | None = None
-        #: False for one that runs beside others, as a generator does beside its consumer: it suspends none.
-        self.is_exclusive = is_exclusive
-        #: False for a part of a phase of the same name, which counts as a whole, and which it does not interrupt.
-        self._has_duration = has_duration
-        self.scope = scope
-        self._attributes = attributes
-        self._limit = limit
-        self._token: Token[Context] | None = None
-        self._mark: Token[Phase | None] | None = None
-        #: The one in which its present stretch runs, and what that is made of.
+    def __post_init__(self) -> None:
+        self.name = self.definition.type.removeprefix("rl.")
         self.context = self._base = _EMPTY
-        self.step: steps.Step | None = None
-        #: What model calls inside see of a reward.
-        self.judging: Judging | None = None
-        #: The thread that started it.
-        self.thread = 0
-        #: True where it is a part of the step's time, and not of a rollout's.
-        self._of_step = False
-        #: Since when it has been active; None before its start, after its end, and while it is suspended.
-        self._since: Moment | None = None
-        #: Seconds of the stretches that have ended.
-        self._active = 0.0
-        self._suspended = False
-        self._left = False
-        #: Phases that this one has suspended, innermost first.
-        self._interrupted: list[Phase] = []
-        #: Parts that have begun in it and are running.
-        self.parts: list[RunningPart] = []
-        self.name = definition.type.removeprefix("rl.")
-        self.span: Span = INVALID_SPAN
 
     def start(self, at: Moment | None = None) -> Self:
         """Open the span below the current one, in a thread without one below the open step; ``at`` says since when."""
@@ -207,7 +176,7 @@ class Phase(PhaseHandle):
             if self.interrupts:
                 self._interrupt(now)
             self.step, self._base, self._of_step = position.place()
-            if self._definition is spans.RL_REWARD:
+            if self.definition is spans.RL_REWARD:
                 self.judging, self._base = judging.begin(self._base)
             self.thread = get_ident()
             self._begin_stretch(now)
@@ -261,16 +230,16 @@ class Phase(PhaseHandle):
 
     def _metric_to_record(self, seconds: float) -> MetricDefinition | None:
         """Return the histogram for this phase; None where there is none, or where the step records it when it ends."""
-        if not self._has_duration:
+        if not self.has_duration:
             return None
-        metric = _DURATIONS.get(self._definition.type)
+        metric = _DURATIONS.get(self.definition.type)
         step = self.step if self._of_step else None
         if step is None or not step.is_open:
             return metric or metrics.RL_PHASE_DURATION
         if metric is not None:
             step.add(metric, self.scope, seconds)
         else:
-            step.add_duration(self._definition.type, self.scope, seconds)
+            step.add_duration(self.definition.type, self.scope, seconds)
         return None
 
     def _record(
@@ -296,8 +265,7 @@ class Phase(PhaseHandle):
         mark, self._mark = self._mark, None
         was_current = mark is not None and _reset(mark)
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         return was_current
 
     def abandon(self) -> None:
@@ -322,7 +290,7 @@ class Phase(PhaseHandle):
         step = self.step
         if step is not None and step.thinned:
             drops.count(Signal.TRACES, step.thinned)
-        elif self._limit is None or step is None or step.take_span(self._definition.type, self._limit):
+        elif self.limit is None or step is None or step.take_span(self.definition.type, self.limit):
             self.span = self._start_span(now.wall)
             self.context = trace_api.set_span_in_context(self.span, self._base)
             self._attach(in_place=in_place)
@@ -339,9 +307,9 @@ class Phase(PhaseHandle):
     def _start_span(self, start_time: int) -> Span:
         step, context = self.step, self._base
         values = {names.RL_PHASE: self.name, names.RL_LOOP_ITERATION: step.iteration if step else None}
-        if self._attributes:
-            values.update(self._attributes)
-        return self.scope.start_posted_span(self._definition, values, context, start_time=start_time)
+        if self.attributes:
+            values.update(self.attributes)
+        return self.scope.start_posted_span(self.definition, values, context, start_time=start_time)
 
     def _end_stretch(self, now: Moment, *, failed: bool = False) -> Span:
         """Add up the time and give the span of the stretch away; one that was left out is made for a failure."""
@@ -349,8 +317,7 @@ class Phase(PhaseHandle):
         if since is None:
             return INVALID_SPAN
         record, self._flight = self._flight, None
-        if record is not None:
-            flight.end(record, failed)
+        flight.end(record, failed)
         progress.phase_ended(id(self))
         span, self.span = self.span, INVALID_SPAN
         if span is INVALID_SPAN and failed:
@@ -373,12 +340,12 @@ class Phase(PhaseHandle):
     @property
     def interrupts(self) -> bool:
         """True for a phase that suspends one of the four."""
-        return self._has_duration and self.is_exclusive and self._definition.type in INTERRUPTING
+        return self.has_duration and self.is_exclusive and self.definition.type in INTERRUPTING
 
     @property
     def can_be_suspended(self) -> bool:
         """True for the four, and no others."""
-        return self._has_duration and self.is_exclusive and self._definition.type in _DURATIONS
+        return self.has_duration and self.is_exclusive and self.definition.type in _DURATIONS
 
     @property
     def outer(self) -> Phase | None:

@@ -90,11 +90,8 @@ class ScalarSink:
         self._singles: SingleValues | None = None
         #: Key -> the latest number logged under it, not yet measured: the scope, the number, its context.
         self._latest: dict[str, tuple[Scope, float, Context]] = {}
-        #: Called with each recorded log call, mostly on an I/O thread: its step, the first step that it covers, its
-        #: values, its context, and when it was made, in ns since the epoch.
-        self.listeners: StepSubscribers[Callable[[int | None, int | None, Mapping[str, Any], Context, int], None]] = (
-            StepSubscribers()
-        )
+        #: Called with each recorded log call, mostly on an I/O thread.
+        self.listeners: StepSubscribers[Callable[[LogCall], None]] = StepSubscribers()
         #: What the process has logged so far.
         self.results = Results()
 
@@ -180,9 +177,9 @@ class ScalarSink:
         if isinstance(call, LogCall):
             self._record_call(call)
         elif call is not None:
-            self._note_latest(call.scope, {call.key: call.value}, call.context)
+            self._note_latest(call.logged, call.logged.values)
             if call.is_told:
-                self._notify(call.iteration, None, {call.key: call.value}, call.context_of_loop, call.timestamp)
+                self._tell(call.logged, listeners=call.has_loop)
         # A gauge has one value per export: of several log calls that are recorded together, the last one's.
         if not self._calls:
             self._measure_latest()
@@ -201,14 +198,14 @@ class ScalarSink:
         if not owned:
             return
         body, numbers = exact(owned)
-        self._note_latest(call.scope, numbers, call.context)
-        self._record(call.scope, call.iteration, call.first, body, call.context, call.timestamp)
+        self._note_latest(call, numbers)
+        self.record(call._replace(values=body))
 
-    def _note_latest(self, scope: Scope, numbers: Mapping[str, float], context: Context) -> None:
+    def _note_latest(self, call: LogCall, numbers: Mapping[str, Any]) -> None:
         for key, value in numbers.items():
             # Taken out first: keys of one metric are measured in the order in which they were logged last.
             self._latest.pop(key, None)
-            self._latest[key] = (scope, value, context)
+            self._latest[key] = (call.scope, value, call.context)
 
     def _repeats(self, key: str, value: Scalar, call: LogCall) -> bool:
         """Return whether another library has logged the same value at this step, with or without a prefix."""
@@ -253,60 +250,33 @@ class ScalarSink:
             drops.count(Signal.METRICS, "non_finite")
         elif name is not None and self._take(name, source, iteration or 0):
             is_kept = _keep(step, scope, name, scalar)
-            context = get_current()
-            of_loop = None
-            if not is_kept and loop is not None:
-                of_loop = set_value(steps.LOOP, loop, context)
-            own = OwnValue(scope, name, scalar, context, not is_kept, of_loop, iteration, clock.now())
+            context = get_current() if is_kept or loop is None else set_value(steps.LOOP, loop, get_current())
+            logged = LogCall(scope, source, iteration, None, {name: scalar}, context, clock.now())
+            own = OwnValue(logged, not is_kept, loop is not None)
             self._post(Signal.METRICS, own)
         return True
 
-    def record(
-        self, scope: Scope, iteration: int, values: Mapping[str, Scalar], context: Context, timestamp: int
-    ) -> None:
-        """Record values as one event, and no gauges; ``timestamp`` in ns since the epoch."""
-        self._record(scope, iteration, None, values, context, timestamp)
-
-    def _record(
-        self,
-        scope: Scope,
-        iteration: int | None,
-        first: int | None,
-        body: Mapping[str, Scalar],
-        context: Context,
-        timestamp: int,
-    ) -> None:
-        loop = steps.loop_in(context)
-        name = loop.name if loop is not None else None
-        covers: dict[str, Any] = (
-            {attributes.RL_STEP_FIRST: first, attributes.RL_STEP_LAST: iteration} if first is not None else {}
-        )
+    def record(self, call: LogCall) -> None:
+        """Record a log call as one event, and no gauges."""
+        loop = steps.loop_in(call.context)
+        values: dict[str, Any] = {
+            attributes.RL_LOOP_ITERATION: call.iteration,
+            attributes.RL_LOOP_NAME: loop.name if loop is not None else None,
+        }
+        if call.first is not None:
+            values |= {attributes.RL_STEP_FIRST: call.first, attributes.RL_STEP_LAST: call.iteration}
         if loop is not None and loop.source == LoopSource.GUESSED:
             # What the program logs may count otherwise.
-            covers[attributes.RL_LOOP_SOURCE] = loop.source
-        scope.event(
-            events.RL_STEP,
-            body=body,
-            attributes={attributes.RL_LOOP_ITERATION: iteration, attributes.RL_LOOP_NAME: name, **covers},
-            context=context,
-            timestamp=timestamp,
-        )
-        self._notify(iteration, first, body, context, timestamp)
+            values[attributes.RL_LOOP_SOURCE] = loop.source
+        scope, body, context, timestamp = call.scope, call.values, call.context, call.timestamp
+        scope.event(events.RL_STEP, body=body, attributes=values, context=context, timestamp=timestamp)
+        self._tell(call)
 
-    def _notify(
-        self,
-        iteration: int | None,
-        first: int | None,
-        values: Mapping[str, Any],
-        context: Context | None,
-        timestamp: int,
-    ) -> None:
-        self.results.add(iteration, values, process_identity.current().algorithm)
-        if context is None:
-            return
-        for listener in tuple(self.listeners.callbacks):
+    def _tell(self, call: LogCall, *, listeners: bool = True) -> None:
+        self.results.add(call.iteration, call.values, process_identity.current().algorithm)
+        for listener in tuple(self.listeners.callbacks) if listeners else ():
             with guard("scalars.listener"):
-                listener(iteration, first, values, context, timestamp)
+                listener(call)
 
     def _measure_latest(self) -> None:
         for key in list(self._latest):
@@ -382,7 +352,7 @@ def _keep(step: steps.Step | None, scope: Scope, key: str, value: float) -> bool
 def _record_values(step: steps.Step, _: float, end_time: int) -> None:
     """Record the values that the program gave in a recorded step, as of its end."""
     for scope, values in step.values.items():
-        sink.record(scope, step.iteration, values, step.context, end_time)
+        sink.record(LogCall(scope, Source.PRODUCER, step.iteration, None, values, step.context, end_time))
 
 
 def _measure(scope: Scope, key: str, value: float, context: Context | None = None) -> None:

@@ -210,10 +210,8 @@ class Step(PhaseDurations):
         """Undo an opening that has failed, e.g. by a signal handler: it is neither current nor in the ring."""
         self.is_open = False
         record, self._flight = self._flight, None
-        if record is not None:
-            flight.end(record, True)
-        if self._token is not None:
-            detach(self._token)
+        flight.end(record, True)
+        detach(self._token)
 
     def discard(self) -> None:
         """End it as if it had not begun: nothing of it is recorded."""

@@ -88,8 +88,7 @@ class TrainerLoop(steps.Loop):
         if self in running_loops:
             running_loops.remove(self)
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
 
     # -- steps -----------------------------------------------------------------------------------------------------
 

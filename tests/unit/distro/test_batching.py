@@ -333,7 +333,7 @@ def test_reason_of_a_loss_is_not_that_of_another_destination():
 
     retrying = BatchQueue(Sink("logs", Destination("test", "there"), Retrying), line.thread, Gate(), Limits())
     retrying.emit("log record")
-    retrying._thread.post(lambda: retrying.flush(time.monotonic() + 60), time.monotonic() + 60)
+    retrying.thread.post(lambda: retrying.flush(time.monotonic() + 60), time.monotonic() + 60)
     assert begun.wait(60)
     line.sink.give_up([], 1)
     retrying.give_up()

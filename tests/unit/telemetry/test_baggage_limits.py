@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
-from opentelemetry import baggage
+from carried_baggage import with_baggage
+from opentelemetry import baggage, trace
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context, attach, detach, get_current
 
 from otel_rl.core import settings
 from otel_rl.telemetry import drops, propagation
-from otel_rl.telemetry.correlation import LONGEST_BAGGAGE, MOST_MEMBERS, with_baggage
+from otel_rl.telemetry.correlation import LONGEST_BAGGAGE, MOST_MEMBERS
 
 OURS = {"rl.rollout.id": "r-1", "rl.sample.id": "s-1"}
 
@@ -127,8 +128,10 @@ def test_what_the_limits_leave_out_on_the_wire_is_still_on_the_spans(recorded, d
 
     token = attach(baggage.set_baggage("rl.mine", "x" * 5000))
     try:
-        with with_baggage(OURS), Scope("test").span(spans.RL_GENERATE):
-            propagation.inject({}, "localhost")
+        with with_baggage(OURS):
+            scope = Scope("test")
+            with trace.use_span(scope.start_span(spans.RL_GENERATE), end_on_exit=True):
+                propagation.inject({}, "localhost")
     finally:
         detach(token)
     assert recorded.span("rl.generate").attributes["rl.rollout.id"] == "r-1"
@@ -145,7 +148,7 @@ def within_a_span(recorded):
     from otel_rl.semconv import spans
     from otel_rl.telemetry import Scope
 
-    with Scope("test").span(spans.RL_GENERATE):
+    with trace.use_span(Scope("test").start_span(spans.RL_GENERATE)):
         yield
 
 
@@ -193,7 +196,7 @@ def test_a_value_that_cannot_be_encoded_costs_no_trace_context(recorded, monkeyp
     token = attach(baggage.set_baggage("rl.mine", "\ud83d" * 1000))
     headers = {}
     try:
-        with Scope("test").span(spans.RL_GENERATE):
+        with trace.use_span(Scope("test").start_span(spans.RL_GENERATE)):
             propagation.inject(headers, "localhost")
     finally:
         detach(token)

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 
 import pytest
+from carried_baggage import with_baggage
 from opentelemetry import baggage, trace
 
 from otel_rl.core.guard import error_counts
@@ -19,7 +20,6 @@ from otel_rl.process import process_identity
 from otel_rl.semconv import metrics, spans
 from otel_rl.telemetry import Scope, deferral, drops, guard, ids, lifecycle
 from otel_rl.telemetry.attribute_values import MAXIMUM_LENGTH
-from otel_rl.telemetry.correlation import with_baggage
 from otel_rl.telemetry.propagation import inject
 from otel_rl.tools.calls import ToolCall
 
@@ -193,7 +193,9 @@ def test_allowed_baggage_becomes_attributes_and_foreign_baggage_does_not(recorde
 
 def test_headers_carry_trace_and_correlation(recorded):
     headers = {}
-    with with_baggage({"rl.rollout.id": "r1"}), _scope.span(spans.RL_GENERATE) as span:
+    with with_baggage({"rl.rollout.id": "r1"}):
+        span = _scope.start_span(spans.RL_GENERATE)
+    with with_baggage({"rl.rollout.id": "r1"}), trace.use_span(span):
         inject(headers, "localhost")
     assert f"{span.get_span_context().span_id:016x}" in headers["traceparent"]
     assert "rl.rollout.id=r1" in headers["baggage"]
@@ -266,7 +268,7 @@ def test_a_nested_call_of_another_tool_gets_a_span_of_its_own(recorded):
 
 def test_of_many_values_recorded_together_one_has_an_exemplar_and_all_are_counted(recorded):
     before = drops.snapshot().get(("metrics", "non_finite"), 0)
-    with _scope.span(spans.RL_SAMPLE) as span:
+    with trace.use_span(_scope.start_span(spans.RL_SAMPLE)) as span:
         _scope.record_all(metrics.RL_REWARD_SCORE, [1.0, 2.0, float("inf"), 4.0], {"rl.reward.name": "together"})
 
     [point] = [p for p in recorded.metrics()["rl.reward.score"] if p.attributes["rl.reward.name"] == "together"]

@@ -38,7 +38,7 @@ def inside(recorded):
     """A span, with baggage of the program and of ours."""
     context = baggage.set_baggage("rl.rollout.id", "r-1", baggage.set_baggage("customer", "secret"))
     token = attach(context)
-    with _scope.span(spans.RL_GENERATE) as span:
+    with trace.use_span(_scope.start_span(spans.RL_GENERATE), end_on_exit=True) as span:
         yield span
     detach(token)
 
@@ -105,7 +105,7 @@ def test_a_server_takes_the_callers_span_as_parent_and_only_correlation_as_bagga
     headers = {}
     propagation.inject(headers, "localhost")
     sent = {"Traceparent": headers["traceparent"], "BAGGAGE": headers["baggage"] + ",rl.unknown=1,customer=x"}
-    context = propagation.remote_parent(sent)
+    context = propagation.extract(sent)
     assert baggage.get_all(context) == {"rl.rollout.id": "r-1"}
     served = _scope.start_span(spans.RL_SAMPLE, context=context)
     _scope.end_span(served)
@@ -119,7 +119,7 @@ def test_a_server_takes_the_callers_span_as_parent_and_only_correlation_as_bagga
 )
 def test_a_request_without_a_usable_trace_has_no_parent_and_no_link(carrier, recorded, monkeypatch):
     monkeypatch.setenv("OTEL_RL_RAISE_INTERNAL_ERRORS", "0")
-    assert propagation.remote_parent(carrier) is None
+    assert not trace.get_current_span(propagation.extract(carrier)).get_span_context().is_valid
     assert propagation.link(carrier) is None
 
 

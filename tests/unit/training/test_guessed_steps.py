@@ -676,7 +676,7 @@ def test_a_value_of_the_program_is_of_the_guessed_step_that_is_open_or_of_the_la
     otel_rl.metric("program/open", 1.0)
     loop.step(optimizer)
     recordings.spans  # noqa: B018 - drains
-    monkeypatch.setattr(sink.listeners, "callbacks", [lambda *given: told.append((given[0], given[3]))])
+    monkeypatch.setattr(sink.listeners, "callbacks", [lambda call: told.append((call.iteration, call.context))])
     otel_rl.metric("program/size", 17.0)
     otel_rl.metric("program/speed", float("nan"))
     recordings.spans  # noqa: B018 - drains

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from otel_rl.collector.checks import destinations, listeners, settings, variable_values
 from otel_rl.collector.checks.structure import identifiers, values_of
 from otel_rl.collector.parts.listen_address import with_port
+from otel_rl.collector.parts.merge import leaves
 from otel_rl.collector.parts.variables import without_value
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _variables(configuration: Mapping[str, Any], environ: Mapping[str, str]) -> 
 
 
 def _files(actual: Mapping[str, Any]) -> Iterator[str]:
-    for path, key, value in settings.leaves(actual):
+    for path, key, value in leaves(actual):
         if not _PATHS.match(key) or not isinstance(value, (str, type(None))):
             continue
         if not value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector.checks.durations import nanoseconds
+from otel_rl.collector.parts.merge import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -12,18 +13,6 @@ if TYPE_CHECKING:
 _NEVER_OPEN = ("username", "password_file", "filename", "file")
 _LIMITED = ("extensions", "processors")
 _WAITS = ("decision_wait", "decision_wait_after_root_received")
-
-
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield every setting at any depth: its path, its key and its value."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            here = f"{path}.{key}" if path else str(key)
-            yield here, str(key), item
-            yield from leaves(item, here)
-    elif isinstance(value, list):
-        for item in value:
-            yield from leaves(item, path)
 
 
 def left_open(configuration: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector.checks import components
+from otel_rl.collector.parts.merge import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,15 +37,7 @@ def pipelines(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def values_of(value: Any, key: str) -> Iterator[str]:
     """Yield every string under this key, at any depth."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            if name == key and isinstance(item, str):
-                yield item
-            else:
-                yield from values_of(item, key)
-    elif isinstance(value, list):
-        for item in value:
-            yield from values_of(item, key)
+    return (item for _, name, item in leaves(value) if name == key and isinstance(item, str))
 
 
 def _lists_of(value: Any, key: str) -> Iterator[list[Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.collector.checks.settings import leaves
 from otel_rl.collector.checks.structure import identifiers
+from otel_rl.collector.parts.merge import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,15 +101,9 @@ def _on_this_machine(endpoint: str) -> bool:
     return endpoint.startswith("unix:") or bool(_LOOPBACK.match(address.partition("/")[0].rpartition(":")[0]))
 
 
-def _secrets(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            here = f"{path}.{key}"
-            named = str(key) in _SECRET_SETTINGS or (path.endswith("headers") and _SECRET_HEADER.search(str(key)))
-            for text in item if isinstance(item, list) else [item]:
-                if named and isinstance(text, str):
-                    yield here, text
-            yield from _secrets(item, here)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _secrets(item, path)
+def _secrets(section: Any, path: str) -> Iterator[tuple[str, str]]:
+    for here, key, value in leaves(section, path):
+        is_header = here.removesuffix(f".{key}").endswith("headers") and _SECRET_HEADER.search(key)
+        for text in value if isinstance(value, list) else [value]:
+            if (key in _SECRET_SETTINGS or is_header) and isinstance(text, str):
+                yield here, text

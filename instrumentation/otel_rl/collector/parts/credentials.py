@@ -12,10 +12,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.collector.parts.files import ConfigurationPart
-from otel_rl.collector.parts.merge import merge
+from otel_rl.collector.parts.merge import leaves, merge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 EXTENSION = "credential_files"
 NAME = "credential files and extensions"
@@ -64,7 +64,7 @@ def _files(merged: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
         for component, settings in (components or {}).items() if section != "service" else []:
             if component == EXTENSION:
                 continue
-            for path, key, value in _settings(settings, f"{section}.{component}"):
+            for path, key, value in leaves(settings, f"{section}.{component}"):
                 kind = _KINDS.get(key) or _OF_AUTHENTICATORS.get((component.partition("/")[0], key))
                 if kind and isinstance(value, str | None):
                     variable = _VARIABLE.fullmatch(value or "")
@@ -73,16 +73,6 @@ def _files(merged: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, str]]:
                     need = "optional" if empty and key != _NEVER_EMPTY else "required"
                     files[need, kind][variable["name"] if variable else path] = value or ""
     return files
-
-
-def _settings(value: Any, path: str) -> Iterator[tuple[str, str, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield f"{path}.{key}", str(key), item
-            yield from _settings(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for item in value:
-            yield from _settings(item, path)
 
 
 def _checked(files: Mapping[tuple[str, str], Mapping[str, str]]) -> list[str]:

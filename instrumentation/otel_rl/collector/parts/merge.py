@@ -38,6 +38,18 @@ class _Entry:
     first_line: int
 
 
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield every setting at any depth: its path, its key and its value."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else str(key)
+            yield here, str(key), item
+            yield from leaves(item, here)
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item, path)
+
+
 def merge(sources: Sequence[ConfigurationPart]) -> dict[str, Any]:
     """Return the configuration that the collector makes of these sources, as plain values.
 

@@ -101,8 +101,7 @@ class ServiceCall(HttpCall):
     def leave(self) -> None:
         """Make current again what was current before; a second call does nothing."""
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         if _open.get() is self:
             _open.set(None)
 

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.telemetry import drops, lifecycle, open_trajectory
@@ -33,71 +34,48 @@ if TYPE_CHECKING:
 MAXIMUM_RUNS = 65_536
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Trajectory:
     """What a run is part of: its counters, and the attributes that name it; ``has_begun`` once it is one for sure."""
 
-    __slots__ = ("counters", "has_begun", "held", "ids")
-
-    def __init__(self, counters: OpenTrajectory, ids: dict[str, Any]) -> None:
-        self.counters = counters
-        self.ids = ids
-        self.has_begun = False
-        #: Its spans, where they are held until it ends.
-        self.held: HeldTrace | None = None
+    counters: OpenTrajectory
+    ids: dict[str, Any]
+    has_begun: bool = False
+    #: Its spans, where they are held until it ends.
+    held: HeldTrace | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TracedRun:
     """A run; its ``context`` is its own span's, or that of the nearest run above it that has one."""
 
-    __slots__ = (
-        "above",
-        "began_in",
-        "context",
-        "duration",
-        "given",
-        "has_scored",
-        "is_graph",
-        "is_node",
-        "open_below",
-        "resumes",
-        "run_id",
-        "span",
-        "started",
-        "trajectory",
-    )
+    run_id: UUID
+    context: Context | None = None
+    span: Span | None = None
+    #: What its duration is recorded as; set where the run is an agent's or a workflow's.
+    duration: Duration | None = None
+    is_node: bool = False
+    above: TracedRun | None = None
+    #: The context that was current then.
+    began_in: Context = field(default_factory=get_current)
+    #: ``time.perf_counter()`` in s.
+    started: float = field(default_factory=time.perf_counter)
+    #: The state a node was given: its keys, and its reward.
+    given: tuple[tuple[str, ...], object] = ((), None)
+    #: A node at or below this run has set the reward.
+    has_scored: bool = False
+    #: Nodes run directly below it.
+    is_graph: bool = False
+    #: It goes on with a run that was interrupted.
+    resumes: bool = False
+    #: All that are open below it, where it is the top of its tree; the tree has one such table.
+    open_below: dict[UUID, TracedRun] = field(default_factory=dict)
+    #: What this run is part of, where it is the top of its tree and no rollout is open around it.
+    trajectory: Trajectory | None = None
 
-    def __init__(
-        self,
-        run_id: UUID,
-        context: Context | None = None,
-        span: Span | None = None,
-        duration: Duration | None = None,
-        is_node: bool = False,
-        above: TracedRun | None = None,
-    ) -> None:
-        self.run_id = run_id
-        #: The context that was current then.
-        self.began_in: Context = get_current()
-        self.context = context
-        self.span = span
-        #: What its duration is recorded as; set where the run is an agent's or a workflow's.
-        self.duration = duration
-        #: ``time.perf_counter()`` in s.
-        self.started = time.perf_counter()
-        self.is_node = is_node
-        self.above = above
-        #: The state a node was given: its keys, and its reward.
-        self.given: tuple[tuple[str, ...], object] = ((), None)
-        #: A node at or below this run has set the reward.
-        self.has_scored = False
-        #: Nodes run directly below it.
-        self.is_graph = False
-        #: It goes on with a run that was interrupted.
-        self.resumes = False
-        #: All that are open below it, where it is the top of its tree; the tree has one such table.
-        self.open_below: dict[UUID, TracedRun] = {} if above is None else above.open_below
-        #: What this run is part of, where it is the top of its tree and no rollout is open around it.
-        self.trajectory: Trajectory | None = None if above is None else above.trajectory
+    def __post_init__(self) -> None:
+        if self.above is not None:
+            self.open_below, self.trajectory = self.above.open_below, self.above.trajectory
 
 
 #: Those that were used longest ago come first.

@@ -57,8 +57,7 @@ class _Observed:
                 self._call.end(error_in(error))
             if self._tool is not None:
                 open_tools.ended(self._tool, failed=error is not None)
-            if self._attached is not None:
-                detach(self._attached)
+            detach(self._attached)
 
     def _note(self, result: Any, error: BaseException | None) -> None:
         failure = failure_in(result) if error is None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import baggage
@@ -35,35 +36,22 @@ current: ContextVar[ReceivedRequest | None] = ContextVar("otel_rl_mcp_received_r
 _OF_SENDERS = (attributes.SERVER_ADDRESS, attributes.SERVER_PORT)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ReceivedRequest:
     """One request, from :meth:`start` until its answer is sent or it is given up."""
 
-    __slots__ = (
-        "_before",
-        "_connection",
-        "_forks",
-        "_operation",
-        "_outcome",
-        "_started",
-        "_token",
-        "_tool",
-        "in_library",
-        "span",
-    )
-
-    def __init__(self, operation: McpRequest, connection: Connection) -> None:
-        self._operation = operation
-        self._connection = connection
-        self._forks = lifecycle.forks
-        self._token: Token[Context] | None = None
-        self._before = current.get()
-        self._started = time.perf_counter()
-        self._outcome: RequestOutcome | None = None
-        #: The sender's side counts the tool; what the handler calls is inside of it.
-        self._tool: OpenTool | None = None
-        #: mcp 2.x has asked for its own span of this request.
-        self.in_library = False
-        self.span: Span = INVALID_SPAN
+    _operation: McpRequest
+    _connection: Connection
+    _forks: int = field(default_factory=lambda: lifecycle.forks)
+    _token: Token[Context] | None = None
+    _before: ReceivedRequest | None = field(default_factory=current.get)
+    _started: float = field(default_factory=time.perf_counter)
+    _outcome: RequestOutcome | None = None
+    #: The sender's side counts the tool; what the handler calls is inside of it.
+    _tool: OpenTool | None = None
+    #: mcp 2.x has asked for its own span of this request.
+    in_library: bool = False
+    span: Span = INVALID_SPAN
 
     def start(self, meta: Any) -> ReceivedRequest:
         """Open the span and make it current; ``meta`` is the request's ``_meta``, from whomever."""
@@ -113,8 +101,7 @@ class ReceivedRequest:
         """End the request; one that has neither answer nor error was cancelled by its sender."""
         current.set(self._before)
         token, self._token = self._token, None
-        if token is not None:
-            detach(token)
+        detach(token)
         outcome = self._outcome or operations.RequestOutcome(outcomes.CANCELLED)
         if error is not None and self._outcome is None:
             outcome = operations.of_failure(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace as trace_api
@@ -64,7 +65,7 @@ class _ToolCall(ToolCall):
 
     def was_made_up(self) -> None:
         """Record that the server has no such tool: its name is a model's invention, which is no label of a metric."""
-        self._metric_name = ErrorTypeValues.OTHER
+        self.metric_name = ErrorTypeValues.OTHER
 
     def _find_owner(self) -> Span | None:
         span = super()._find_owner()
@@ -82,29 +83,27 @@ class _ToolCall(ToolCall):
 
     def _open_span(self) -> Span:
         values = {**self._details, attributes.GEN_AI_TOOL_CALL_ARGUMENTS: self._captured_arguments()}
-        return self._scope.start_span(spans.MCP_CLIENT, f"{operations.TOOLS_CALL} {self._name}", attributes=values)
+        return self.scope.start_span(spans.MCP_CLIENT, f"{operations.TOOLS_CALL} {self.name}", attributes=values)
 
     def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:
         if not self._is_measured:
             super()._measure(elapsed, label, kind, outcome)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class SentRequest:
     """One request, from :meth:`start` to the answer that :meth:`answered` or :meth:`failed` records."""
 
-    __slots__ = ("_before", "_connection", "_forks", "_operation", "_started", "_token", "_tool", "in_library", "span")
-
-    def __init__(self, operation: McpRequest, connection: Connection) -> None:
-        self._operation = operation
-        self._connection = connection
-        self._forks = lifecycle.forks
-        self._tool: _ToolCall | None = None
-        self._token: Token[Context] | None = None
-        self._before = current.get()
-        self._started = time.perf_counter()
-        #: mcp 2.x has asked for its own span of this request.
-        self.in_library = False
-        self.span: Span = INVALID_SPAN
+    _operation: McpRequest
+    _connection: Connection
+    _forks: int = field(default_factory=lambda: lifecycle.forks)
+    _tool: _ToolCall | None = None
+    _token: Token[Context] | None = None
+    _before: SentRequest | None = field(default_factory=current.get)
+    _started: float = field(default_factory=time.perf_counter)
+    #: mcp 2.x has asked for its own span of this request.
+    in_library: bool = False
+    span: Span = INVALID_SPAN
 
     def start(self) -> SentRequest:
         """Open the span and make it current."""
@@ -166,8 +165,7 @@ class SentRequest:
                 self._tool.was_made_up()
             self._tool.end()
             return
-        if self._token is not None:
-            detach(self._token)
+        detach(self._token)
         if self._forks == lifecycle.forks:
             scope.end_span(self.span, outcome.error)
 

@@ -164,8 +164,7 @@ class _ExecutedCall:
         """Record the call, unless it is too short for a span; return its seconds, 0 where others run on."""
         _ExecutedCall.running -= 1
         now = deferral.now()
-        if self._token is not None:
-            detach(self._token)
+        detach(self._token)
         if self._step is not None:
             caller_steps.end_remote_call(self._step)
         kind = None if self.error is None or _is_no_failure(self.error) else attribute_values.error_type(self.error)

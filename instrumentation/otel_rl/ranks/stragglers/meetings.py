@@ -1,7 +1,6 @@
 """Meetings of ranks: what each did before a collective for which they wait. Nothing else is held against a rank.
 
-Whoever knows when the ranks came can make them: rings tell the work since the wait before. Where only the waits are
-known, who waited least came last: :func:`by_waits`.
+Whoever knows when the ranks came can make them: rings tell the work since the wait before.
 """
 
 from __future__ import annotations
@@ -111,9 +110,3 @@ class Meetings:
                 if totals.get(rank, 0) > fastest:
                     left[rank][meeting.collective] = fastest / totals[rank]
         return left
-
-
-def by_waits(collective: Collective, operation: str, phase: str, waited: Mapping[int, int]) -> Meeting:
-    """Return the meeting of ranks of which only the waits are known (ns): that work is at most what they differ by."""
-    longest = max(waited.values(), default=0)
-    return Meeting(collective, operation, phase, {rank: {phase: longest - ns} for rank, ns in waited.items()})

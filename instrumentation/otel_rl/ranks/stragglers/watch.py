@@ -180,8 +180,7 @@ def _report(change: StragglerChange) -> None:
             attributes.TORCH_DISTRIBUTED_GROUP_NAME: group_name(straggler.group) or None,
         },
     )
-    if not deferral.is_drained():
-        deferral.drain_in_io_thread(posts=False)
+    deferral.hand_over()
 
 
 lifecycle.after_fork_in_child(_forked)

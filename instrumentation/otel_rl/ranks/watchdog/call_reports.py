@@ -13,7 +13,7 @@ from otel_rl.ranks.watchdog import reports
 from otel_rl.semconv import attributes, events
 from otel_rl.semconv.attributes import RlCallEndingValues as Ending
 from otel_rl.semconv.attributes import RlCallKindValues as Kind
-from otel_rl.telemetry import progress, redaction
+from otel_rl.telemetry import deferral, progress, redaction
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
 
@@ -125,7 +125,7 @@ def hang(found: CallHang, *, has_line: bool = True) -> None:
                 attributes.RL_PHASE: phases[-1] if phases else None,
             },
         )
-        reports.deliver()
+        deferral.hand_over()
     if has_line:
         reports.write_line(f"otel-rl: {reports.who()}: {found.words}, it may hang")
 
@@ -149,7 +149,7 @@ def over(state: CallState, seconds: float, how: str, *, has_line: bool = True) -
                 attributes.RL_RANK: process_identity.current().rank,
             },
         )
-        reports.deliver()
+        deferral.hand_over()
     if has_line:
         reports.write_line(f"otel-rl: {reports.who()}: {words}")
 

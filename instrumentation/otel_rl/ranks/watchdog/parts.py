@@ -17,7 +17,7 @@ from otel_rl.core.guard import guard
 from otel_rl.process import process_identity
 from otel_rl.ranks.watchdog import call_places, monotonic, reports, show_gauge, stacks
 from otel_rl.semconv import attributes, events
-from otel_rl.telemetry import progress, redaction
+from otel_rl.telemetry import deferral, progress, redaction
 from otel_rl.telemetry.progress import CallBegin
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import steps
@@ -131,7 +131,7 @@ def _report(part: OpenPart, limit: float, *, moves: bool) -> None:
         )
         if not moves:
             show_gauge()
-        reports.deliver()
+        deferral.hand_over()
     reports.write_line(f"otel-rl: {reports.who()} waits: {redaction.text(text, 'logs')}")
 
 

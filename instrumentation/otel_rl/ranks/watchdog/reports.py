@@ -81,7 +81,7 @@ def hang(silence: Hang, stacks: str, step: Step | None) -> None:
                 attributes.TORCH_DISTRIBUTED_SEQUENCE_NUMBER: inside.number,
             },
         )
-        deliver()
+        deferral.hand_over()
     write_line(f"otel-rl: {who()} may hang: {summary}{_HINT if flight.ring is not None else ''}")
 
 
@@ -98,14 +98,8 @@ def hang_over(seconds: float, failed: str | None = None) -> None:
             severity=SeverityNumber.INFO,
             attributes={attributes.RL_HANG_DURATION: seconds, attributes.RL_RANK: process_identity.current().rank},
         )
-        deliver()
+        deferral.hand_over()
     write_line(f"otel-rl: {words}")
-
-
-def deliver() -> None:
-    """Hand over the thread's events where no I/O thread of ours does, which alone may meet a lock."""
-    if not deferral.is_drained():
-        deferral.drain_in_io_thread(posts=False)
 
 
 def who() -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from otel_rl.core import code_places
 from otel_rl.ranks.watchdog import get_ident
 from otel_rl.semconv.attributes import TorchDistributedOperationValues
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 #: Most threads, and most frames of one, that are written: the innermost.
 THREADS, FRAMES = 64, 40
-_LONGEST_PATH = 200
 #: Files whose functions compile, load, save or debug, and what the name of the function must contain. Longer than a few
 #: steps is no hang there.
 _LONG_WORK = (
@@ -117,14 +117,9 @@ def _name(thread: int) -> str:
 
 
 def _stack(top: FrameType) -> str:
-    lines = [_line(frame) for frame in _walk(top)]
+    lines = list(map(code_places.line, _walk(top)))
     left_out = [f"  ({len(lines) - FRAMES} outer frames)"] if len(lines) > FRAMES else []
     return "\n".join([*left_out, *reversed(lines[:FRAMES])])
-
-
-def _line(frame: FrameType) -> str:
-    code = frame.f_code
-    return f'  File "{code.co_filename[-_LONGEST_PATH:]}", line {frame.f_lineno}, in {code.co_name[:_LONGEST_PATH]}'
 
 
 def _walk(top: FrameType) -> Iterator[FrameType]:

@@ -51,7 +51,6 @@ from otel_rl.store.reader.unreadable import Unreadable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_rl.store.reader.otlp_values import Attributes
 
 __all__ = [
     "Log",
@@ -121,35 +120,24 @@ class Reader:
         for file in files:
             for line in matching_lines(file.path, having(*names)):
                 request = parse(line, Unreadable())
-                for record in records(request, self._process_of(file)) if request is not None else ():
+                for record in records(request, self._registry.finder(file.process)) if request is not None else ():
                     is_other = file.process is None and self._is_other_run(record.process)
                     if isinstance(record, Log) and not is_other:
                         yield record
 
     def _spans(self, request: dict[str, Any], file: SignalFile, trace_ids: set[str]) -> Iterator[Span]:
         leave_traces(request, trace_ids)
-        for record in records(request, self._process_of(file)):
+        for record in records(request, self._registry.finder(file.process)):
             if isinstance(record, Span):
                 yield record
 
     def _of_this_run(self, request: dict[str, Any], file: SignalFile) -> Iterator[Record]:
-        for record in records(request, self._process_of(file)):
+        for record in records(request, self._registry.finder(file.process)):
             if file.process is None and self._is_other_run(record.process):
                 self.left_out += 1
                 continue
             _count_record(record)
             yield record
-
-    def _process_of(self, file: SignalFile) -> Callable[[Attributes], Process]:
-        owner = file.process
-        if owner is None:
-            return self._registry.of
-
-        def of_folder(resource: Attributes) -> Process:
-            owner.resource.update(resource)
-            return owner
-
-        return of_folder
 
     def _is_other_run(self, process: Process) -> bool:
         named = process.resource.get(names.RL_RUN_ID)

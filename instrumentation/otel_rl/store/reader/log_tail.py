@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_rl.store.reader.locate import RunSource, SignalFile
-    from otel_rl.store.reader.otlp_values import Attributes
     from otel_rl.store.reader.processes import Process
 
 EXCEPTION = events.RL_PROCESS_EXCEPTION.name
@@ -165,19 +164,9 @@ class LogTail:
         if not line.endswith(b"\n") or not self._wanted.may_take(line):
             return []
         request = parse(line, self.problems)
-        found = records(request, self._process_of(file.process)) if request is not None else ()
+        found = records(request, self._registry.finder(file.process)) if request is not None else ()
         logs = (record for record in found if isinstance(record, Log) and self._is_of_run(record.process, file))
         return sorted(filter(self._wanted.takes, logs), key=_TIME)
-
-    def _process_of(self, owner: Process | None) -> Callable[[Attributes], Process]:
-        if owner is None:
-            return self._registry.of
-
-        def of_folder(resource: Attributes) -> Process:
-            owner.resource.update(resource)
-            return owner
-
-        return of_folder
 
     def _is_of_run(self, process: Process, file: SignalFile) -> bool:
         if file.process is not None:

@@ -83,9 +83,9 @@ class ProcessFolder:
         """
         if ended := self.process.number("ended_unix_nano"):
             return ended
-        latest = max(self.files.values(), key=_modified, default=None)
+        latest = max(self.files.values(), key=modified, default=None)
         moment = last_moment(latest) if latest is not None else 0
-        return max(moment, self.started) or _modified(latest or self.path / MANIFEST)
+        return max(moment, self.started) or modified(latest or self.path / MANIFEST)
 
     @cached_property
     def values(self) -> last_metrics.LastMetrics:
@@ -258,8 +258,9 @@ def look_into(path: Path) -> ProcessFolder | None:
     return ProcessFolder(path, from_folder(path), files)
 
 
-def _modified(path: Path) -> int:
+def modified(place: Path | os.DirEntry[str]) -> int:
+    """Return when a file or folder was changed last, in ns since the epoch; 0 where that cannot be seen."""
     try:
-        return path.stat().st_mtime_ns
+        return place.stat().st_mtime_ns
     except OSError:
         return 0

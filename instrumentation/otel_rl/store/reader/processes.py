@@ -16,6 +16,7 @@ from otel_rl.store.reader.otlp_values import int_or_none, integer
 from otel_rl.store.reader.unreadable import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from otel_rl.store.reader.otlp_values import Attributes
@@ -180,6 +181,17 @@ class ProcessRegistry:
             process = self.processes[key] = Process(key=key)
         process.resource.update(resource)
         return process
+
+    def finder(self, owner: Process | None) -> Callable[[Attributes], Process]:
+        """Return what finds the process of a resource in a file, which may be that of one process, ``owner``."""
+        if owner is None:
+            return self.of
+
+        def of_folder(resource: Attributes) -> Process:
+            owner.resource.update(resource)
+            return owner
+
+        return of_folder
 
 
 _FALLBACK_IDENTITY = (names.RL_RUN_ID, names.RL_ROLE, names.RL_RANK, names.HOST_NAME, names.PROCESS_PID)

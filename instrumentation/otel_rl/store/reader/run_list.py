@@ -20,7 +20,7 @@ from otel_rl.process import exit_records
 from otel_rl.store.reader import run_rows, run_summaries
 from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.locate import FOR_REPLAY, SIGNAL_FILE, check_folder, nothing_in
-from otel_rl.store.reader.process_folders import look_into
+from otel_rl.store.reader.process_folders import look_into, modified
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ def _is_run(folder: Path) -> bool:
 def _newest_first(folder: Path) -> list[tuple[int, Path]]:
     """Return the folders in it with the time of their last change in ns, the latest first."""
     entries = (entry for entry in _entries(folder) if _is_folder(entry) and entry.name != FOR_REPLAY)
-    return sorted(((_changed(entry), Path(entry.path)) for entry in entries), reverse=True)
+    return sorted(((modified(entry), Path(entry.path)) for entry in entries), reverse=True)
 
 
 class _NodeExits:
@@ -147,7 +147,7 @@ def _listing(path: Path) -> _Listing:
     folders = [entry for entry in entries if _is_folder(entry)]
     exits = [entry for entry in entries if entry.name.endswith(exit_records.SUFFIX)]
     signals = [Path(entry.path) for entry in entries if SIGNAL_FILE.fullmatch(entry.name)]
-    changed = max(map(_changed, (*folders, *exits)), default=0)
+    changed = max(map(modified, (*folders, *exits)), default=0)
     return _Listing(folders, [Path(entry.path) for entry in exits], signals, changed)
 
 
@@ -201,10 +201,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:
         return False
-
-
-def _changed(entry: os.DirEntry[str]) -> int:
-    try:
-        return entry.stat().st_mtime_ns
-    except OSError:
-        return 0

@@ -103,14 +103,7 @@ class RunRow:
 
 def refused(path: Path, remark: str) -> RunRow:
     """Return the row of a folder that cannot be read."""
-    return RunRow(path.name, path, EndState.NOT_KNOWN.value, remark, latest_start=_changed(path))
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
+    return RunRow(path.name, path, EndState.NOT_KNOWN.value, remark, latest_start=process_folders.modified(path))
 
 
 # -- from a summary ------------------------------------------------------------------------------------------------
@@ -389,7 +382,7 @@ def of_output(files: list[Path]) -> list[RunRow]:
                 system=_text(identity(names.RL_SYSTEM_NAME)),
                 algorithm=_text(identity(names.RL_ALGORITHM)),
                 # The folder's time is what a list of the newest goes by.
-                latest_start=min(run.first, _changed(files[0].parent)),
+                latest_start=min(run.first, process_folders.modified(files[0].parent)),
                 last_sign=run.last,
                 ended=0 if run.state.is_open else run.last,
                 step=run.values.step,

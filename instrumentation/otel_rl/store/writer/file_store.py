@@ -17,6 +17,7 @@ import errno
 import os
 import time
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ _DIRECTORY_MODE = 0o700
 _GITIGNORE = ".gitignore"
 
 
+@dataclass(eq=False, repr=False)
 class FileStore:
     """The directory of one process and the files that each stream is appended to.
 
@@ -64,22 +66,16 @@ class FileStore:
         warn: Receives the one line that says why data is dropped.
     """
 
-    def __init__(
-        self,
-        root: str,
-        place: Callable[[], str],
-        describe: Callable[[], Mapping[str, Any]],
-        *,
-        file_limit: int,
-        total_limit: int,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._root = Path(root)
-        self._place = place
-        self._describe = describe
-        self._file_limit = file_limit
-        self._total_limit = total_limit
-        self._warn = warn
+    root: str
+    place: Callable[[], str]
+    describe: Callable[[], Mapping[str, Any]]
+    _: KW_ONLY
+    file_limit: int
+    total_limit: int
+    warn: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._root = Path(self.root)
         self._inherited: list[Descriptor] = []
         self._reset()
 
@@ -108,7 +104,7 @@ class FileStore:
         return self._share(stream) - 1
 
     def _share(self, stream: str) -> int:
-        return max(int(self._total_limit * SHARES[stream]), 1)
+        return max(int(self.total_limit * SHARES[stream]), 1)
 
     def write(self, stream: str, line: bytes, items: int) -> bool:
         """Append one line (without its newline) that carries ``items``; False when they were dropped."""
@@ -140,7 +136,7 @@ class FileStore:
                 self.is_only_shown = True
                 _write_new(self._create() / _SHOWN, line + b"\n")
             except OSError:
-                self.directory = self._root / self._place()
+                self.directory = self._root / self.place()
                 self.withdraw()
 
     def withdraw(self) -> None:
@@ -158,7 +154,7 @@ class FileStore:
         """Give the directory the name that the identity has by now; the first record replaces what was shown."""
         if not self.is_only_shown or self.directory is None:
             return
-        place = self._root / self._place()
+        place = self._root / self.place()
         if place != self.directory:
             # Where it cannot be moved it keeps its name: the manifest says who the process is.
             with suppress(OSError):
@@ -188,7 +184,7 @@ class FileStore:
         directory = self.directory or self._create()
         if stream not in self._files:
             share = self._share(stream)
-            limit = min(self._file_limit, max(share // _FILES_PER_STREAM, 1))
+            limit = min(self.file_limit, max(share // _FILES_PER_STREAM, 1))
             self._files[stream] = RotatingFile(directory, stream, limit, share)
         return self._files[stream]
 
@@ -197,7 +193,7 @@ class FileStore:
         if _make_directory(self._root):
             self._parents.add(self._root)
             _hide_from_git(self._root)
-        directory = self._root / self._place()
+        directory = self._root / self.place()
         try:
             self._make_in_run(directory)
         except PermissionError:
@@ -206,7 +202,7 @@ class FileStore:
             directory = run.with_name(f"{run.name}-uid{os.geteuid()}") / directory.name
             self._make_in_run(directory)
         self._stale = False
-        manifest.write(directory, self._describe())
+        manifest.write(directory, self.describe())
         self.directory = directory
         self._made = _identity(directory), _identity(Path("/"))
         return directory
@@ -239,7 +235,7 @@ class FileStore:
                 drops.count(stream.partition("-")[0], "store_removed", items)
         if any(removed.values()) and "store_removed" not in self._warned:
             self._warned.add("store_removed")
-            self._warn(
+            self.warn(
                 f"otel-rl: files of this run below {self._root} were removed or moved while the program writes to them;"
                 " new ones are begun, what the others held is counted as dropped"
             )
@@ -254,12 +250,12 @@ class FileStore:
             return
         self._warned.add(reason)
         if error is None:
-            self._warn(
-                f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self._total_limit} bytes of"
+            self.warn(
+                f"otel-rl: {self.directory or self._root} holds OTEL_RL_DATA_MAX_BYTES={self.total_limit} bytes of"
                 " this process in its shares; the oldest is removed and counted; raise the limit or use a collector"
             )
         else:
-            self._warn(
+            self.warn(
                 f"otel-rl: cannot write to {self._root} ({os.strerror(error.errno or 0)}); telemetry is dropped and"
                 " counted until that works; set OTEL_RL_DATA_DIR to a directory with space that can be written"
             )
@@ -284,7 +280,7 @@ class FileStore:
             self._begin_anew_if_removed()
             self._settle(has_record=False)
             self._stale = False
-            manifest.write(self.directory or self._create(), self._describe())
+            manifest.write(self.directory or self._create(), self.describe())
         except OSError as error:
             self._drop("metrics", "store_unwritable", 0, error)
 

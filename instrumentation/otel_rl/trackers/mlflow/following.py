@@ -21,11 +21,10 @@ from otel_rl.training import configuration, scalars, steps
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from opentelemetry.context import Context
-
     from otel_rl.pipeline.batching import BatchQueue
     from otel_rl.pipeline.providers import Telemetry
     from otel_rl.trackers.mlflow.points import LoggedPoints
+    from otel_rl.training.log_calls import LogCall
 
 #: Most items that wait. A request has room for 1,000 values and tags, and is full when an item has filled it beyond
 #: the limit here. Seconds between two requests.
@@ -44,14 +43,13 @@ class MlflowFollower:
         self._run = run
         self._queue = queue
 
-    def logged(
-        self, iteration: int | None, _: int | None, values: Mapping[str, Any], context: Context, timestamp: int
-    ) -> None:
+    def logged(self, call: LogCall) -> None:
         """Take in a log call that has been recorded."""
         if not process_identity.current().leads_training:
             return
-        loop = steps.loop_in(context)
-        for item in points.of_log_call(iteration, values, timestamp, loop.name if loop is not None else None):
+        loop = steps.loop_in(call.context)
+        name = loop.name if loop is not None else None
+        for item in points.of_log_call(call.iteration, call.values, call.timestamp, name):
             self._queue.emit(item)
 
     def write(self, run_id: str, iteration: int, values: Mapping[str, float]) -> None:
