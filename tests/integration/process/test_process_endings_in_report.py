@@ -294,3 +294,24 @@ def test_a_rank_that_is_killed_in_a_step_is_the_headline_and_the_one_that_fails_
     assert finding["text"].startswith("Rank 1 stopped first in step 3 (train) and did not enter all_reduce number 4")
     assert {symptom["code"] for symptom in finding["symptoms"]} == {"ended", "errors"}
     assert all(symptom["text"].startswith("rank 0 ") for symptom in finding["symptoms"])
+
+
+STILL = """
+import datetime, time, otel_rl, torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=3))
+for number in range(1, 6):
+    with otel_rl.step(number):
+        if dist.get_rank() == 1 and number == 3:
+            time.sleep(30)
+        dist.all_reduce(torch.ones(2))
+"""
+
+
+def test_a_rank_that_stands_still_until_another_ones_time_is_up_is_the_headline(programs: Programs) -> None:
+    pytest.importorskip("torch")
+    path = programs.write("train.py", STILL)
+    programs.run(INSTRUMENT, SCRIPTS / "torchrun", "--nproc-per-node=2", "--standalone", path)
+    finding = finding_of_two_ranks(programs)
+    assert finding["text"].startswith("Rank 1 did not enter all_reduce number 3 of group default_pg")
+    assert ", and rank 0 failed: RuntimeError: " in finding["text"]
+    assert finding["ranks"] == [1]

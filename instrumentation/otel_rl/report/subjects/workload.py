@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
+from otel_rl.report.core.links import Link, link_of
 from otel_rl.report.core.steps import counted
 from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.calls.lines import of_rewards
@@ -72,6 +73,8 @@ def of(collected: Collected) -> Workload:
     }
     has_calls = bool(statistics.models(collected) or statistics.tools(collected))
     has_rewards = bool(of_rewards(collected, "seconds") or scores.by_name(collected) or samples.of_run(collected).ended)
+    # A reward is logged, and models are called: likely for it.
+    has_rewards |= has_calls and any(link_of(key)[0] is Link.REWARD for key in scalars.of_run(collected).keys)
     return Workload(
         trains=trains,
         may_train=not trains

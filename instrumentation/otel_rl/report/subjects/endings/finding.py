@@ -236,6 +236,9 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
         tells = bool(rings.ranks) or _tells_who_waits(collected)
         finding.look_at += rings.look_at if tells else []
         finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if tells else _standings(collected)
+        postmortem = collected.rings.postmortem
+        if tells and postmortem is not None:
+            finding = peers.led_by_missing(finding, postmortem.waits.waits)
     return [finding]
 
 
