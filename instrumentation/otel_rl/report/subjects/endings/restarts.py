@@ -35,8 +35,8 @@ _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
 _OF_LEVEL, _CLEARLY = 4, 2.0
 #: Deviations, and ratio, from which on two levels across a restart differ.
 _FAR, _MANIFOLD = 10.0, 3.0
-#: Deviations by which the clearest value must have gone back, for weights to be older ones.
-_BACK = 7.0
+#: Deviations by which the clearest value must have gone back, and the share of its way that is all of it.
+_BACK, _WHOLE_WAY = 7.0, 0.75
 #: Links of values that depend on the weights.
 _OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
@@ -180,7 +180,7 @@ def _compared_attempts(collected: Collected) -> list[Finding]:
     before, begin = (_first_step(collected, [of_attempt[key] for key in both]) for of_attempt in (old, new))
     if begin <= before:
         return []
-    return _fresh_weights(logged, begin) or _older_weights(logged, begin) or _other_levels(logged, begin)
+    return _older_weights(logged, begin) or _other_levels(logged, begin)
 
 
 def _first_step(collected: Collected, keys: list[int]) -> int:
@@ -189,53 +189,45 @@ def _first_step(collected: Collected, keys: list[int]) -> int:
     return min((step for step in firsts if step is not None), default=0)
 
 
-def _fresh_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
-    """Return a warning if most values that depend on the weights begin as they did in the attempt before."""
-    weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
-    of_begin = {key: is_anew for key, both in weights.items() if (is_anew := _is_of_begin(*both)) is not None}
-    anew = [key for key, is_anew in of_begin.items() if is_anew]
-    if 2 * len(of_begin) > 3 * len(anew) or not anew:
-        return []
-    first = min(anew, key=lambda key: (link_of(key)[0] is not Link.REWARD, len(key)))
-    levels = [human.number(median(values)) for values in _compared_values(*logged[first])]
-    text = (
-        f"The attempt that went on with step {begin} does not have the weights of the one before: {first} is"
-        f" {levels[2]} in its first log calls, as at the first begin ({levels[0]}); the one before had come to"
-        f" {levels[1]}."
-    )
-    return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in anew if key != first])]
-
-
 def _older_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
-    """Return a warning if values that depend on the weights went back to what they had been some steps before."""
+    """Return a warning if values that depend on the weights went back: to their begin, or to some steps before."""
     weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
-    back = {key: size for key, both in weights.items() if (size := _went_back(*both)) is not None}
-    first = max(back, key=lambda key: back[key], default=None)
-    moved = [key for key, size in back.items() if size >= _CLEARLY]
-    if first is None or 2 * len(moved) < len(back) or back[first] < _BACK:
+    ways = {key: way for key, both in weights.items() if (way := _way_back(*both)) is not None}
+    back = [key for key, (way, deviations) in ways.items() if way >= _MOVED and deviations >= _CLEARLY]
+    clear = [key for key in back if ways[key][1] >= _BACK]
+    if not clear or 2 * len(back) < len(ways):
         return []
+    first = max(clear, key=lambda key: (link_of(key)[0] is Link.REWARD, ways[key][1]))
     old, new = logged[first]
-    again = median(new[:_OF_LEVEL])
-    windows = [median(old[at : at + _OF_LEVEL]) for at in range(len(old) - _OF_LEVEL + 1)]
-    calls = len(old) - max(range(len(windows)), key=lambda at: (-abs(windows[at] - again), at)) - _OF_LEVEL
-    text = (
-        f"The attempt that went on with step {begin} has older weights than the one before had at its end: {first} is"
-        f" {human.number(again)} in its first log calls, as about {human.amount(calls, 'log call')} before the end,"
-        f" where it was {human.number(median(old[-_OF_LEVEL:]))}."
-    )
-    return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in moved if key != first])]
+    of_begin, end, again = map(median, _compared_values(old, new))
+    now = f"{first} is {human.number(again)} in its first log calls, as"
+    if ways[first][0] >= _WHOLE_WAY:
+        text = (
+            f"The attempt that went on with step {begin} does not have the weights of the one before: {now} at the"
+            f" first begin ({human.number(of_begin)}); the one before had come to {human.number(end)}."
+        )
+    else:
+        windows = [median(old[at : at + _OF_LEVEL]) for at in range(len(old) - _OF_LEVEL + 1)]
+        calls = len(old) - max(range(len(windows)), key=lambda at: (-abs(windows[at] - again), at)) - _OF_LEVEL
+        text = (
+            f"The attempt that went on with step {begin} has older weights than the one before had at its end: {now}"
+            f" about {human.amount(calls, 'log call')} before the end, where it was {human.number(end)}."
+        )
+    return [_lost(LOST_WEIGHTS, text, first, begin, [key for key in back if key != first])]
 
 
-def _went_back(old: list[float], new: list[float]) -> float | None:
-    """Return the deviations by which a value went back on its way at a restart; None if it had not moved before."""
+def _way_back(old: list[float], new: list[float]) -> tuple[float, float] | None:
+    """Return what share of its way a value went back at a restart, and by how many deviations.
+
+    None if it had not moved before the restart.
+    """
     if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
         return None
     begin, end, again = map(median, _compared_values(old, new))
     spread = max(noise(old), 1e-9 * (1 + abs(end)))
     if abs(end - begin) < max(_CLEARLY * spread, _MOVED * abs(begin)):
         return None
-    way = (again - end) / (begin - end)
-    return abs(again - end) / spread if way >= _MOVED else 0.0
+    return (again - end) / (begin - end), abs(again - end) / spread
 
 
 def _other_levels(logged: dict[str, _Logged], begin: int) -> list[Finding]:
@@ -270,20 +262,6 @@ def _lost(code: str, text: str, key: str, begin: int, others: list[str]) -> Find
 def _compared_values(old: list[float], new: list[float]) -> tuple[list[float], list[float], list[float]]:
     """Return the first and last values of an attempt, and the first ones of the next."""
     return old[:_OF_LEVEL], old[-_OF_LEVEL:], new[:_OF_LEVEL]
-
-
-def _is_of_begin(old: list[float], new: list[float]) -> bool | None:
-    """Return whether a value resumes near its first level (True) or near its last one (False).
-
-    None if it had not moved in the attempt before, or resumes near neither.
-    """
-    if len(old) < 2 * _OF_LEVEL or len(new) < _OF_LEVEL:
-        return None
-    begin, end, again = map(median, _compared_values(old, new))
-    if abs(end - begin) < max(_CLEARLY * noise(old), _MOVED * abs(begin)):
-        return None
-    to_begin, to_end = abs(again - begin), abs(again - end)
-    return to_begin < to_end if 2 * min(to_begin, to_end) < max(to_begin, to_end) else None
 
 
 def _finding(key: str, old: list[float], new: list[float]) -> Finding:
