@@ -214,8 +214,9 @@ def _cells_failed(collected: Collected, ends: list[ProcessEnd]) -> list[Finding]
 def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> list[Finding]:
     """Return the finding on how the run ended; where nothing failed, that it was stopped, runs, or is not known."""
     rings = _of_rings(collected)
+    tells = rings is not None and (bool(rings.ranks) or _tells_who_waits(collected))
     if not stops:
-        if rings is not None and (rings.ranks or _tells_who_waits(collected)):
+        if rings is not None and tells:
             rings.symptoms += _without_failure(ends)
             if any(end.state is EndState.STOPPED for end in ends):
                 # Somebody ended the job; the others may have waited for an evaluation, too.
@@ -223,22 +224,20 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
             return [rings]
         return [*_without_failure(ends), *_waited_when_stopped(collected, ends)]
     first = stops[0]
-    if rings is not None and first.is_vanished and (rings.ranks or _tells_who_waits(collected)):
+    if rings is not None and tells and first.is_vanished:
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
         return [rings]
-    finding = peers.led_by_gone(_first(stops), ends)
+    finding = _first(stops)
     if emptied := collected.tables.rows(_EMPTIED):
         rows = human.amount(emptied[0]["rows_before"], "row")
         finding.evidence.insert(0, f"The preparation of a data set left 0 of {rows}.")
     if rings is not None:
-        tells = bool(rings.ranks) or _tells_who_waits(collected)
         finding.look_at += rings.look_at if tells else []
         finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if tells else _standings(collected)
-        postmortem = collected.rings.postmortem
-        if tells and postmortem is not None:
-            finding = peers.led_by_missing(finding, postmortem.waits.waits)
+    peers.lead_by_gone(finding, ends)
+    peers.lead_by_missing(finding, collected.rings.postmortem if tells else None)
     return [finding]
 
 
