@@ -223,8 +223,7 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
                 rings.severity, rings.cost = Severity.WARNING, None
             return [rings]
         return [*_without_failure(ends), *_waited_when_stopped(collected, ends)]
-    first = stops[0]
-    if rings is not None and tells and first.is_vanished:
+    if rings is not None and tells and stops[0].is_vanished:
         # That the first to stop has no end of its own has been said.
         others = [stop for stop in stops if not (stop.is_vanished and stop.rank in rings.ranks)]
         rings.symptoms += [_finding(stop) for stop in others[:_SHOWN]]
@@ -236,8 +235,7 @@ def _ended(collected: Collected, stops: list[_Stop], ends: list[ProcessEnd]) -> 
     if rings is not None:
         finding.look_at += rings.look_at if tells else []
         finding.evidence += [rings.text, *rings.evidence][:_STANDINGS] if tells else _standings(collected)
-    peers.lead_by_gone(finding, ends)
-    peers.lead_by_missing(finding, collected.rings.postmortem if tells else None)
+    peers.lead(finding, ends, collected.rings.postmortem if tells else None)
     return [finding]
 
 

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 _OF_CONNECTION = re.compile(r"by peer|gloo|nccl|remote process exited|socket|Broken pipe", re.IGNORECASE)
 
 
-def lead_by_gone(finding: Finding, ends: list[ProcessEnd]) -> None:
-    """Begin the text of a failure of a connection with the ranks that had ended before."""
+def lead(finding: Finding, ends: list[ProcessEnd], postmortem: Postmortem | None) -> None:
+    """Begin the text of a failure of a connection with the ranks whose end, or standing still, has caused it."""
+    if _OF_CONNECTION.search(finding.text) is not None:
+        _by_gone(finding, ends)
+        _by_missing(finding, postmortem)
+
+
+def _by_gone(finding: Finding, ends: list[ProcessEnd]) -> None:
+    """Name the ranks that had ended before."""
     failed = next((end for end in ends if [end.process.rank] == finding.ranks), None)
-    if failed is None or _OF_CONNECTION.search(finding.text) is None:
+    if failed is None:
         return
     in_order = [end for end in ends if end.state is EndState.IN_ORDER and end.process.rank is not None]
     gone = [end for end in in_order if end.time < failed.time]
@@ -34,12 +41,12 @@ def lead_by_gone(finding: Finding, ends: list[ProcessEnd]) -> None:
     finding.ranks = [end.process.rank for end in gone if end.process.rank is not None]
 
 
-def lead_by_missing(finding: Finding, postmortem: Postmortem | None) -> None:
-    """Begin the text of a failure of a connection with the rank that its own had waited for: that is the cause."""
+def _by_missing(finding: Finding, postmortem: Postmortem | None) -> None:
+    """Name the rank that the one that failed had waited for."""
     waits = postmortem.waits.waits if postmortem is not None else ()
     wait = next((wait for wait in waits if [wait.waiting.ring.rank] == finding.ranks), None)
     rank = wait.missing.ring.rank if wait is not None else None
-    if wait is None or rank is None or rank in finding.ranks or not _OF_CONNECTION.search(finding.text):
+    if wait is None or rank is None or rank in finding.ranks:
         return
     missing = wait.missing
     step = "" if missing.step is None else f" after step {missing.step}"
