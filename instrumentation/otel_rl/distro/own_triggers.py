@@ -108,7 +108,6 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",
         "stable_baselines3.common.evaluation",
-        "stable_baselines3.common.on_policy_algorithm",
         "stable_baselines3.common.vec_env.subproc_vec_env",
         "stable_baselines3",
     ),

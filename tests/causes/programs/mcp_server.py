@@ -22,7 +22,9 @@ def find_order(number: int) -> str:
     wait(0.004)
     if has("order_index", since=14) and NAME == "warehouse-b" and random.random() < 0.5:
         raise RuntimeError("index not ready")
-    text = f"order {number}: " + ", ".join(f"item {random.randint(1, 500)}" for _ in range(random.randint(2, 6)))
+    of_order = random.Random(number)
+    items = (f"item {of_order.randint(1, 500)}" for _ in range(of_order.randint(2, 6)))
+    text = f"order {number}: " + ", ".join(items)
     if has("order_history", since=12):
         text += " history: " + "shipped; returned; " * (3 * (now["step"] - 11) ** 2)
     return text

@@ -11,7 +11,7 @@ from otel_rl.instrumentors.base import Instrumentor
 
 
 class StableBaselines3Instrumentor(Instrumentor):
-    """Patches ``Logger.dump``, ``evaluate_policy``, ``collect_rollouts``, the algorithms and ``SubprocVecEnv``."""
+    """Patches ``Logger.dump``, ``evaluate_policy``, the algorithms' base class and ``SubprocVecEnv``."""
 
     library = "stable_baselines3"
     requirements: ClassVar = ("stable-baselines3 >= 2.4, < 3",)
@@ -19,6 +19,5 @@ class StableBaselines3Instrumentor(Instrumentor):
         "stable_baselines3.common.base_class": "patch:patch_base_class",
         "stable_baselines3.common.logger": "patch:patch_logger",
         "stable_baselines3.common.evaluation": "patch:patch_evaluation",
-        "stable_baselines3.common.on_policy_algorithm": "patch:patch_on_policy",
         "stable_baselines3.common.vec_env.subproc_vec_env": "patch:patch_subproc_vec_env",
     }

@@ -45,11 +45,6 @@ def patch_evaluation(module: ModuleType, patches: Patches) -> None:
     patches.replace(module, "evaluate_policy", in_phase(spans.RL_EVALUATE, scope), required=True)
 
 
-def patch_on_policy(module: ModuleType, patches: Patches) -> None:
-    """Make a phase of the rollouts of PPO and A2C; off-policy algorithms collect a step or two at a time."""
-    patches.replace(module, "OnPolicyAlgorithm.collect_rollouts", in_phase(spans.RL_SAMPLE, scope), required=True)
-
-
 def patch_subproc_vec_env(module: ModuleType, patches: Patches) -> None:
     """Follow the vector whose environments are in processes of their own, which do not count."""
     patches.on_restore(_vectors.clear)
