@@ -2,7 +2,7 @@
 
 A command is a module or package here with ``configure(parser)`` and ``run(arguments) -> exit code``, and a line in
 :data:`COMMANDS`. Only the module of the command that was asked for is imported, so ``otel-rl --help`` is instant and a
-command can need an extra that is not installed.
+command can need an extra that is not installed. What it cannot read, and the extra that it lacks, are told here.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.
@@ -11,7 +11,6 @@ Modules:
     logs: ``otel-rl logs``.
     live: arguments of ``otel-rl live``; the page is served by :mod:`otel_rl.live`.
     top: arguments of ``otel-rl top``; the screen is made by :mod:`otel_rl.live.terminal`.
-    missing_extra: says which extra a command needs.
     trajectories: ``otel-rl trajectories``.
     sql: ``otel-rl sql``.
     export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
@@ -38,6 +37,7 @@ from otel_rl.core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 _DESCRIPTION = """\
 OpenTelemetry for LLM post-training. Record a run with ours before your command:
@@ -65,6 +65,11 @@ COMMANDS = {
 """Command (also its module here) -> what it gives, in one line."""
 
 FAILED = 2
+#: Module of a package that an extra brings -> the extra.
+_EXTRAS = {
+    "bokeh": "report", "jinja2": "report", "markupsafe": "report", "numpy": "report", "tqdm": "report",
+    "tornado": "report", "rich": "live",
+}  # fmt: skip
 #: As a shell gives it for a program that SIGPIPE has ended.
 _BROKEN_PIPE = 141
 
@@ -95,8 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
     if more:
         parsed.words += more
+    return FAILED if command is None else _run(wanted, command, parsed)
+
+
+def _run(name: str, command: ModuleType, arguments: argparse.Namespace) -> int:
+    """Run the command, and say what the user can put right; the exit code."""
     try:
-        code = int(command.run(parsed)) if command is not None else FAILED
+        code = int(command.run(arguments))
         # Here, and not when the interpreter ends, which would print a traceback.
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -105,6 +115,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Who reads it has seen enough. What is left goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        fix = f"pip install {missing}, or install otel-rl with its extra `{_EXTRAS[missing]}`"
+        return complain(name, f"needs {missing}, which is not installed: {fix}")
+    except Exception as error:
+        from otel_rl.store.reader.errors import UnusableInput  # noqa: PLC0415 - `otel-rl --help` does without
+
+        if not isinstance(error, UnusableInput):
+            raise
+        return complain(name, str(error))
     return code
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.cli import complain, missing_extra, run_directory, say, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
 from otel_rl.report.core import human
-from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -35,12 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings with their proof."""
-    try:
-        explained = _explained(arguments)
-    except UnusableInput as error:
-        return complain("explain", str(error))
-    except ModuleNotFoundError as error:
-        return missing_extra.explain("explain", error)
+    explained = _explained(arguments)
     chosen, number = list(enumerate(explained["findings"], 1)), arguments.finding
     if number is not None and not 1 <= number <= len(chosen):
         return complain("explain", f"--finding {number}: the run has {human.amount(len(chosen), 'finding')}")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, say
+from otel_rl.cli import run_directory, say
 from otel_rl.core import settings
 from otel_rl.store.reader.errors import UnusableInput
 
@@ -74,10 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write it and print its path."""
-    try:
-        done = _export(arguments)
-    except UnusableInput as error:
-        return complain("export", str(error))
+    done = _export(arguments)
     say("export", done.notes)
     if arguments.perfetto is not None and not settings.current().quiet:
         print(_hint(done.output), file=sys.stderr)

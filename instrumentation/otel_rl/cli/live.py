@@ -10,7 +10,7 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, missing_extra, run_directory
+from otel_rl.cli import complain, run_directory
 from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
@@ -77,13 +77,6 @@ def _port(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C, or until the run has ended."""
-    try:
-        return _run(arguments)
-    except ModuleNotFoundError as error:
-        return missing_extra.explain("live", error)
-
-
-def _run(arguments: argparse.Namespace) -> int:
     from otel_rl.live import demo, notifications, server  # noqa: PLC0415 - only this command needs the extra
 
     if arguments.no_page and not arguments.notify:
@@ -95,7 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
         job = demo.running() if arguments.demo else nullcontext(run_directory.choose_run_directory(arguments))
         with job as directory:
             return asyncio.run(_LiveSession(arguments, directory.absolute(), targets).serve())
-    except (UnusableInput, notifications.UnusableTarget, server.CannotServe, demo.NoDemo) as error:
+    except (notifications.UnusableTarget, server.CannotServe, demo.NoDemo) as error:
         return complain("live", str(error))
 
 

@@ -8,11 +8,10 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, say, terminal
+from otel_rl.cli import run_directory, say, terminal
 from otel_rl.report.core import sentences
 from otel_rl.semconv import attributes as names
 from otel_rl.store.reader import uncaught_exceptions
-from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.locate import find_run
 from otel_rl.store.reader.log_tail import EXCEPTION, LogTail, Wanted
 
@@ -62,10 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the records."""
-    try:
-        source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
-    except UnusableInput as error:
-        return complain("logs", str(error))
+    source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
     tail = LogTail(source, Wanted(arguments.rank, arguments.errors, arguments.events))
     printed = _print(tail.last(arguments.last) if arguments.last > 0 else tail.all(), with_stack=arguments.stack)
     notes = [] if printed or arguments.follow else [_NONE]

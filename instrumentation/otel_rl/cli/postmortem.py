@@ -7,9 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory
+from otel_rl.cli import run_directory
 from otel_rl.core import settings
-from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -49,10 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from otel_rl.ranks.postmortem.text import as_json, as_text  # noqa: PLC0415
 
     rings = arguments.ring_dir or Path(settings.load(os.environ)[0].ring_directory)
-    try:
-        dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        result = examine(run_directory.choose_run_directory(arguments), rings.expanduser(), arguments.run, dumps)
-    except UnusableInput as error:
-        return complain("postmortem", str(error))
+    dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
+    result = examine(run_directory.choose_run_directory(arguments), rings.expanduser(), arguments.run, dumps)
     print(json.dumps(as_json(result), indent=1) if arguments.json else as_text(result))
     return 0

@@ -70,12 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and say what became of it."""
-    try:
-        environ = _environ(arguments)
-        source = _source(run_directory.choose_run_directory(arguments), arguments.run)
-        replay, progress, where = _open(source, environ, arguments)
-    except UnusableInput as error:
-        return complain("replay", str(error))
+    environ = _environ(arguments)
+    source = _source(run_directory.choose_run_directory(arguments), arguments.run)
+    replay, progress, where = _open(source, environ, arguments)
     stopped: Stopped | None = None
     try:
         replay.run()

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, missing_extra, run_directory, say, terminal
+from otel_rl.cli import complain, run_directory, say, terminal
 from otel_rl.core import settings
-from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -69,15 +68,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the page and print its path."""
-    try:
-        from otel_rl.report import write_report  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.report import write_report  # noqa: PLC0415 - only this command needs the reader
 
-        dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
-        report = write_report(run_directory.choose_run_directory(arguments), arguments.output, arguments.run, dumps)
-    except UnusableInput as error:
-        return complain("report", str(error))
-    except ModuleNotFoundError as error:
-        return missing_extra.explain("report", error)
+    dumps = arguments.torch_dumps.expanduser() if arguments.torch_dumps is not None else None
+    report = write_report(run_directory.choose_run_directory(arguments), arguments.output, arguments.run, dumps)
     say("report", map(terminal.clean, report.notes))
     _print(report, as_json=arguments.json)
     if arguments.mlflow and (reason := _upload(report)):

@@ -7,9 +7,8 @@ import time
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, say, terminal
+from otel_rl.cli import run_directory, say, terminal
 from otel_rl.report.core import human
-from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.run_list import list_runs
 
 if TYPE_CHECKING:
@@ -51,10 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the list."""
     limit = arguments.limit if arguments.limit > 0 else None
-    try:
-        rows = list_runs(run_directory.choose_run_directory(arguments), limit and limit + 1)
-    except UnusableInput as error:
-        return complain("runs", str(error))
+    rows = list_runs(run_directory.choose_run_directory(arguments), limit and limit + 1)
     shown = rows[:limit]
     for line in map(_json, shown) if arguments.json else _table(shown, terminal.columns()):
         print(line)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.cli import complain, run_directory, say, terminal
-from otel_rl.store.reader.errors import UnusableInput
 
 if TYPE_CHECKING:
     import argparse
@@ -69,8 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
             restricted = tables.restrict(arguments.seconds)
             cursor = tables.stream(free_queries.checked(query))
             notes += _print([column[0] for column in cursor.description], restricted.unhurried(cursor), arguments)
-    except UnusableInput as error:
-        return complain("sql", str(error))
     except (sqlite3.Error, sqlite3.Warning, free_queries.QueryError) as error:
         if "interrupted" in str(error) and restricted is not None and not restricted.is_over:
             # By Ctrl-C, of which SQLite says no more than that.

@@ -6,8 +6,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, missing_extra, run_directory
-from otel_rl.store.reader.errors import UnusableInput
+from otel_rl.cli import run_directory
 
 if TYPE_CHECKING:
     import argparse
@@ -30,19 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the run."""
-    try:
-        from otel_rl.live import terminal  # noqa: PLC0415 - only this command needs the extra
+    from otel_rl.live import terminal  # noqa: PLC0415 - only this command needs the extra
 
-        directory = run_directory.choose_run_directory(arguments)
-        if arguments.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-            if isinstance(sys.stdout, io.TextIOWrapper):
-                # A locale without these characters is no reason to fail.
-                sys.stdout.reconfigure(errors="replace")
-            terminal.print_once(directory, arguments.run)
-        else:
-            terminal.follow(directory, arguments.run)
-    except UnusableInput as error:
-        return complain("top", str(error))
-    except ModuleNotFoundError as error:
-        return missing_extra.explain("top", error)
+    directory = run_directory.choose_run_directory(arguments)
+    if arguments.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A locale without these characters is no reason to fail.
+            sys.stdout.reconfigure(errors="replace")
+        terminal.print_once(directory, arguments.run)
+    else:
+        terminal.follow(directory, arguments.run)
     return 0

@@ -7,13 +7,12 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from otel_rl.cli import complain, run_directory, say
+from otel_rl.cli import run_directory, say
 from otel_rl.report.core import sentences
 from otel_rl.report.core.later_words import said_of
 from otel_rl.report.core.messages import by_call, messages_of
 from otel_rl.semconv import attributes, events
 from otel_rl.store.reader import Reader
-from otel_rl.store.reader.errors import UnusableInput
 from otel_rl.store.reader.locate import find_run
 from otel_rl.store.tables import RunTables, place
 
@@ -74,26 +73,23 @@ def _whole_number(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the lines."""
-    try:
-        source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
-        files = source.files
-        source.files = [file for file in files if file.signal == "logs"]
-        reader, tables = Reader(source), RunTables(place.folder())
-        found: list[Row] = []
-        chosen = _rows(reader, tables, arguments)
-        if arguments.rollout is None:
-            lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
-        else:
-            found = list(chosen)
-            source.files = files
-            lines = _messages(reader, arguments.rollout, found)
-        end = None if arguments.limit is None else arguments.skip + arguments.limit
-        printed = 0
-        for line in islice(lines, arguments.skip, end):
-            print(json.dumps(line))
-            printed += 1
-    except UnusableInput as error:
-        return complain("trajectories", str(error))
+    source = find_run(run_directory.choose_run_directory(arguments), arguments.run)
+    files = source.files
+    source.files = [file for file in files if file.signal == "logs"]
+    reader, tables = Reader(source), RunTables(place.folder())
+    found: list[Row] = []
+    chosen = _rows(reader, tables, arguments)
+    if arguments.rollout is None:
+        lines: Iterator[dict[str, object]] = (row.as_json() for row in chosen)
+    else:
+        found = list(chosen)
+        source.files = files
+        lines = _messages(reader, arguments.rollout, found)
+    end = None if arguments.limit is None else arguments.skip + arguments.limit
+    printed = 0
+    for line in islice(lines, arguments.skip, end):
+        print(json.dumps(line))
+        printed += 1
     notes = [*([] if printed else [_none(arguments, found)]), *said_of(tables)]
     if source.others:
         notes.append(f"the newest run is shown; choose with --run: {', '.join(source.others[:_RUNS_NAMED])}")

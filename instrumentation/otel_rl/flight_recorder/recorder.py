@@ -58,7 +58,7 @@ class FlightRecorder:
         self._turn_off()
 
     def _turn_off(self) -> None:
-        self.on, self.begin, self.end = False, _begin_nothing, _end_nothing
+        self.on, self.begin, self.end = False, _nothing, _nothing
 
     def arm(self) -> None:
         """Make a ring with the first step or collective. Called by whoever also ends it: see ``otel_rl.ending``."""
@@ -99,7 +99,7 @@ class FlightRecorder:
     def _prepare(self) -> None:
         self._making, self._maker = allocate_lock(), 0
         self._notify_followers()
-        self.on, self.begin, self.end = True, self._begin_first, _end_nothing
+        self.on, self.begin, self.end = True, self._begin_first, _nothing
 
     def _begin_first(
         self, kind: int, name: str, argument: int = 0, group: str = "", sequence: int = 0, *, loop: int = 0
@@ -224,12 +224,8 @@ class FlightRecorder:
         self._notify_followers()
 
 
-def _begin_nothing(*_: Any, **__: Any) -> Handle | None:
-    return None
-
-
-def _end_nothing(*_: Any) -> None:
-    pass
+def _nothing(*_: Any, **__: Any) -> None:
+    """Neither begin nor end a record."""
 
 
 def _identify(ring: Ring, who: process_identity.ProcessIdentity) -> None:

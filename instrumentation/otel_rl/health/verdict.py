@@ -37,15 +37,15 @@ class Verdict:
     #: One sentence with metric, values and threshold. Of an unobserved rule, the reason.
     evidence: str
     #: What to look at next, the most telling first.
-    next_steps: tuple[str, ...]
+    next_steps: tuple[str, ...] = ()
     #: Key under which the trainer logged the metric, for a link to its chart; empty where there is none.
-    metric: str
+    metric: str = ""
     #: The worst value, and the threshold that it passed, both in ``unit``.
-    value: float | None
-    threshold: float | None
-    unit: str
+    value: float | None = None
+    threshold: float | None = None
+    unit: str = ""
     #: Share of the judged steps that are affected, from 0 to 1.
-    cost: float
+    cost: float = 0.0
     #: Attempt of the run, as in ``rl.run.attempt``; empty for the first.
     attempt: str = ""
     #: Name of the loop, where the program gave it one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_rl.training import logged_steps, trainer_loop
 from otel_rl.training.timed_loop import log_begins, log_ended
@@ -27,9 +27,4 @@ def patch_tracking(module: ModuleType, patches: Patches, scope: Scope, configure
 def patch_loop(module: ModuleType, patches: Patches, method: str, begin: Callable[..., TimedLoop | None]) -> None:
     """Patch the method that is the whole training; ``begin`` enters its loop."""
     patches.on_restore(trainer_loop.close_steps)
-    patches.observe(module, method, begin=begin, end=_loop_ended, required=True)
-
-
-def _loop_ended(loop: TimedLoop, _: Any, error: BaseException | None) -> None:
-    """End the loop, and the step that an exception has left open."""
-    loop.leave(error)
+    patches.observe(module, method, begin=begin, end=trainer_loop.TrainerLoop.train_ended, required=True)

@@ -110,11 +110,6 @@ class BatchQueue(Generic[Item]):
                 self.on_first()
 
     @property
-    def size(self) -> int:
-        """Items that wait."""
-        return len(self._queue)
-
-    @property
     def pending(self) -> bool:
         """True while items are queued or in flight, or left to the thread."""
         return bool(self._queue or self.sink.in_flight or deferral.has_posts())

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from contextlib import ExitStack, suppress
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.metrics import MetricsTimeoutError
@@ -43,29 +44,26 @@ _FIRST_COLLECTION = 2.0
 MAXIMUM_BACKLOG = 40
 
 
+@dataclass(eq=False, repr=False)
 class LazyMetricReader(MetricReader):
     """Collects every ``interval`` seconds on an I/O thread, from the first :meth:`wake` on."""
 
     signal = "metrics"
 
-    def __init__(
-        self,
-        sink: Sink,
-        thread: IoThread,
-        gate: Gate,
-        interval: float,
-        timeout: float = 30.0,
-        preferred_temporality: dict[type, Any] | None = None,
-        preferred_aggregation: dict[type, Any] | None = None,
+    sink: Sink
+    thread: IoThread
+    gate: Gate
+    interval: float
+    #: ``OTEL_METRIC_EXPORT_TIMEOUT``: seconds for the program's callbacks and the exporter together.
+    timeout: float = 30.0
+    preferred_temporality: InitVar[dict[type, Any] | None] = None
+    preferred_aggregation: InitVar[dict[type, Any] | None] = None
+
+    def __post_init__(
+        self, preferred_temporality: dict[type, Any] | None, preferred_aggregation: dict[type, Any] | None
     ) -> None:
         super().__init__(preferred_temporality, preferred_aggregation)
-        self.sink = sink
-        self._thread = thread
-        self._gate = gate
-        self._interval = interval
-        #: ``OTEL_METRIC_EXPORT_TIMEOUT``: seconds for the program's callbacks and the exporter together.
-        self._timeout = timeout
-        thread.tasks.append(self)
+        self.thread.tasks.append(self)
         self._reset()
 
     def _reset(self) -> None:
@@ -87,8 +85,8 @@ class LazyMetricReader(MetricReader):
         self._awake = True
         if child_processes.is_data_loader_worker():
             return
-        self._next = time.monotonic() + min(self._interval, _FIRST_COLLECTION)
-        self._thread.start()
+        self._next = time.monotonic() + min(self.interval, _FIRST_COLLECTION)
+        self.thread.start()
 
     @property
     def awake(self) -> bool:
@@ -124,7 +122,7 @@ class LazyMetricReader(MetricReader):
         """Collect at ``at`` (``time.monotonic()``) at the latest, once anything has been measured."""
         if at < self._next != math.inf:
             self._next = at
-            self._thread.wake()
+            self.thread.wake()
 
     def next_run(self) -> float:
         """Time of the next collection; the queues of this thread wake it often enough before the first one."""
@@ -132,8 +130,8 @@ class LazyMetricReader(MetricReader):
 
     def run(self) -> None:
         """Collect and export, unless the gate is closed."""
-        ready = self._gate.is_open()
-        self._next = time.monotonic() + (self._interval if ready else min(self._interval, GATE_INTERVAL))
+        ready = self.gate.is_open()
+        self._next = time.monotonic() + (self.interval if ready else min(self.interval, GATE_INTERVAL))
         if ready:
             self._collect_guarded()
 
@@ -159,7 +157,7 @@ class LazyMetricReader(MetricReader):
             # What a callback starts, such as `nvidia-smi`, has the signals blocked that its thread has.
             self._callbacks.enter_context(threads.signals_of_main_thread())
             self._waits_for_callbacks = True
-            self.collect(self._timeout * _SECONDS)
+            self.collect(self.timeout * _SECONDS)
             return self._delivered
         # The number of points lost in the program's callback is unknown.
         self.sink.lose("collection_timeout", 1)
@@ -197,9 +195,9 @@ class LazyMetricReader(MetricReader):
         """Collect and export on the I/O thread, within the time."""
         if not self.pending:
             return True
-        self._gate.force_open()
+        self.gate.force_open()
         deadline = time.monotonic() + timeout_millis / _SECONDS
-        return self._thread.post(lambda: self.flush(deadline), deadline).wait()
+        return self.thread.post(lambda: self.flush(deadline), deadline).wait()
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: Any) -> None:
         """Deliver what there is: the program shuts its provider down."""

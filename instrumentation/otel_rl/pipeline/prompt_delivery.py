@@ -85,7 +85,7 @@ class PromptDelivery:
         return not self._awaits_measurement and any(reader.awake for reader in self._telemetry.readers)
 
     def _has_news(self) -> bool:
-        return self._has_measured or deferral.has_posts() or any(queue.size for queue in self._telemetry.queues)
+        return self._has_measured or deferral.has_posts() or any(queue.left for queue in self._telemetry.queues)
 
     def _deliver(self, thread: IoThread, deadline: float, with_metrics: bool) -> bool:
         """Deliver, on ``thread``; what no destination takes at once waits in its queue as ever."""

@@ -57,7 +57,7 @@ def _component(kind: str, number: int) -> dict[str, str]:
 def _queues(telemetry: Telemetry, signal: str, field: str) -> Observations:
     for number, queue in enumerate(telemetry.queues):
         if queue.signal == signal:
-            yield queue.size if field == "size" else queue.limits.queue, _component(_QUEUE, number)
+            yield queue.left if field == "size" else queue.limits.queue, _component(_QUEUE, number)
 
 
 def _processed(telemetry: Telemetry, signal: str) -> Observations:

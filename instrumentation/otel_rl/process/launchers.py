@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 
 class Launcher(NamedTuple):
-    """Variables of one launcher; of several for one value, the first that holds a number counts."""
+    """Variables of one launcher; of several for one value, the first that holds a number counts.
+
+    Where it has no names of its own they are those of ``torch.distributed``'s ``env://``.
+    """
 
     #: Value of ``rl.launcher``.
     name: str
     #: Any of these variables in the environment says that this launcher started the process.
     signs: tuple[str, ...]
-    rank: tuple[str, ...] = ()
-    local_rank: tuple[str, ...] = ()
-    world_size: tuple[str, ...] = ()
+    rank: tuple[str, ...] = ("RANK",)
+    local_rank: tuple[str, ...] = ("LOCAL_RANK",)
+    world_size: tuple[str, ...] = ("WORLD_SIZE",)
     local_world_size: tuple[str, ...] = ()
     node_rank: tuple[str, ...] = ()
     #: Job id of the launcher itself, beside that of the scheduler around it.
@@ -40,24 +43,13 @@ class Launcher(NamedTuple):
 _TORCHRUN = Launcher(
     "torchrun",
     ("TORCHELASTIC_RUN_ID",),
-    rank=("RANK",),
-    local_rank=("LOCAL_RANK",),
-    world_size=("WORLD_SIZE",),
     local_world_size=("LOCAL_WORLD_SIZE",),
     node_rank=("GROUP_RANK",),
     job=("TORCHELASTIC_RUN_ID",),
 )
 #: Ray's variables stand before Slurm's and MPI's: a raylet passes those of its node to every worker.
-RAY = Launcher(
-    "ray",
-    ("RAY_RAYLET_PID",),
-    rank=("RANK",),
-    local_rank=("LOCAL_RANK",),
-    world_size=("WORLD_SIZE",),
-    job=("RAY_JOB_ID",),
-    numbers_the_launch=False,
-)
-MULTIPROCESSING = Launcher("multiprocessing", (), rank=("RANK",), local_rank=("LOCAL_RANK",), numbers_the_launch=False)
+RAY = Launcher("ray", ("RAY_RAYLET_PID",), job=("RAY_JOB_ID",), numbers_the_launch=False)
+MULTIPROCESSING = Launcher("multiprocessing", (), world_size=(), numbers_the_launch=False)
 _MPI = Launcher(
     "mpi",
     ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"),
@@ -69,15 +61,7 @@ _MPI = Launcher(
     one_for_all_nodes=True,
 )
 LAUNCHERS = (
-    Launcher(
-        "deepspeed",
-        ("CROSS_RANK",),
-        rank=("RANK",),
-        local_rank=("LOCAL_RANK",),
-        world_size=("WORLD_SIZE",),
-        local_world_size=("LOCAL_SIZE",),
-        node_rank=("CROSS_RANK",),
-    ),
+    Launcher("deepspeed", ("CROSS_RANK",), local_world_size=("LOCAL_SIZE",), node_rank=("CROSS_RANK",)),
     # It runs torchrun's agent; a single process gets no rank.
     _TORCHRUN._replace(name="accelerate", signs=("ACCELERATE_MIXED_PRECISION",), single_without_rank=True),
     _TORCHRUN,
@@ -97,23 +81,12 @@ LAUNCHERS = (
         "kubernetes",
         ("KUBERNETES_SERVICE_HOST",),
         # RANK and WORLD_SIZE are Kubeflow's; an indexed job numbers its pods only.
-        rank=("RANK",),
-        local_rank=("LOCAL_RANK",),
-        world_size=("WORLD_SIZE",),
         node_rank=("NODE_RANK", "JOB_COMPLETION_INDEX"),
     ),
     MULTIPROCESSING,
 )
 #: Started by hand or by a script, with the variables of ``torch.distributed``'s ``env://`` or without.
-PLAIN = Launcher(
-    "none",
-    (),
-    rank=("RANK",),
-    local_rank=("LOCAL_RANK",),
-    world_size=("WORLD_SIZE",),
-    local_world_size=("LOCAL_WORLD_SIZE",),
-    node_rank=("NODE_RANK",),
-)
+PLAIN = Launcher("none", (), local_world_size=("LOCAL_WORLD_SIZE",), node_rank=("NODE_RANK",))
 #: Jobs of a scheduler around the launcher, with the prefix that they give a run id.
 SCHEDULER_JOBS = (("SLURM_JOB_ID", "slurm-"), ("AZUREML_RUN_ID", ""))
 SCHEDULER_RESTARTS = ("SLURM_RESTART_COUNT",)

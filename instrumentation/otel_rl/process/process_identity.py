@@ -132,8 +132,9 @@ def _changes(name: str, value: Any) -> bool:
 
 
 def add_listener(listener: Callable[[ProcessIdentity], None]) -> None:
-    """Call ``listener(run)`` after every change, and when the identity has settled."""
-    _listeners.append(listener)
+    """Call ``listener(run)`` after every change, and when the identity has settled; once if it is added twice."""
+    if listener not in _listeners:
+        _listeners.append(listener)
 
 
 def begin_steps() -> None:

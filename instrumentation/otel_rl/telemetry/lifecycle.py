@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from otel_rl.core.guard import guard
 from otel_rl.telemetry import deferral
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 class Delivery(Protocol):
@@ -46,63 +47,47 @@ prepare_delivery: Callable[[], object] = tuple
 #: This process is such a worker: what ends beside its calls is delivered at once, too.
 may_be_killed = False
 
-_at_first_record: list[Callable[[], None]] = []
-_before_shutdown: list[Callable[[], None]] = []
-_after_fork: list[Callable[[], None]] = []
-_before_flush: list[Callable[[], None]] = []
-_at_intervals: list[Callable[[], None]] = []
+
+class Callbacks(list[Callable[[], None]]):
+    """What registers for a moment, in that order and once each. Each call is guarded."""
+
+    def __init__(self, moment: str) -> None:
+        self._guard = guard(f"lifecycle.{moment}")
+
+    def __call__(self, callback: Callable[[], None]) -> None:
+        """Register ``callback``."""
+        if callback not in self:
+            self.append(callback)
+
+    def run(self) -> None:
+        """Run all of them."""
+        for callback in self:
+            with self._guard:
+                callback()
 
 
-def at_first_record(callback: Callable[[], None]) -> None:
-    """Run ``callback`` when a scope is about to record; it may run several times and must be cheap."""
-    if callback not in _at_first_record:
-        _at_first_record.append(callback)
+#: When a scope is about to record; they may run several times and must be cheap.
+at_first_record = Callbacks("first_record")
+#: Before the final flush; later registrations run first.
+before_shutdown = Callbacks("before_shutdown")
+#: In every forked child. They must neither lock nor do I/O.
+after_fork_in_child = Callbacks("after_fork")
+#: Before each flush that the program asks for, in a signal handler too: they may only post. What they post is recorded
+#: before the flush is served.
+before_flush = Callbacks("before_flush")
+#: About once a second, on an I/O thread that runs; they must be cheap, and may only post.
+at_intervals = Callbacks("at_intervals")
+
+run_after_fork_callbacks = after_fork_in_child.run
+run_flush_callbacks = before_flush.run
+run_interval_callbacks = at_intervals.run
 
 
 def run_first_record_callbacks() -> None:
     """Run the callbacks of the first record; every scope calls this when it gets its tracer."""
     global has_recorded
     has_recorded = True
-    for callback in _at_first_record:
-        with guard("lifecycle.first_record"):
-            callback()
-
-
-def before_shutdown(callback: Callable[[], None]) -> None:
-    """Run ``callback`` before the final flush; later registrations run first, each guarded."""
-    if callback not in _before_shutdown:
-        _before_shutdown.append(callback)
-
-
-def after_fork_in_child(callback: Callable[[], None]) -> None:
-    """Run ``callback`` in every forked child, in order of registration. It must neither lock nor do I/O."""
-    if callback not in _after_fork:
-        _after_fork.append(callback)
-
-
-def before_flush(callback: Callable[[], None]) -> None:
-    """Run ``callback`` before each flush that the program asks for, in a signal handler too: it may only post."""
-    _before_flush.append(callback)
-
-
-def run_flush_callbacks() -> None:
-    """Run the callbacks of a flush; what they post is recorded before it is served."""
-    for callback in _before_flush:
-        with guard("lifecycle.before_flush"):
-            callback()
-
-
-def at_intervals(callback: Callable[[], None]) -> None:
-    """Run ``callback`` about once a second, on an I/O thread that runs; it must be cheap, and may only post."""
-    if callback not in _at_intervals:
-        _at_intervals.append(callback)
-
-
-def run_interval_callbacks() -> None:
-    """Run the callbacks that are due again and again."""
-    for callback in _at_intervals:
-        with guard("lifecycle.at_intervals"):
-            callback()
+    at_first_record.run()
 
 
 def run_shutdown_callbacks() -> None:
@@ -110,18 +95,11 @@ def run_shutdown_callbacks() -> None:
     global is_ending
     is_ending = True
     deferral.drain_all()
-    while _before_shutdown:
-        callback = _before_shutdown.pop()
+    while before_shutdown:
+        callback = before_shutdown.pop()
         with guard("lifecycle.before_shutdown"):
             callback()
     deferral.drain_all()
-
-
-def run_after_fork_callbacks() -> None:
-    """Run the callbacks after a fork, in the child."""
-    for callback in _after_fork:
-        with guard("lifecycle.after_fork"):
-            callback()
 
 
 def _count_fork() -> None:

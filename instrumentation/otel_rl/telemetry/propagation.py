@@ -31,7 +31,7 @@ from otel_rl.telemetry.context import attach
 from otel_rl.telemetry.correlation import ALLOWED, is_ours, within_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
 _BAGGAGE = "baggage"
 #: Variables that carry a context into a child process.
@@ -191,27 +191,25 @@ def to_cluster(context: Context) -> dict[str, str]:
 
     Empty with ``OTEL_RL_PROPAGATE=off``, or where ``context`` holds none of them.
     """
-    carrier: dict[str, str] = {}
-    with guard("propagation.cluster"):
-        if settings.current().propagate != "off":
-            TraceContextTextMapPropagator().inject(carrier, context)
-            everything = baggage.get_all(context)
-            ours = within_limits({key: value for key, value in everything.items() if is_ours(key)})
-            W3CBaggagePropagator().inject(carrier, _with_baggage(ours, everything, context))
-    return carrier
+    return _carrier("cluster", context, is_ours)
 
 
 def to_environment(context: Context) -> dict[str, str]:
     """``TRACEPARENT``, ``TRACESTATE`` and ``BAGGAGE`` for a child process on this machine; all baggage goes along."""
+    return {key.upper(): value for key, value in _carrier("environment", context, lambda _: True).items()}
+
+
+def _carrier(site: str, context: Context, is_sent: Callable[[str], bool]) -> dict[str, str]:
+    """Return the headers with the baggage whose keys are sent."""
     carrier: dict[str, str] = {}
-    with guard("propagation.environment"):
+    with guard(f"propagation.{site}"):
         if settings.current().propagate != "off":
             # First: it depends on nothing of the program's.
             TraceContextTextMapPropagator().inject(carrier, context)
             everything = baggage.get_all(context)
-            context = _with_baggage(within_limits(everything), everything, context)
-            W3CBaggagePropagator().inject(carrier, context)
-    return {key.upper(): value for key, value in carrier.items()}
+            sent = within_limits({key: value for key, value in everything.items() if is_sent(key)})
+            W3CBaggagePropagator().inject(carrier, _with_baggage(sent, everything, context))
+    return carrier
 
 
 def carry_on(environment: Mapping[str, str]) -> bool:

@@ -76,7 +76,6 @@ _open = _Open()
 _program = _Program()
 _waiting: list[_PartOfRun] = []
 _counts: dict[str, int] = {}
-_follows_identity = False
 
 
 def following(part: str, count: Callable[..., int] = lambda *_, **__: 0) -> CallHooks:
@@ -127,12 +126,9 @@ def describe(said: Mapping[str, Any]) -> None:
 
 def await_report() -> None:
     """Record what waits, and the program, on an I/O thread: something else is recorded now, or a first step begins."""
-    global _follows_identity
     _program.is_awaited = True
-    if not _follows_identity:
-        _follows_identity = True
-        # Of a program with PyTorch alone it is known only at the first export whether it leads.
-        process_identity.add_listener(_identity_known)
+    # Of a program with PyTorch alone it is known only at the first export whether it leads.
+    process_identity.add_listener(_identity_known)
     deferral.post(Signal.LOGS, report)
 
 

@@ -53,7 +53,6 @@ _parent: Context | None = None
 _touched = False
 _announced = False
 _ended = False
-_listening = False
 _error: BaseException | None = None
 #: Exit status after it.
 _status: int | None = None
@@ -115,10 +114,7 @@ def touch() -> None:
 
 
 def _follow_identity() -> None:
-    global _listening
-    if not _listening:
-        _listening = True
-        process_identity.add_listener(_announce)
+    process_identity.add_listener(_announce)
     _announce(process_identity.current())
 
 

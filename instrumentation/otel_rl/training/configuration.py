@@ -53,7 +53,6 @@ class _Configurations:
 
 
 _all = _Configurations()
-_follows_identity = False
 
 
 def record_configuration(source: str, configuration: object) -> None:
@@ -110,11 +109,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _post() -> None:
-    global _follows_identity
     lifecycle.before_shutdown(_record_all)
-    if not _follows_identity:
-        _follows_identity = True
-        process_identity.add_listener(_identity_known)
+    process_identity.add_listener(_identity_known)
     deferral.post(Signal.LOGS, _record)
 
 

@@ -90,6 +90,10 @@ class TrainerLoop(steps.Loop):
         token, self._token = self._token, None
         detach(token)
 
+    def train_ended(self, _: object, error: BaseException | None) -> None:
+        """End the loop, and the step that an exception has left open: the hook for the end of a ``train()``."""
+        self.leave(error)
+
     # -- steps -----------------------------------------------------------------------------------------------------
 
     def begin_step(self, iteration: int, scope: Scope, waiting_since: Moment | None = None) -> None:

@@ -26,6 +26,6 @@ def followed(health: LiveHealth, sink: ScalarSink) -> Iterator[None]:
     steps.finish()
     steps.listeners.remove(health.step_recorded)
     steps.contributors.remove(live.note_calls)
-    if health.finish in lifecycle._before_shutdown:
-        lifecycle._before_shutdown.remove(health.finish)
+    if health.finish in lifecycle.before_shutdown:
+        lifecycle.before_shutdown.remove(health.finish)
     health.forked()

@@ -15,8 +15,8 @@ from otel_rl.telemetry import deferral, lifecycle
 
 @pytest.fixture
 def errors(recorded, monkeypatch):
-    for name in ("_at_first_record", "_before_shutdown", "_after_fork"):
-        monkeypatch.setattr(lifecycle, name, [])
+    for name in ("at_first_record", "before_shutdown", "after_fork_in_child"):
+        monkeypatch.setattr(lifecycle, name, lifecycle.Callbacks(name))
     monkeypatch.setattr(lifecycle, "has_recorded", True)
     taker = LoggedErrors()
     handler = logging.Handler(logging.ERROR)

@@ -111,7 +111,7 @@ def test_attempts_during_an_outage_are_seconds_apart_however_much_is_recorded(th
 
     assert exporter.attempts == 1
     assert line.next_run() > time.monotonic()
-    assert line.size == 100
+    assert line.left == 100
 
 
 def test_after_an_outage_all_that_has_waited_is_sent_at_once(thread):
@@ -121,7 +121,7 @@ def test_after_an_outage_all_that_has_waited_is_sent_at_once(thread):
         line.emit(item)
     line.run()
     line._next = time.monotonic()
-    while line.size and line.next_run() <= time.monotonic():
+    while line.left and line.next_run() <= time.monotonic():
         line.run()
 
     assert exporter.items == list(range(10))
@@ -153,13 +153,13 @@ def test_a_queue_that_fills_up_gives_its_oldest_items_to_files_or_counts_them(th
         line.emit(item)
         line.run()
 
-    assert line.size <= 40
+    assert line.left <= 40
     assert line.refused == 0
     if has_room:
-        assert keep.items == list(range(200 - line.size))
+        assert keep.items == list(range(200 - line.left))
         assert drops.snapshot() == {}
     else:
-        assert drops.snapshot() == {("traces", "queue_full"): 200 - line.size}
+        assert drops.snapshot() == {("traces", "queue_full"): 200 - line.left}
 
 
 def test_what_is_refused_or_not_answered_is_kept_at_once_and_told_apart(thread):

@@ -171,7 +171,7 @@ def test_a_misspelt_identity_field_is_an_error():
 
 def test_shutdown_callbacks_run_once_last_registered_first(monkeypatch):
     # Without this the process would count as ending in the tests that follow.
-    monkeypatch.setattr(lifecycle, "_before_shutdown", [])
+    monkeypatch.setattr(lifecycle, "before_shutdown", lifecycle.Callbacks("before_shutdown"))
     monkeypatch.setattr(lifecycle, "is_ending", False)
     order = []
     lifecycle.before_shutdown(lambda: order.append("first"))

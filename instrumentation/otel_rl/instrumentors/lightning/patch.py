@@ -32,7 +32,7 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     """Patch the trainer. ``_run`` is where it works, in the process that it may have started for that."""
     patches.on_restore(trainer_loop.close_steps)
     patches.observe(module, "Trainer.__init__", before=_identify, **run_parts.following(Part.TRAINER), required=True)
-    patches.observe(module, "Trainer._run", begin=_run_begins, end=_run_ended, required=True)
+    patches.observe(module, "Trainer._run", begin=_run_begins, end=LightningLoop.train_ended, required=True)
     patches.replace(module, "Trainer.save_checkpoint", in_phase(spans.RL_CHECKPOINT, scope), required=True)
 
 
@@ -82,10 +82,6 @@ def _run_begins(trainer: Any, model: Any, *_: Any, **__: Any) -> LightningLoop |
     loop.enter()
     loop.prepares_since = clock.now()
     return loop
-
-
-def _run_ended(loop: LightningLoop, _: Any, error: BaseException | None) -> None:
-    loop.leave(error)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from contextlib import asynccontextmanager
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -74,14 +75,9 @@ def of_http_request(request: Any) -> Connection:
     connection = over_http()
     headers = getattr(request, "headers", None)
     session = headers.get(_SESSION_ID) if headers is not None else None
-    connection.is_of(_Session(session))
+    # All that a server knows of the session.
+    connection.is_of(SimpleNamespace(session_id=session))
     return connection
-
-
-class _Session(NamedTuple):
-    """What a server knows of a session over HTTP."""
-
-    session_id: str | None
 
 
 #: Servers in Python that the program has started over stdio, and that do not record. The last line names the way.

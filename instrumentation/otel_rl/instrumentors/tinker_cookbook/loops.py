@@ -93,14 +93,15 @@ def patch_trace(module: ModuleType, patches: Patches) -> None:
 
 def patch_rl_train(module: ModuleType, patches: Patches) -> None:
     """Follow the loop of reinforcement learning and its functions."""
-    patches.observe(module, "main", begin=_loop_begins, end=_loop_ends, required=True)
+    patches.observe(module, "main", begin=_loop_begins, end=CookbookLoop.train_ended, required=True)
     for name, definition in FUNCTIONS.items():
         patches.observe(module, name, begin=partial(_phase_begins, definition), end=_phase_ends, required=True)
 
 
 def patch_supervised_train(module: ModuleType, patches: Patches) -> None:
     """Follow the loop of supervised learning."""
-    patches.observe(module, "main", begin=partial(_loop_begins, is_supervised=True), end=_loop_ends, required=True)
+    begin = partial(_loop_begins, is_supervised=True)
+    patches.observe(module, "main", begin=begin, end=CookbookLoop.train_ended, required=True)
 
 
 def patch_checkpoints(module: ModuleType, patches: Patches) -> None:
@@ -153,10 +154,6 @@ def _loop_begins(config: Any = None, *_: Any, is_supervised: bool = False, **__:
     loop = CookbookLoop(is_supervised=is_supervised)
     loop.enter()
     return loop
-
-
-def _loop_ends(loop: CookbookLoop, _: Any, error: BaseException | None) -> None:
-    loop.leave(error)
 
 
 def _iteration_begins(step: int) -> CookbookLoop | None:

@@ -60,7 +60,7 @@ def patch_trainer(module: ModuleType, patches: Patches) -> None:
     patches.on_restore(trainer_loop.close_steps)
     patches.observe(module, "Trainer.__init__", before=_identify, **run_parts.following(Part.TRAINER), required=True)
     begin = partial(_training_begins, patches)
-    patches.observe(module, "Trainer.train", begin=begin, end=_training_ended, required=True)
+    patches.observe(module, "Trainer.train", begin=begin, end=TrainerLoop.train_ended, required=True)
     patches.observe(module, "Trainer.get_batch_samples", begin=_wait_begins, end=_batches_arrived, required=True)
     patches.observe(module, "Trainer.compute_loss_context_manager", after=_loss_begins, required=True)
     patches.observe(module, "Trainer._save_checkpoint", begin=_saving_begins, end=_saved, required=True)
@@ -91,10 +91,6 @@ def _training_begins(patches: Patches, trainer: Any, *_: Any, **__: Any) -> Trai
     loop = TrainerLoop(attributes=details.of_trainer(trainer)).enter()
     loop.prepares_since = clock.now()
     return loop
-
-
-def _training_ended(loop: TrainerLoop, _: Any, error: BaseException | None) -> None:
-    loop.leave(error)
 
 
 class _DataWait(NamedTuple):
