@@ -174,12 +174,7 @@ INPUTS: Final[Mapping[str, Input]] = {
         "norm of the gradient before clipping, of a loop without a trainer", "{norm}", ("torch/grad_norm",)
     ),
     "loop_learning_rate": Input(
-        "learning rate as applied, of a loop without a trainer",
-        "{rate}",
-        (
-            "torch/learning_rate",
-            "lr-*",
-        ),
+        "learning rate as applied, of a loop without a trainer", "{rate}", ("torch/learning_rate",)
     ),
     "without_gradient": Input(
         "share of the optimizer's trainable parameters that had no gradient; 1 where none has one",

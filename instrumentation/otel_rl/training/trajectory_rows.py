@@ -5,12 +5,12 @@ Samples that a trainer makes in a batch have no such row, see :func:`otel_rl.tra
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
 
+from otel_rl.core import clock
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.telemetry import open_trajectory, side_calls
@@ -86,7 +86,7 @@ def add(scope: Scope, source: str, ended: Ended) -> dict[str, Any]:
     row[attributes.RL_ROLLOUT_SECONDS] = round(ended.seconds, 6)
     if ended.ids.get(attributes.RL_LOOP_ITERATION) is None:
         # Its record may be made many seconds later.
-        row[attributes.RL_ROLLOUT_END_TIME] = time.time_ns()
+        row[attributes.RL_ROLLOUT_END_TIME] = clock.now()
     row[attributes.RL_ROLLOUT_STATUS] = status_of(ended.error, trajectory.discard_reason)
     if caller_steps.is_evaluation():
         row[attributes.RL_ROLLOUT_EVALUATION] = True

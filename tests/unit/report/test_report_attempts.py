@@ -182,6 +182,28 @@ def test_an_attempt_that_goes_on_with_an_older_checkpoint_is_a_warning(tmp_path:
         )
 
 
+@pytest.mark.parametrize("again", ["explodes", "kl"])
+def test_a_value_that_overshoots_its_begin_or_a_divergence_alone_are_no_older_weights(
+    tmp_path: Path, again: str
+) -> None:
+    folder = tmp_path / tmp_path.name
+
+    def logged(step: int, *, is_new: bool) -> dict[str, float]:
+        loss = 30.0 if is_new and again == "explodes" else 2.5 * 0.97**step + 0.01 * (step % 3)
+        since = step - 36 if is_new and again == "kl" else step
+        return {"loss": loss, "reward": 0.02 * step, "kl": 0.002 * since}
+
+    old = Job(folder, sampling(0.4), ranks=1, steps=36)
+    old.logged = lambda step: logged(step, is_new=False)
+    old.write()
+    new = Job(folder, sampling(0.4), ranks=1, attempt="0.1.0", begins=50.0, first=37, steps=30)
+    new.logged = lambda step: logged(step, is_new=True)
+    new.write()
+    codes = {one.code for one in examined(folder).findings}
+    assert "resume_lost_weights" not in codes
+    assert "resume_other_level" in codes
+
+
 @pytest.mark.parametrize(("again", "is_found"), [(30.0, True), (0.7, False)])
 def test_a_value_that_a_restart_has_made_manifold_is_a_warning(tmp_path: Path, again: float, *, is_found: bool) -> None:
     folder = tmp_path / tmp_path.name

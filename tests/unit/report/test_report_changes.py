@@ -306,6 +306,36 @@ def test_rewards_without_a_signal_follow_from_a_tool_that_fails(tmp_path: Path) 
     assert "no_signal" in {one.code for one in first.chain()}
 
 
+def test_a_tool_that_answers_otherwise_and_takes_longer_is_one_finding_with_the_rewards_below_it(
+    tmp_path: Path,
+) -> None:
+    loop = Loop(tmp_path)
+
+    def rollouts(step: int) -> list[list[Part]]:
+        size, seconds = (300, 0.05) if step < 25 else (44, 0.4)
+        return [[_tool("search", loop.near(seconds), rl__tool__result__size=size)] for _ in range(4)]
+
+    loop.rollouts = rollouts
+    loop.logged = lambda step: {"reward": loop.near(0.5 if step < 25 else 0.02)}
+    first, *others = [one for one in loop.findings() if one.severity != "notice"]
+    assert first.text.startswith("Tool search takes ")
+    below = {one.text.split(" since")[0].split(" fell")[0] for one in first.chain()}
+    assert {"Result of tool search", "reward"} <= below
+    assert others == []
+
+
+def test_an_evaluation_that_was_good_once_more_does_not_close_the_gap(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+
+    def logged(step: int) -> dict[str, float]:
+        evaluated = {"eval_loss": loop.near(1.0 if step < 20 or step == 44 else 3.0)} if step % 2 == 0 else {}
+        return {"train_loss": loop.near(1.0), **evaluated}
+
+    loop.logged = logged
+    [gap] = [one for finding in loop.findings() for one in finding.chain() if " parts from " in one.text]
+    assert gap.text.startswith("eval_loss parts from train_loss between steps 18 and 20: ")
+
+
 def test_what_has_changed_comes_before_what_a_loop_does_all_along(tmp_path: Path) -> None:
     loop = Loop(tmp_path, seconds=lambda step: 2.0 if step % 4 == 1 else 0.1)
     loop.attributes = lambda _step: {"rl.loop.source": "guessed"}
@@ -325,6 +355,12 @@ def test_a_loss_that_jumps_is_no_warning_where_rewards_are_what_is_learned_from(
         "loss": loop.near(0.1 if step < 25 else 0.5), **({"reward": loop.near(0.5)} if reward else {}),
     }  # fmt: skip
     assert bool(_texts(loop.findings())) == (not reward)
+
+
+def test_a_loss_that_jumps_is_a_warning_beside_an_accuracy(tmp_path: Path) -> None:
+    loop = Loop(tmp_path)
+    loop.logged = lambda step: {"loss": loop.near(0.1 if step < 25 else 0.5), "accuracy": loop.near(0.7)}
+    assert any(text.startswith("loss rose from 0.1") for text in _texts(loop.findings()))
 
 
 def test_where_the_program_logs_its_loss_that_of_pytorch_is_not_told(tmp_path: Path) -> None:

@@ -290,11 +290,11 @@ class Loader:
         )  # fmt: skip
         for row in told(body):
             row.estimator = get(names.RL_ADVANTAGE_ESTIMATOR)
-            time = int_or_none(row.columns.pop(names.RL_ROLLOUT_END_TIME, None)) or log.time
-            second = time // _SECOND if step is None else None
+            ended = int_or_none(row.columns.pop(names.RL_ROLLOUT_END_TIME, None)) or log.time
+            at = step, ended // _SECOND if step is None else None, log.time, ended
             self.samples += 1
-            self.rows["sample"].append((self.samples, *begin, step, second, time, *end, *cells(row)))
-            self.rows["score"] += scores(row, self.samples, process, step, time)
+            self.rows["sample"].append((self.samples, *begin, *at, *end, *cells(row)))
+            self.rows["score"] += scores(row, self.samples, process, step, log.time)
 
     def _add_change(self, log: Log, process: int, row: RecordedSample) -> None:
         trace, rollout, sample = map(row.get, (names.RL_ROLLOUT_TRACE_ID, names.RL_ROLLOUT_ID, names.RL_SAMPLE_ID))

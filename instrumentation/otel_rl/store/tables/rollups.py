@@ -152,7 +152,8 @@ OF_NEW = (
     "CREATE INDEX IF NOT EXISTS calls_by_step ON call (step, second)",
     TOUCH.format(moments="SELECT step, second FROM call WHERE rowid > :summed"),
     """DELETE FROM call_by_step WHERE EXISTS
-       (SELECT 1 FROM touched t WHERE t.step IS call_by_step.step AND t.second IS call_by_step.second)""",
+       (SELECT 1 FROM touched t WHERE (t.step IS NULL) = (call_by_step.step IS NULL)
+        AND coalesce(t.step, t.second) = coalesce(call_by_step.step, call_by_step.second))""",
     _statement(_TOUCHED),
     "DELETE FROM touched",
     *_TOTALS,

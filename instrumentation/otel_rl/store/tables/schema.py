@@ -166,6 +166,7 @@ _SAMPLE = """
     step INTEGER, -- step that it is of
     second INTEGER, -- without a step: second since the epoch
     time INTEGER, -- time of the record
+    ended INTEGER, -- when it ended, of one in no step; else the time of the record
     ended_in INTEGER, -- step of the loop in which it ended
     restarts INTEGER, -- how often the numbers of the loop had begun again
     group_size INTEGER, -- samples of a group

@@ -131,6 +131,9 @@ _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
 #: Who makes steps that nothing is inside of when it is recorded: each goes from the end of the one before to its own.
 _MADE_LATER = f"'{Source.GUESSED}', '{Source.LOGGED}'"
+_BY_THEIR_END = f"""
+CREATE INDEX IF NOT EXISTS later_steps_by_end ON step (process, ended)
+WHERE source IN ({_MADE_LATER}) AND NOT is_root"""
 _HAS_LATER = f"SELECT 1 FROM step WHERE source IN ({_MADE_LATER}) LIMIT 1"
 _ITS_STEP = f"""
 (SELECT CASE WHEN s.started <= {{table}}.{{begin}} THEN s.step END FROM step s
@@ -140,12 +143,13 @@ _PLACE_PHASES = f"""
 UPDATE phase SET counts_to = {_ITS_STEP.format(table="phase", begin="started", end="ended")}
 WHERE step IS NULL AND counts_to IS NULL AND NOT is_of_rollout AND name <> '{Phase.DATA_WAIT}'"""
 #: What else is in such a step: its table, and the time that counts.
-_OTHERS = (("call", "ended"), ("rollout", "ended"), ("sample", "time"), ("score", "time"), ("error", "ended"))
+_OTHERS = (("call", "ended"), ("rollout", "ended"), ("sample", "ended"), ("score", "time"), ("error", "ended"))
 _BY_SECOND = ("call", "rollout", "sample")
 _FIND_OTHERS = tuple(
     f"""
     INSERT INTO placed SELECT '{table}', id, its FROM
-      (SELECT rowid AS id, {_ITS_STEP.format(table=table, begin=at, end=at)} AS its FROM {table} WHERE step IS NULL)
+      (SELECT rowid AS id, {_ITS_STEP.format(table=table, begin=at, end=at)} AS its FROM {table}
+       WHERE step IS NULL{" AND sample IS NULL" if table == "score" else ""})
     WHERE its IS NOT NULL"""
     for table, at in _OTHERS
 )
@@ -166,6 +170,8 @@ _PLACED = (
         UNION ALL SELECT its, NULL FROM placed WHERE of_table = 'call'"""
     ),
     *_PLACE_OTHERS,
+    """UPDATE score SET step = (SELECT step FROM sample s WHERE s.sample = score.sample)
+       WHERE step IS NULL AND sample IS NOT NULL""",
 )
 _HAS_PLACED_SAMPLES = "SELECT 1 FROM placed WHERE of_table = 'sample' LIMIT 1"
 _REST = f"""
@@ -220,7 +226,7 @@ class PlacedSteps:
         database.execute(_OUTSIDE)
         moved = _place_waits(database, waited)
         if database.execute(_HAS_LATER).fetchone() is not None:
-            for statement in (_BY_END, _PLACE_PHASES, *_PLACED):
+            for statement in (_BY_THEIR_END, _PLACE_PHASES, *_PLACED):
                 database.execute(statement)
             self.has_placed_samples = database.execute(_HAS_PLACED_SAMPLES).fetchone() is not None
         if not self._is_first:

@@ -59,7 +59,8 @@ def _explains(cause: Linked, effect: Linked) -> bool:
     near = abs(after) <= thresholds.TOGETHER
     if cause.link == effect.link:
         # Two tools are two causes; two curves of one kind that move from one step on are one fact.
-        return cause.link >= Link.TOKENS and near and cause.grows == effect.grows
+        is_of_one = cause.finding.subject != "" and cause.finding.subject == effect.finding.subject
+        return near and (is_of_one or (cause.link >= Link.TOKENS and cause.grows == effect.grows))
     if effect.link not in LEADS_TO.get(cause.link, ()):
         return False
     if cause.grows:

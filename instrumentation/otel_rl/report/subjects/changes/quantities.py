@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 
+#: Keys of what reinforcement learning is for.
+_REWARDED = re.compile(r"reward|return", re.IGNORECASE)
 #: Points of a value that counts up, and the share of them at which it rises.
 _COUNTED, _NEARLY_ALL = 10, 0.8
 
@@ -93,15 +95,21 @@ def of_run(collected: Collected) -> list[Watched]:
 
 def _logged(collected: Collected) -> Iterator[Watched]:
     curves = scalars.of_run(collected)
-    told = {link_of(name)[0] for name in curves.logged if not name.startswith(PREFIX)}
-    for name, curve in curves.logged.items():
-        if curve.over_time or not is_curve(name) or _is_counter(curve.y):
-            continue
-        link, better = link_of(name)
-        if name.startswith(PREFIX) and link in told:
+    logged = {
+        name: (curve, *link_of(name))
+        for name, curve in curves.logged.items()
+        if not curve.over_time and is_curve(name) and not _is_counter(curve.y)
+    }
+    has_loss = any(
+        link is Link.LOSS and not name.startswith(PREFIX) and len(set(curve.y)) > 1
+        for name, (curve, link, _) in logged.items()
+    )
+    has_reward = any(map(_REWARDED.search, logged)) and workload.of(collected).learns_from_samples
+    for name, (curve, link, better) in logged.items():
+        if has_loss and link is Link.LOSS and name.startswith(PREFIX):
             # The program's own loss is the one that it minds: that of PyTorch may be scaled, or one of several.
             continue
-        is_means = link is Link.LOSS and Link.REWARD in told and workload.of(collected).learns_from_samples
+        is_means = link is Link.LOSS and has_reward
         yield Watched(
             name, link, better, [round(x) for x in curve.x], curve.y, chart=name, subject=name,
             counts=curves.counts(name), logged=True, is_means=is_means,

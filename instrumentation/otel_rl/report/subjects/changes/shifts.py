@@ -40,8 +40,8 @@ _MOVING = frozenset({Link.SCORE, Link.REWARD, Link.ADVANTAGE, Link.GRADIENT, Lin
 #: Links of which growth is a finding: the others are to grow, or are judged by rules of their own.
 _GROWING = frozenset({Link.MEMORY, Link.TOOL, Link.TOKENS, Link.ROLLOUT, Link.ENGINE, Link.DATA})
 
-#: Share of a gap up to which it has not opened yet.
-_OPEN = 0.05
+#: Share of a gap up to which it has not opened yet, and share of the evaluations in which it is open from then on.
+_OPEN, _STAYS_OPEN = 0.05, 0.8
 #: Values that a share of few items has.
 _FEW_ITEMS = 6
 #: Groups whose rewards are all equal; the share of earlier rewards that are lower than those at their best.
@@ -83,7 +83,7 @@ def shifts(collected: Collected) -> list[ValueChange]:
         for watched in quantities.of_run(collected)
     )
     # What is kept from one look to the next stays as it was found.
-    changes = [replace(one, finding=replace(one.finding, symptoms=[])) for one in found if one is not None]
+    changes = [_fresh(one) for one in found if one is not None]
     improved = [change.onset for change in changes if change.is_better]
     jumped = [*improved, *(change.onset for change in changes if change.finding.code == STILL)]
     rewards = [one for one in quantities.of_run(collected) if one.better == UP and one.link is Link.REWARD]
@@ -97,6 +97,11 @@ def shifts(collected: Collected) -> list[ValueChange]:
     return [change for change in changes if not change.is_better or change.link is Link.SCORE]
 
 
+def _fresh(change: ValueChange) -> ValueChange:
+    finding = change.finding
+    return replace(change, finding=replace(finding, symptoms=[], evidence=list(finding.evidence)))
+
+
 def _excuse_solved(change: ValueChange, rewards: list[Watched], jumped: list[int]) -> None:
     """Make groups of equal rewards a notice if the reward has come to its best bit by bit: the tasks are solved."""
     if any(abs(at - change.onset) <= thresholds.TOGETHER for at in jumped):
@@ -108,6 +113,7 @@ def _excuse_solved(change: ValueChange, rewards: list[Watched], jumped: list[int
             levels_of = f"{reward.unit(median(after))}; {reward.unit(median(before))} before"
             change.finding.severity = Severity.NOTICE
             change.finding.evidence.append(f"{reward.name} is at its best then ({levels_of}): tasks that are solved.")
+            return
 
 
 def _of(watched: Watched) -> ValueChange | None:
@@ -230,7 +236,9 @@ def _gap(watched: Watched) -> ValueChange | None:
     evaluated, _, trained = watched.name.partition(" against ")
     before = f"{watched.unit(abs(found.before))} {'better' if found.before < 0 else 'worse'} before"
     closed = found.before + _OPEN * (found.after - found.before)
-    first = max(found.first, *(at + 1 for at, value in enumerate(watched.values[:-1]) if value <= closed))
+    opened = [value > closed for value in watched.values]
+    places = (at for at in range(found.first, len(opened)) if opened[at] and fmean(opened[at:]) >= _STAYS_OPEN)
+    first = next(places, found.first)
     # An evaluation sees what has happened since the one before.
     when = f"between {watched.counts}s {watched.x[first - 1]} and {watched.x[first]}"
     text = f"{evaluated} parts from {trained} {when}: {watched.unit(found.after)} worse at the end ({before})."

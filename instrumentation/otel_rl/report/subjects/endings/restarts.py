@@ -35,8 +35,9 @@ _COMPARED, _FEWEST, _SAME, _MOVED = 3, 8, 1e-6, 0.2
 _OF_LEVEL, _CLEARLY = 4, 2.0
 #: Deviations, and ratio, from which on two levels across a restart differ.
 _FAR, _MANIFOLD = 10.0, 3.0
-#: Deviations by which the clearest value must have gone back, and the share of its way that is all of it.
-_BACK, _WHOLE_WAY = 7.0, 0.75
+#: Deviations by which the clearest value must have gone back; the share of its way that is all of it, and beyond which
+#: something else has happened.
+_BACK, _WHOLE_WAY, _BEYOND = 7.0, 0.75, 1.25
 #: Links of values that depend on the weights.
 _OF_WEIGHTS = (Link.SCORE, Link.REWARD, Link.POLICY, Link.LOSS)
 _STEPS = """
@@ -193,9 +194,11 @@ def _older_weights(logged: dict[str, _Logged], begin: int) -> list[Finding]:
     """Return a warning if values that depend on the weights went back: to their begin, or to some steps before."""
     weights = {key: both for key, both in logged.items() if link_of(key)[0] in _OF_WEIGHTS}
     ways = {key: way for key, both in weights.items() if (way := _way_back(*both)) is not None}
-    back = [key for key, (way, deviations) in ways.items() if way >= _MOVED and deviations >= _CLEARLY]
+    back = [key for key, (way, far) in ways.items() if _MOVED <= way <= _BEYOND and far >= _CLEARLY]
     clear = [key for key in back if ways[key][1] >= _BACK]
-    if not clear or 2 * len(back) < len(ways):
+    # A divergence may begin anew as its reference does; what comes of the weights is the reward and the loss.
+    outcomes = [key for key in ways if link_of(key)[0] is not Link.POLICY] or list(ways)
+    if not clear or 2 * sum(key in back for key in outcomes) <= len(outcomes):
         return []
     first = max(clear, key=lambda key: (link_of(key)[0] is Link.REWARD, ways[key][1]))
     old, new = logged[first]

@@ -28,6 +28,8 @@ _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICA
 _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP, _LONGER_STEPS = "P7", "slower_step"
+#: Steps by which the rule's first warning, at a few longer steps, may come before what then makes steps longer.
+_LATER = 8
 #: Findings of other subjects beside which a rule cannot be said to have found nothing.
 _ALSO = {
     Code.NO_SIGNAL: ("idle_tokens",),
@@ -226,7 +228,7 @@ def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
     )
 
 
-#: Calls that fail, and rules on rewards: those of rollouts whose calls fail are low, and alike.
+#: Calls that fail, and rules on rewards: those of rollouts whose calls fail, or answer otherwise, are low and alike.
 _FAILING = ("failing_tool", "failing_model")
 _OF_REWARDS = (Code.NO_SIGNAL, Code.REWARD_COLLAPSE)
 
@@ -244,8 +246,8 @@ def _unexplained(judged: list[Finding], causes: list[Finding]) -> list[Finding]:
 
 
 def _explains(cause: Finding, finding: Finding) -> bool:
-    if cause.code in _FAILING and finding.code in _OF_REWARDS:
-        return are_at_once(cause, finding)
+    if finding.code in _OF_REWARDS and (cause.code in _FAILING or cause.section == "tools"):
+        return cause.severity is not Severity.NOTICE and are_at_once(cause, finding)
     if not finding.code.startswith(_SLOW_STEP) or finding.onset is None:
         return False
     near = [
@@ -254,7 +256,7 @@ def _explains(cause: Finding, finding: Finding) -> bool:
         # The rule fires late on steps that become longer bit by bit.
         if change.onset is not None
         and (change.code == _LONGER_STEPS or change.onset >= finding.onset - thresholds.TOGETHER)
-        and change.onset <= finding.onset + thresholds.TOGETHER
+        and change.onset <= finding.onset + (_LATER if change.code == _LONGER_STEPS else thresholds.TOGETHER)
     ]
     if near and all(change.severity is Severity.NOTICE and change.evidence for change in near):
         # There is more to do, or the machine is busy: the steps are longer, and not slower.

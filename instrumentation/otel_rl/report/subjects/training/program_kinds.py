@@ -141,7 +141,7 @@ GRADIENT = Panel(
 )
 RATE = Panel(
     "Learning rate",
-    (r"(.*/)?(learning_rate|lr|lr-.+)",),
+    (r"(.*/)?(learning_rate|lr(-(?!.*(momentum|weight_decay)).+)?)",),
     "the schedule, as applied",
     metrics.RL_TRAIN_LEARNING_RATE.name,
 )
