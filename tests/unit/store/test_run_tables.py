@@ -88,6 +88,14 @@ def test_what_ends_within_a_step_that_nobody_marked_is_of_that_step(source):
     assert [row[0] for row in tables.rows("SELECT step FROM error")] == [2]
 
 
+@pytest.mark.parametrize("source", ["guessed", "logged"])
+def test_the_time_of_a_phase_within_a_step_that_nobody_marked_is_not_also_time_in_no_phase(source):
+    saves = span(1.5, 2.0, {"rl.phase": "checkpoint"}, name="rl.checkpoint", trace_id="of its own")
+    tables = filled(saves, unmarked_step(1, 1, 3, source))
+    assert tables.value("SELECT counts_to FROM phase") == 1
+    assert tables.value("SELECT uncovered FROM step") == 1.5
+
+
 def test_a_step_that_the_program_marks_takes_no_call_from_outside_of_it():
     assert sums(filled(span(2, 3, TOOL), unmarked_step(1, 1, 4, "given"))) == [(None, 3, 1, 1.0, 1.0)]
 

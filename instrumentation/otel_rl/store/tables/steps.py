@@ -129,7 +129,7 @@ _PLACE_WAIT = "UPDATE phase SET counts_to = ?, loop = ?, restarts = ? WHERE id =
 _WAITED = "UPDATE step SET gap_waited = gap_waited + ?1, idle = max(idle - ?1, 0.0) WHERE id = ?2"
 _TOUCHED_BY_MOVE = f"INSERT INTO touched_step VALUES (?, ?, ?, {IN_NO_STEP})"
 _TOUCHED_BY_WAIT = "INSERT INTO touched_step SELECT process, loop, restarts, step FROM step WHERE id = ?"
-#: Who makes steps that nothing is inside of when it is recorded: each goes from the end of the one before to its own.
+#: Sources of steps that are known only afterwards, so that no record names them. Each begins where the last one ended.
 _MADE_LATER = f"'{Source.GUESSED}', '{Source.LOGGED}'"
 _BY_THEIR_END = f"""
 CREATE INDEX IF NOT EXISTS later_steps_by_end ON step (process, ended)
@@ -142,7 +142,7 @@ _ITS_STEP = f"""
 _PLACE_PHASES = f"""
 UPDATE phase SET counts_to = {_ITS_STEP.format(table="phase", begin="started", end="ended")}
 WHERE step IS NULL AND counts_to IS NULL AND NOT is_of_rollout AND name <> '{Phase.DATA_WAIT}'"""
-#: What else is in such a step: its table, and the time that counts.
+#: Tables of what else belongs to such a step, and the column of the time that decides it.
 _OTHERS = (("call", "ended"), ("rollout", "ended"), ("sample", "ended"), ("score", "time"), ("error", "ended"))
 _BY_SECOND = ("call", "rollout", "sample")
 _FIND_OTHERS = tuple(
@@ -178,7 +178,7 @@ _REST = f"""
 UPDATE step SET
   uncovered = max(seconds - coalesce((SELECT i.seconds FROM inside i WHERE i.trace = step.trace AND i.span = step.span),
                                      0)
-                  - coalesce((SELECT sum(own) FROM phase p WHERE step.source = 'guessed' AND p.step IS NULL
+                  - coalesce((SELECT sum(own) FROM phase p WHERE step.source IN ({_MADE_LATER}) AND p.step IS NULL
                               AND p.process = step.process AND p.name <> '{Phase.DATA_WAIT}'
                               AND p.started BETWEEN step.started AND step.ended AND p.ended <= step.ended), 0), 0.0),
   idle = max(gap - gap_waited - coalesce((SELECT i.seconds FROM inside i
