@@ -2,7 +2,7 @@
 
 A command is a module or package here with ``configure(parser)`` and ``run(arguments) -> exit code``, and a line in
 :data:`COMMANDS`. Only the module of the command that was asked for is imported, so ``otel-rl --help`` is instant and a
-command can need an extra that is not installed. What it cannot read, and the extra that it lacks, are told here.
+command can need an extra that is not installed. Unreadable input and missing extras are reported here.
 
 Modules:
     report: arguments of ``otel-rl report``; the page is made by :mod:`otel_rl.report`.

@@ -41,6 +41,20 @@ _OPEN_AFTER = frozenset(
 _PARTS = _OPEN_AFTER | {"policy", "pg", "actor", "surrogate", "value", "vf", "aux"}
 
 
+#: Words of keys by which a run learns from rewards.
+_REWARDED = frozenset(
+    {
+        *("reward", "rewards", "return", "returns", "ep_rew_mean"),
+        *("environment", "episode", "episodes", "episodic", "ep_len_mean", "env"),
+    }
+)
+
+
+def is_of_rewards(key: str) -> bool:
+    """Return whether programs that log the key learn from rewards."""
+    return not _REWARDED.isdisjoint(WORD.findall(key.lower()))
+
+
 def direction(key: str, *, is_of_rewards: bool = False) -> int:
     """Return 1 where a higher value of the key is better, -1 where a lower one is, 0 where that is not known.
 

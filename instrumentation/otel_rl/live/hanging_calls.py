@@ -37,7 +37,7 @@ def finding(chain: WaitChain, now: int, hang_seconds: float) -> LiveFinding:
         CODE,
         Severity.CRITICAL if stands else Severity.WARNING,
         _TITLES.get(call.kind, "{} hangs").format(call.name),
-        f"{_sentence(chain, now)}.",
+        f"{human.capital(chain_text.sentence(chain, now))}.",
         # A rank that does something else is not late for it.
         [] if state is None or state.ring.rank is None or chain.is_meanwhile else [state.ring.rank],
         f"step {state.step}{phases}" if state is not None and state.step is not None else "",
@@ -45,11 +45,6 @@ def finding(chain: WaitChain, now: int, hang_seconds: float) -> LiveFinding:
         call.since,
         f"{waits} {'waits' if not chain.others else 'wait'}, {human.duration(seconds)} so far",
     )
-
-
-def _sentence(chain: WaitChain, now: int) -> str:
-    text = chain_text.sentence(chain, now)
-    return text[:1].upper() + text[1:]
 
 
 def are_about(calls: Iterable[LiveFinding], name: str | None) -> bool:

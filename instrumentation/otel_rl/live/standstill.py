@@ -90,7 +90,7 @@ class StandstillJudge:
         return [
             LiveFinding(
                 "waiting", Severity.WARNING, f"{sign.label} waits",
-                f"{sign.label[:1].upper()}{sign.label[1:]} waits, {sign.part}.",
+                f"{human.capital(sign.label)} waits, {sign.part}.",
                 [] if sign.rank is None else [sign.rank], sign.place, sign.step,
                 time.time_ns() - round(sign.part_seconds * _NANOSECONDS),
             )
@@ -135,7 +135,7 @@ class StandstillJudge:
         collective = waits[0].collective.words
         wait_for = f"{human.listed(who)} {'has' if len(who) == 1 else 'have'} waited for it {human.duration(seconds)}"
         where = _place(state)
-        label = state.label[:1].upper() + state.label[1:]
+        label = human.capital(state.label)
         # As the postmortem says it: between guessed steps the last one is over.
         inside = f" {'in' if state.step_was_open else 'after'} {where}" if where else ""
         text = f"{label} {_does(state, sign)}{inside} and has not entered {collective}; {wait_for}."
@@ -227,7 +227,7 @@ def _death(code: str, sign: ProcessSign, how: str, seen: Exit | None, *, is_help
     since = time.time_ns() - round(sign.silent * _NANOSECONDS) if sign.silent is not None else 0
     # Who loses a peer fails after it, and may have given its last sign before.
     since = sign.ended or since
-    label = sign.label[:1].upper() + sign.label[1:]
+    label = human.capital(sign.label)
     before = f"; at most {COPY_INTERVAL:.0f} s earlier it was in {sign.place}"
     where = "" if not sign.place else f", in {sign.place}" if sign.is_current else before
     return LiveFinding(
@@ -241,7 +241,7 @@ def _stopped(signs: list[ProcessSign]) -> list[LiveFinding]:
     return [
         _without_signs(
             sign, "stopped", Severity.WARNING,
-            f"{sign.label[:1].upper()}{sign.label[1:]} is stopped by a signal (SIGSTOP) or a debugger"
+            f"{human.capital(sign.label)} is stopped by a signal (SIGSTOP) or a debugger"
             f"{f', in {sign.place}' if sign.place else ''}; SIGCONT lets it go on.",
         )
         for sign in signs
@@ -277,7 +277,7 @@ def _is_silent(sign: ProcessSign) -> bool:
 
 def _silence(sign: ProcessSign) -> str:
     why = "it is stopped" if sign.state is ProcessState.STOPPED else "it may hold the GIL"
-    label = sign.label[:1].upper() + sign.label[1:]
+    label = human.capital(sign.label)
     return f"{label} has given no sign for {human.duration(sign.silent)}: {why}."
 
 

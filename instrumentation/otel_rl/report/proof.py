@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.report.core import thresholds
+from otel_rl.report.core.curves import STEP
 
 if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.finding import Finding
 
-#: The words of :func:`otel_rl.report.subjects.training.scalars.of_run` for steps as the program counts them.
-_BY_LOG = "logged step"
 #: Most records of a kind.
 _MOST = 5
 #: In the steps from ?1 to ?2, on rank ?5; -1 stands for any rank.
@@ -40,9 +39,9 @@ _OF_SECTION = dict.fromkeys(("trajectories", "rollouts", "rewards"), _SAMPLES) |
 def records(collected: Collected, finding: Finding) -> list[dict[str, Any]]:
     """Return the rows of the run's tables that show the finding.
 
-    None if it has no onset, or one by the program's own count, of which steps and calls have no part.
+    None if it has no onset, or one in the program's own numbering, which steps and calls do not have.
     """
-    if finding.onset is None or _BY_LOG in finding.text:
+    if finding.onset is None or finding.counts != STEP:
         return []
     queries = [_CALLS] * bool(finding.subject) + [_OF_SECTION.get(finding.section, ""), _STEPS]
     rank = finding.ranks[0] if len(finding.ranks) == 1 else -1

@@ -26,13 +26,6 @@ _OF_REWARDS = frozenset(
         *("impala", "appo", "crossq", "ars"),
     }
 )
-#: Words of keys by which a run without a known algorithm learns from rewards.
-_REWARDED = frozenset(
-    {
-        *("reward", "rewards", "return", "returns", "ep_rew_mean"),
-        *("environment", "episode", "episodes", "episodic", "ep_len_mean", "env"),
-    }
-)
 
 
 def direction(key: str, algorithm: str | None, *, has_rewards: bool = False) -> int:
@@ -90,7 +83,7 @@ class Results:
     def _new(self, key: str, algorithm: str | None) -> LoggedResult | None:
         if key in self._left_out:
             return None
-        if not algorithm and not self._has_rewards and not _REWARDED.isdisjoint(logged_keys.WORD.findall(key.lower())):
+        if not algorithm and not self._has_rewards and logged_keys.is_of_rewards(key):
             self._has_rewards = True
             for name, result in self._of_key.items():
                 if result.direction and not direction(name, None, has_rewards=True):

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human, thresholds
+from otel_rl.report.core.curves import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,6 +53,7 @@ class Finding:
         chart: key of the chart that shows it, or of the trainer's value in it; ``""`` where there is none.
         cost: share of the steps' (or rollouts') time, or of the trajectories, that it takes; None where not known.
         onset: first step of it.
+        counts: what ``onset`` counts: steps, or log calls of the program.
         evidence: further sentences.
         symptoms: findings that it explains.
         look_at: what to look at next.
@@ -72,6 +74,7 @@ class Finding:
     symptoms: list[Finding] = field(default_factory=list)
     look_at: list[str] = field(default_factory=list)
     points: list[tuple[int, str]] = field(default_factory=list)
+    counts: str = STEP
 
     def chain(self) -> Iterator[Finding]:
         """Yield it, and all that it explains."""

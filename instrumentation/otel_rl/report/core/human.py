@@ -110,6 +110,11 @@ def amount(value: float, noun: str, plural: str | None = None) -> str:
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
 
 
+def capital(text: str) -> str:
+    """Return the text with its first letter in upper case, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 def listed(items: list[str]) -> str:
     """Return ``a, b, c``; of a long list the first ones and the number of the rest."""
     more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""

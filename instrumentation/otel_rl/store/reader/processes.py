@@ -183,7 +183,7 @@ class ProcessRegistry:
         return process
 
     def finder(self, owner: Process | None) -> Callable[[Attributes], Process]:
-        """Return what finds the process of a resource in a file, which may be that of one process, ``owner``."""
+        """Return a function from a resource to its process: always ``owner`` for a file that belongs to one process."""
         if owner is None:
             return self.of
 

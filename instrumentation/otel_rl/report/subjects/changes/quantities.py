@@ -14,6 +14,7 @@ from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.logged_keys import is_of_rewards
 from otel_rl.report.core import human, sentences
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, merged, of_rows
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
 
 
-#: Keys of what reinforcement learning is for.
-_REWARDED = re.compile(r"reward|return", re.IGNORECASE)
 #: Points of a value that counts up, and the share of them at which it rises.
 _COUNTED, _NEARLY_ALL = 10, 0.8
 
@@ -104,7 +103,7 @@ def _logged(collected: Collected) -> Iterator[Watched]:
         link is Link.LOSS and not name.startswith(PREFIX) and len(set(curve.y)) > 1
         for name, (curve, link, _) in logged.items()
     )
-    has_reward = any(map(_REWARDED.search, logged)) and workload.of(collected).learns_from_samples
+    has_reward = any(map(is_of_rewards, logged)) and workload.of(collected).learns_from_samples
     for name, (curve, link, better) in logged.items():
         if has_loss and link is Link.LOSS and name.startswith(PREFIX):
             # The program's own loss is the one that it minds: that of PyTorch may be scaled, or one of several.

@@ -47,10 +47,8 @@ _FEW_ITEMS = 6
 #: Groups whose rewards are all equal; the share of earlier rewards that are lower than those at their best.
 _ALIKE, _NEARLY_BEST = re.compile(r"zero_?std|zero_variance|same reward for all"), 0.9
 #: Keys of preference training, and what to look at.
-_OF_PAIRS, _PAIRS = (
-    re.compile(r"accuracies|margin|chosen|rejected"),
-    "The pairs of these steps, chosen beside rejected.",
-)
+_OF_PAIRS = re.compile(r"accuracies|margin|chosen|rejected")
+_PAIRS = "The pairs of these steps, chosen beside rejected."
 _LOOK_AT = {
     Link.DATA: "The data of these steps: what was read, filtered and put together.",
     Link.TOOL: "What the tool was given and answered in these steps.",
@@ -282,7 +280,7 @@ def _of_memory(watched: Watched, found: Growth) -> ValueChange | None:
 
 def _upper(watched: Watched) -> str:
     """Return what a sentence begins with: a key of the program stays as it is."""
-    return watched.name if watched.chart else watched.name[:1].upper() + watched.name[1:]
+    return watched.name if watched.chart else human.capital(watched.name)
 
 
 def _place(watched: Watched, place: int) -> str:
@@ -304,6 +302,7 @@ def _shift(
         chart=watched.chart,
         cost=(len(watched.x) - place) / len(watched.x),
         onset=watched.x[place] if watched.by_step else None,
+        counts=watched.counts,
         look_at=[look_at] if look_at is not None else [],
         points=around(watched.x[place], watched.x, watched.values, watched.unit),
     )

@@ -406,7 +406,7 @@ def _left_its_steps(postmortem: Postmortem) -> tuple[int | None, str]:
 
 
 def _sentence(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:]}."
+    return f"{human.capital(line)}."
 
 
 def _tells_who_waits(collected: Collected) -> bool:

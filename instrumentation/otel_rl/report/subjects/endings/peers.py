@@ -36,7 +36,7 @@ def _by_gone(finding: Finding, ends: list[ProcessEnd]) -> None:
     steps = {end.iteration for end in gone}
     step = "" if steps == {None} else f" after step {max(step or 0 for step in steps)}"
     who = human.listed([end.process.label for end in gone])
-    finding.text = f"{who[:1].upper()}{who[1:]} ended in order{step}, while others went on; {finding.text}"
+    finding.text = f"{human.capital(who)} ended in order{step}, while others went on; {finding.text}"
     finding.evidence.insert(0, "A rank that has fewer batches leaves the loop first; the others wait for it and fail.")
     finding.ranks = [end.process.rank for end in gone if end.process.rank is not None]
 
@@ -50,6 +50,5 @@ def _by_missing(finding: Finding, postmortem: Postmortem | None) -> None:
         return
     missing = wait.missing
     step = "" if missing.step is None else f" after step {missing.step}"
-    who = f"{missing.label[:1].upper()}{missing.label[1:]}"
-    finding.text = f"{who} did not enter {wait.collective.words}{step}, and {finding.text}"
+    finding.text = f"{human.capital(missing.label)} did not enter {wait.collective.words}{step}, and {finding.text}"
     finding.ranks = [rank]

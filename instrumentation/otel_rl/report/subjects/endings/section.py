@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.ranks.postmortem import dump_text, text
+from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value
 from otel_rl.report.subjects.endings import process_end
@@ -22,7 +23,7 @@ def build(collected: Collected, charts: Charts) -> Section:
     postmortem = collected.rings.postmortem
     if postmortem is None or not process_end.rings_tell(collected):
         return section
-    section.lead = " ".join(_sentence(line) for line in text.verdict(postmortem))
+    section.lead = " ".join(f"{human.capital(line)}." for line in text.verdict(postmortem))
     when = "now" if postmortem.is_running else "the last sign of the run"
     table = Table([title.capitalize() for title in text.TITLES], shown=24)
     table.rows += [[Value(cell) for cell in row] for row in text.rows(postmortem)]
@@ -41,7 +42,3 @@ def build(collected: Collected, charts: Charts) -> Section:
     if notes:
         section.blocks.append(PageBlock("Rings and dumps", text="\n".join(notes)))
     return section
-
-
-def _sentence(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:]}."

@@ -28,7 +28,7 @@ _SEVERITIES = {State.WARNING: Severity.WARNING, State.CRITICAL: Severity.CRITICA
 _SECTION = "training"
 #: Code of the rule on step times: what became slower explains it.
 _SLOW_STEP, _LONGER_STEPS = "P7", "slower_step"
-#: Steps by which the rule's first warning, at a few longer steps, may come before what then makes steps longer.
+#: The rule may already warn of a slight rise; so many steps later the change may come that made the steps much longer.
 _LATER = 8
 #: Findings of other subjects beside which a rule cannot be said to have found nothing.
 _ALSO = {
@@ -223,12 +223,14 @@ def _finding(verdict: Verdict, counts: str, place: str) -> Finding:
         chart=verdict.metric,
         cost=verdict.cost or None,
         onset=verdict.onset,
+        counts=counts,
         evidence=[RULES[verdict.code].means],
         look_at=list(verdict.next_steps),
     )
 
 
-#: Calls that fail, and rules on rewards: those of rollouts whose calls fail, or answer otherwise, are low and alike.
+#: Failing calls, and the rules on rewards that they trigger: rollouts whose tools fail or answer something else get
+#: low rewards, which are all alike.
 _FAILING = ("failing_tool", "failing_model")
 _OF_REWARDS = (Code.NO_SIGNAL, Code.REWARD_COLLAPSE)
 

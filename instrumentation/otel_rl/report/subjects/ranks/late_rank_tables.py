@@ -27,7 +27,7 @@ def stragglers(collected: Collected) -> list[PageBlock]:
         return []
     costs = comparison.costs()
     if not costs:
-        return [PageBlock("Who made the others wait, of late", f"{_capital(comparison.incomplete)}.")] * bool(
+        return [PageBlock("Who made the others wait, of late", f"{human.capital(comparison.incomplete)}.")] * bool(
             comparison.not_whole
         )
     table = Table(
@@ -37,7 +37,7 @@ def stragglers(collected: Collected) -> list[PageBlock]:
         ]
     )  # fmt: skip
     table.rows += [_cost(cost, comparison, collected.steps) for cost in costs]
-    incomplete = f" {_capital(comparison.incomplete)}: they are left out." if comparison.not_whole else ""
+    incomplete = f" {human.capital(comparison.incomplete)}: they are left out." if comparison.not_whole else ""
     note = (
         f"The last {len(comparison.steps)} steps in the flight recorders, each replayed with the late ranks as fast as"
         " the fastest: so much earlier the others would have ended it, at most by what that rank worked longer."
@@ -114,10 +114,6 @@ def _cost(cost: Cost, comparison: RunComparison, steps: Steps) -> list[Value]:
         Value(cost.operation),
         _phase(cost.phase, steps),
     ]
-
-
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
 
 
 def _clocks(comparison: RunComparison) -> str:
