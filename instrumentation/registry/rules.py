@@ -18,6 +18,8 @@ _EXAMPLE_TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
     "double": (int, float),
     "boolean": (bool,),
+    # The value of each key below the template.
+    "template[double]": (int, float),
 }
 
 

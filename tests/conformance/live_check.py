@@ -136,6 +136,9 @@ class Checker:
                 yield f"lacks required attribute {use.key}"
 
     def _value_faults(self, key: str, value: otlp.Value, allowed: set[str]) -> Iterator[str]:
+        template = key.rpartition(".")[0]
+        if template in allowed and self.registry.attributes[template]["type"] == f"template[{value.type}]":
+            return
         if key not in allowed:
             yield f"carries attribute {key}, which the registry does not have there"
             return

@@ -56,7 +56,7 @@ def test_a_call_of_generate_has_the_tokens_times_and_version_of_its_meta_info(se
     assert call["gen_ai.response.finish_reasons"] == ["length"]
     assert call["gen_ai.usage.output_tokens"] == call["rl.inference.token_ids.count"] == 4
     assert call["gen_ai.usage.input_tokens"] > 0
-    assert 0 < call["rl.inference.server.queue_time"] < call["rl.inference.server.time_to_first_token"]
+    assert 0 < call["rl.engine.queue_time"] < call["rl.engine.time_to_first_token"] < call["rl.engine.request_time"]
 
 
 def test_samples_of_several_prompts_are_one_call_that_counts_each_prompt_once(served):

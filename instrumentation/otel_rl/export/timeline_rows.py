@@ -14,6 +14,7 @@ from otel_rl.semconv import events
 from otel_rl.store.reader import Log, Point, Process, Span, UnusableInput
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY
+from otel_rl.store.tables import engine_stages
 
 if TYPE_CHECKING:
     from otel_rl.export.excerpt import RunExcerpt
@@ -126,31 +127,40 @@ class TimelineRows:
         if not (is_moment(start) and is_moment(stop)):
             self.left_out.spans_without_time += 1
             return
-        self.spans += 1
         kind = tracks.category(span)
         track = tracks.own_track(span, kind)
         parent = hash((span.trace_id, span.parent_id)) if span.parent_id else None
-        row = (
-            self.spans,
-            process,
-            self._track(process, track) if track is not None else None,
-            self._track(process, track or tracks.fallback(span, kind)),
-            start,
-            stop,
-            hash((span.trace_id, span.span_id)),
-            parent,
-            hash(span.trace_id),
-            int64(span.attributes.get(names.RL_LOOP_ITERATION)),
-            kind,
-        )
-        self.spill.add("span", row)
-        self.spill.add("body", (self.spans, _body(span, kind)))
+        own, trace = hash((span.trace_id, span.span_id)), hash(span.trace_id)
+        step = int64(span.attributes.get(names.RL_LOOP_ITERATION))
+        on_track = self._track(process, track) if track is not None else None
+        fallback = self._track(process, track or tracks.fallback(span, kind))
+        if kind == "call":
+            self._add_stages(span, process, (own, trace, step), fallback)
+        self._add_slice(process, on_track, fallback, start, stop, own, parent, trace, step, kind, _body(span, kind))
         for target in span.links:
             self.spill.add("link", (self.spans, hash(target)))
         for event in span.events:
             if is_moment(event.time):
                 text = _named(event.name or "event", "event", event.attributes)
                 self.spill.add("event", (self.spans, event.time, text))
+
+    def _add_slice(self, *columns: Any) -> None:
+        self.spans += 1
+        *row, body = columns
+        self.spill.add("span", (self.spans, *row))
+        self.spill.add("body", (self.spans, body))
+
+    def _add_stages(self, span: Span, process: int, of: tuple[int, int, int | None], fallback: int) -> None:
+        """Draw the stages of a request in its call, those of separate servers on tracks of their own."""
+        call, trace, step = of
+        for stage in engine_stages.of_call(span.start, span.end, engine_stages.times_of(span)):
+            track = self._track(process, tracks.stages_of(span, stage.server)) if stage.server else None
+            own = hash((call, stage.server, stage.name))
+            kind = stage.kind.name.lower()
+            body = _named(stage.name, kind, {"otel.trace_id": span.trace_id, "otel.parent_id": span.span_id})
+            self._add_slice(
+                process, track, track or fallback, stage.start, stage.end, own, call, trace, step, kind, body
+            )
 
     def _track(self, process: int, track: Track) -> int:
         track = Track(track.place, track.label[:_TEXT])

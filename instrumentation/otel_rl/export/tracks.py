@@ -77,6 +77,11 @@ def fallback(span: Span, kind: str) -> Track:
     return SERVING if span.process.identity(names.RL_ROLE) == Role.ENGINE else PROGRAM
 
 
+def stages_of(span: Span, server: str) -> Track:
+    """Return the track of the requests that a call sent to a prefill server or a decode server."""
+    return Track(_ENGINE, f"{_called(span).label} [{server}]")
+
+
 def _steps(span: Span) -> Track:
     loop = span.attributes.get(names.RL_LOOP_NAME)
     return Track(STEPS.place, f"steps of {loop}") if loop else STEPS

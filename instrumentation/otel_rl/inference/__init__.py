@@ -8,6 +8,7 @@
 ``dropped_answers``       calls whose answers the program has dropped
 ``engine_calls``          the same for engines in the process of the program
 ``engine_requests``       tokens, candidates and times of an engine's requests
+``engine_times``          times of a request as engines report them
 ``requests``              operation, model and parameters of a request
 ``servers``               address, port and provider
 ``answers``               tokens, finish reasons, facts of servers
@@ -23,6 +24,7 @@
 ``streamed_messages``     messages collected from chunks
 ``shortening``            content as JSON that fits into one attribute
 ``engine_answers``        what the engines of a step took, from their answers
+``weight_versions``       versions of the weights by the tokens that they made
 ``fields``                fields of dictionaries and models
 ``http``                  engines that a program reaches with a plain HTTP client
 ========================  ====================================================

@@ -11,24 +11,17 @@ from contextvars import ContextVar
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.inference import failures, messages, servers, shortening, tool_round_trips
-from otel_rl.inference.engine_requests import Times
-from otel_rl.inference.fields import NOTHING, count_of, extra_of, fields_of, items_of, milliseconds_of, text_of
+from otel_rl.inference import engine_times, failures, messages, servers, shortening, tool_round_trips, weight_versions
+from otel_rl.inference.fields import count_of, extra_of, fields_of, items_of, text_of
 from otel_rl.inference.streamed_messages import StreamedMessages
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Version of an engine's weights as its client counts them, for calls that begin here: the engine may not report one.
 version_of_client: ContextVar[str | None] = ContextVar("otel_rl_version_of_client", default=None)
-#: Server-side times that vLLM reports per request, in ms.
-_SERVER_TIMES = (
-    ("queue_time_ms", attributes.RL_INFERENCE_SERVER_QUEUE_TIME),
-    ("time_to_first_token_ms", attributes.RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN),
-    ("generation_time_ms", attributes.RL_INFERENCE_SERVER_GENERATION_TIME),
-)
 #: Finish reason of what failed.
 _ERROR = "error"
 #: "error" is the word of gateways.
@@ -68,7 +61,8 @@ class Answer:
     failure: str | None = None
     #: The server has said that it has said all; a stream may go on without a word.
     is_complete = False
-    server_times: dict[str, float] = NOTHING
+    #: Times of each of its requests, see ``engine_times``.
+    times: Sequence[Mapping[str, float]] = ()
     #: Requests of the engine that the call is, its candidates, and how often the engine interrupted one.
     requests = samples = 1
     preemptions = 0
@@ -78,6 +72,8 @@ class Answer:
     response_id: str | None = None
     engine: str | None = None
     weight_version: str | None = None
+    #: Output tokens by the version that made them, if the engine lists them.
+    tokens_by_version: dict[str, int] | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
@@ -209,10 +205,17 @@ class Answer:
         for facts in (fields.get("metadata"), extra.get("metadata"), extra.get("meta_info")):
             if isinstance(facts, dict) and facts.get("weight_version") is not None:
                 self.weight_version = str(facts["weight_version"])
-        times = extra.get("metrics")
-        if isinstance(times, dict):
-            milliseconds = {name: milliseconds_of(times.get(key)) for key, name in _SERVER_TIMES}
-            self.server_times = {name: time / 1000 for name, time in milliseconds.items() if time is not None}
+                # Of the whole answer so far: events of a stream repeat it.
+                self.tokens_by_version = None
+                self._observe_versions(facts.get("weight_versions"))
+        times = engine_times.of_vllm(extra.get("metrics"))
+        if times:
+            self.times = [times]
+
+    def _observe_versions(self, listed: Any) -> None:
+        if listed:
+            self.tokens_by_version = self.tokens_by_version or {}
+            weight_versions.add(self.tokens_by_version, listed)
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
@@ -237,6 +240,7 @@ class Answer:
         if extra:
             # OpenRouter's, of the one choice that failed.
             self.failure = self.failure or failures.of_error(extra.get("error"))
+            self._observe_versions(extra.get("weight_versions"))
             token_ids = extra.get("token_ids")
             if isinstance(token_ids, list):
                 self.token_ids += len(token_ids)
@@ -279,17 +283,6 @@ class Answer:
             return None
         return tuple(reasons.values()) if len(reasons) == 1 else tuple(reason for _, reason in sorted(reasons.items()))
 
-    def times(self) -> list[Times]:
-        """Return times of its requests in s, where the server says them.
-
-        vLLM counts the time to the first token from the scheduling on (0.32, ``build_per_request_timing_metrics``).
-        """
-        if not self.server_times:
-            return []
-        queue, prefill, decode = (self.server_times.get(name) for _, name in _SERVER_TIMES)
-        first = queue + prefill if queue is not None and prefill is not None else None
-        return [Times(queue=queue, first_token=first, prefill=prefill, decode=decode)]
-
     def exact_output_tokens(self) -> int | None:
         """Output tokens as the server counted them, or the number of token ids it sent."""
         return self.token_ids or None if self.output_tokens is None else self.output_tokens
@@ -301,13 +294,15 @@ class Answer:
 
     def server_attributes(self) -> dict[str, Any]:
         """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
-        values: dict[str, Any] = {**self.server_times}
+        values: dict[str, Any] = dict(engine_times.means(self.times))
         if self.token_ids:
             values[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.logprobs:
             values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.weight_version is not None:
             values[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
+        if self.tokens_by_version:
+            values.update(weight_versions.attributes_of(self.tokens_by_version))
         if self.engine is not None:
             values[attributes.RL_INFERENCE_ENGINE] = self.engine
         if self.tool_calls:

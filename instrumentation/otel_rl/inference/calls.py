@@ -414,10 +414,12 @@ class InferenceCall:
 
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)
-        measured = measurements.CallMeasurements(
-            self._scope, self._request.labels, duration, *self.answer.tokens, self._first_chunk, kind, context
+        labels, answer = self._request.labels, self.answer
+        measurements.add(
+            measurements.CallMeasurements(
+                self._scope, labels, duration, *answer.tokens, self._first_chunk, kind, context, answer.times
+            )
         )
-        measurements.add(measured)
 
 
 def _after_fork_in_child() -> None:

@@ -80,7 +80,10 @@ def _add(call: CountedCall, trajectory: OpenTrajectory, answer: Answer, *, faile
     if answer.weight_version is not None:
         from otel_rl.training import engine_versions  # noqa: PLC0415 - few servers say versions
 
-        engine_versions.answered(trajectory, engine_versions.Engine(*call.engine), answer.weight_version)
+        engine = engine_versions.Engine(*call.engine)
+        made = answer.tokens_by_version or {answer.weight_version: answer.exact_output_tokens() or 0}
+        for version, tokens in made.items():
+            engine_versions.answered(trajectory, engine, version, tokens)
     note_asked_tools(call, trajectory)
 
 

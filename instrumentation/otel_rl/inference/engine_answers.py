@@ -33,7 +33,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     if not has_left and (error is not None or answer.failure is not None):
         return
     reasons = answer.finish_reasons or (ABORT if has_left else _UNKNOWN,) * answer.samples
-    times = answer.times()
+    times = answer.times
     requests = EngineRequests()
     requests.add(
         answer.input_tokens or 0,
@@ -55,7 +55,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     for name, tokens in said.items():
         if tokens is None:
             del counts[name]
-    engine_summary.add(counts, requests.seconds_by_attribute())
+    engine_summary.add(counts, requests.times)
 
 
 def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:

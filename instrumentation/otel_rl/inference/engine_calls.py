@@ -15,8 +15,8 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.core.guard import guard
 from otel_rl.flight_recorder import layout
 from otel_rl.flight_recorder.recorder import flight
-from otel_rl.inference import call_roles, ownership
-from otel_rl.inference.engine_requests import EngineRequests, Times, was_aborted
+from otel_rl.inference import call_roles, engine_times, ownership
+from otel_rl.inference.engine_requests import EngineRequests, was_aborted
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.inference.requests import model_name
 from otel_rl.semconv import attributes, metrics
@@ -38,14 +38,10 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.scope import Scope
 
 _FINISH = guard("inference.engine_call")
-#: Field of :class:`Times` -> its histogram.
-_HISTOGRAMS = {
-    "queue": metrics.RL_ENGINE_QUEUE_DURATION,
-    "first_token": metrics.GEN_AI_SERVER_TIME_TO_FIRST_TOKEN,
-    "prefill": metrics.RL_ENGINE_PREFILL_DURATION,
-    "decode": metrics.RL_ENGINE_DECODE_DURATION,
-    "total": metrics.GEN_AI_SERVER_REQUEST_DURATION,
-    "per_output_token": metrics.GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN,
+#: Metrics of servers, which clients must not record.
+_OF_SERVERS = {
+    attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: metrics.GEN_AI_SERVER_TIME_TO_FIRST_TOKEN,
+    attributes.RL_ENGINE_REQUEST_TIME: metrics.GEN_AI_SERVER_REQUEST_DURATION,
 }
 
 
@@ -193,10 +189,17 @@ def _record(group: list[_Measured]) -> None:
     failed = {**labels, attributes.ERROR_TYPE: slowest.error_type} if slowest.error_type else labels
     scope.record_all(metrics.RL_ENGINE_CALL_DURATION, durations, failed, context)
     requests = [measured.call.requests for measured in group]
-    for number, field in enumerate(Times._fields):
-        values = [value for request in requests for value in request.seconds[number]]
-        if values and field in _HISTOGRAMS:
-            scope.record_all(_HISTOGRAMS[field], values, labels, context)
+    times: dict[str, list[float]] = {}
+    for request in requests:
+        for name, values in request.times.items():
+            times.setdefault(name, []).extend(values)
+    engine_times.record(scope, times, labels, context)
+    for name, histogram in _OF_SERVERS.items():
+        if name in times:
+            scope.record_all(histogram, times[name], labels, context)
+    per_token = [1 / speed for speed in times.get(attributes.RL_ENGINE_DECODE_THROUGHPUT, ()) if speed]
+    if per_token:
+        scope.record_all(metrics.GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN, per_token, labels, context)
     ages = [measured.call.policy_age for measured in group if measured.call.policy_age is not None]
     if ages:
         scope.record_all(metrics.RL_ENGINE_POLICY_AGE, ages, labels, context)

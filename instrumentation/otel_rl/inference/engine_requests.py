@@ -1,13 +1,16 @@
-"""What the requests of one call of an engine took: tokens, candidates, and times as the engine reports them."""
+"""What the requests of one call of an engine took: tokens, candidates, and times as the engine reports them.
+
+See :mod:`otel_rl.inference.engine_times` for the times of a request; a call and a step have their means.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: Reasons of the engines for the end of a candidate.
 LENGTH, ABORT = "length", "abort"
@@ -20,21 +23,6 @@ def was_aborted(reasons: Sequence[str] | None) -> bool:
     return reasons is not None and ABORT in reasons
 
 
-class Times(NamedTuple):
-    """Times of one request in s; None where the engine does not say."""
-
-    queue: float | None = None
-    first_token: float | None = None
-    prefill: float | None = None
-    decode: float | None = None
-    total: float | None = None
-    per_output_token: float | None = None
-    transfer: float | None = None
-
-
-_NO_TIMES = Times()
-
-
 class EngineRequests:
     """The requests of one call."""
 
@@ -45,15 +33,15 @@ class EngineRequests:
         self.logprobs = 0
         #: Of each candidate, in order.
         self.reasons: list[str] = []
-        #: One list for each field of :class:`Times`, in its order.
-        self.seconds: tuple[list[float], ...] = tuple([] for _ in Times._fields)
+        #: Attribute -> its value of each request that has it.
+        self.times: dict[str, list[float]] = {}
 
     def add(
         self,
         input_tokens: int,
         output_tokens: int,
         reasons: Iterable[str],
-        times: Times | None = None,
+        times: Mapping[str, float] | None = None,
         cached_tokens: int = 0,
         preemptions: int = 0,
     ) -> None:
@@ -64,11 +52,10 @@ class EngineRequests:
         self.cached_tokens += cached_tokens
         self.preemptions += preemptions
         self.reasons.extend(reasons)
-        if times is not None and times != _NO_TIMES:
+        if times:
             self.profiled += 1
-            for listed, value in zip(self.seconds, times, strict=True):
-                if value is not None:
-                    listed.append(value)
+            for name, value in times.items():
+                self.times.setdefault(name, []).append(value)
 
     def by_reason(self) -> dict[str, int]:
         """Return number of candidates by the reason for their end."""
@@ -99,18 +86,6 @@ class EngineRequests:
             attributes.RL_ENGINE_CACHED_TOKENS: self.cached_tokens,
         }
 
-    def seconds_by_attribute(self) -> dict[str, list[float]]:
-        """Attributes that are means, each with the values of the requests that have it."""
-        times = Times(*self.seconds)  # type: ignore[arg-type]  # the lists, by the names of the fields
-        listed: dict[str, Any] = {
-            attributes.RL_ENGINE_QUEUE_TIME: times.queue,
-            attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: times.first_token,
-            attributes.RL_ENGINE_PREFILL_TIME: times.prefill,
-            attributes.RL_ENGINE_DECODE_TIME: times.decode,
-            attributes.RL_ENGINE_TRANSFER_TIME: times.transfer,
-        }
-        return {name: values for name, values in listed.items() if values}
-
     def attributes(self) -> dict[str, Any]:
         """Attributes of the span of the call."""
         values: dict[str, Any] = {
@@ -122,8 +97,7 @@ class EngineRequests:
             values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.cached_tokens:
             values[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
-        for name, seconds in self.seconds_by_attribute().items():
-            values[name] = sum(seconds) / len(seconds)
+        values.update({name: sum(listed) / len(listed) for name, listed in self.times.items()})
         if 0 < len(self.reasons) <= MOST_REASONS:
             values[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = tuple(self.reasons)
         return values

@@ -44,6 +44,6 @@ def count_of(source: Any) -> int | None:
     return int(source) if isinstance(source, float) and 0 <= source < _LIMIT and source.is_integer() else None
 
 
-def milliseconds_of(source: Any) -> float | None:
-    """Return a time in milliseconds, else None."""
-    return source if isinstance(source, int | float) and 0 <= source < _LIMIT else None
+def number_of(source: Any) -> float | None:
+    """Return a time, size or speed, else None."""
+    return float(source) if isinstance(source, int | float) and 0 <= source < _LIMIT else None

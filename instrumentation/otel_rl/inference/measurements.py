@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from otel_rl.inference import engine_times
 from otel_rl.inference.pending_measurements import PendingMeasurements
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues
@@ -12,6 +13,8 @@ from otel_rl.telemetry import cardinality_budgets
 from otel_rl.telemetry.histograms import NO_SPAN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from opentelemetry.context import Context
 
     from otel_rl.telemetry.scope import Scope
@@ -29,6 +32,7 @@ class CallMeasurements(NamedTuple):
         first_chunk: time to the first chunk in s, of a stream.
         error_type: where the call failed.
         context: of its span, for exemplars.
+        times: of its requests, as the server reported them, see ``engine_times``.
     """
 
     scope: Scope
@@ -39,6 +43,7 @@ class CallMeasurements(NamedTuple):
     first_chunk: float | None
     error_type: str | None
     context: Context
+    times: Sequence[Mapping[str, float]] = ()
 
 
 _duration = attrgetter("duration")
@@ -63,6 +68,9 @@ def _record(group: list[CallMeasurements]) -> None:
     if first_chunks:
         metric = metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK
         scope.measure_all(metric, first_chunks, labels, slowest.context)
+    reported = [times for measured in group for times in measured.times]
+    if reported:
+        engine_times.record(scope, engine_times.together(reported), labels, slowest.context)
     if slowest.error_type is not None:
         labels[attributes.ERROR_TYPE] = cardinality_budgets.admit(attributes.ERROR_TYPE, slowest.error_type)
     durations = [slowest.duration, *(measured.duration for measured in group if measured is not slowest)]

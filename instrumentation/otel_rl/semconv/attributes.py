@@ -324,8 +324,20 @@ RL_ENGINE_ABORTED_SAMPLES: Final = "rl.engine.aborted_samples"
 RL_ENGINE_CACHED_TOKENS: Final = "rl.engine.cached_tokens"
 """Tokens of the prompts that the engine took from its prefix cache."""
 
+RL_ENGINE_DECODE_ALLOC_WAIT_TIME: Final = "rl.engine.decode.alloc_wait_time"
+"""Time from bootstrap to memory for the cache on the decode server, in seconds."""
+
+RL_ENGINE_DECODE_BOOTSTRAP_TIME: Final = "rl.engine.decode.bootstrap_time"
+"""Time in which the decode server met the prefill server, in seconds."""
+
+RL_ENGINE_DECODE_PREALLOC_TIME: Final = "rl.engine.decode.prealloc_time"
+"""Time in which the decode server reserved memory for the cache, in seconds."""
+
+RL_ENGINE_DECODE_THROUGHPUT: Final = "rl.engine.decode_throughput"
+"""Tokens per second of a request after its first token."""
+
 RL_ENGINE_DECODE_TIME: Final = "rl.engine.decode_time"
-"""Mean time from the first token of a request to its last one, in seconds."""
+"""Time from the first token of a request to its last one, in seconds."""
 
 RL_ENGINE_FINISH_REASON: Final = "rl.engine.finish_reason"
 """Reason for the end of a candidate, in the words of the engine."""
@@ -333,20 +345,47 @@ RL_ENGINE_FINISH_REASON: Final = "rl.engine.finish_reason"
 RL_ENGINE_INPUT_TOKENS: Final = "rl.engine.input_tokens"
 """Tokens of the prompts; those of a prompt with several candidates once."""
 
+RL_ENGINE_MAX: Final = "rl.engine.max"
+"""Largest value of the requests of a step."""
+
+RL_ENGINE_MEDIAN: Final = "rl.engine.median"
+"""Median over the requests of a step, of each time that the step has a mean of."""
+
 RL_ENGINE_OUTPUT_TOKENS: Final = "rl.engine.output_tokens"
 """Tokens that the engine generated."""
+
+RL_ENGINE_P95: Final = "rl.engine.p95"
+"""95th percentile over the requests of a step."""
 
 RL_ENGINE_PREEMPTIONS: Final = "rl.engine.preemptions"
 """Times that the engine interrupted a request for lack of memory."""
 
+RL_ENGINE_PREFILL_ALLOC_WAIT_TIME: Final = "rl.engine.prefill.alloc_wait_time"
+"""Time from bootstrap to the queue of the prefill server, in seconds."""
+
+RL_ENGINE_PREFILL_BOOTSTRAP_QUEUE_TIME: Final = "rl.engine.prefill.bootstrap_queue_time"
+"""Time from the begin of bootstrap to the queue of the prefill server, in seconds."""
+
+RL_ENGINE_PREFILL_BOOTSTRAP_TIME: Final = "rl.engine.prefill.bootstrap_time"
+"""Time in which the prefill server met the decode server, in seconds."""
+
+RL_ENGINE_PREFILL_RETRIES: Final = "rl.engine.prefill.retries"
+"""Times that prefill servers began a request anew."""
+
+RL_ENGINE_PREFILL_TRANSFER_QUEUE_TIME: Final = "rl.engine.prefill.transfer_queue_time"
+"""Time from the end of prefill to the end of the transfer of the cache, in seconds."""
+
 RL_ENGINE_PREFILL_TIME: Final = "rl.engine.prefill_time"
-"""Mean time from the scheduling of a request to its first token, in seconds."""
+"""Time from the scheduling of a request to its first token, in seconds."""
 
 RL_ENGINE_PROFILED_REQUESTS: Final = "rl.engine.profiled_requests"
 """Requests of which the engine reported times."""
 
 RL_ENGINE_QUEUE_TIME: Final = "rl.engine.queue_time"
-"""Mean time that a request waited before the engine scheduled it, in seconds."""
+"""Time that a request waited before the engine scheduled it, in seconds."""
+
+RL_ENGINE_REQUEST_TIME: Final = "rl.engine.request_time"
+"""Time from the arrival of a request to its last token, in seconds."""
 
 RL_ENGINE_REQUESTS: Final = "rl.engine.requests"
 """Requests that the engine has finished."""
@@ -354,11 +393,20 @@ RL_ENGINE_REQUESTS: Final = "rl.engine.requests"
 RL_ENGINE_SAMPLES: Final = "rl.engine.samples"
 """Candidates that the engine generated."""
 
+RL_ENGINE_STAGE: Final = "rl.engine.stage"
+"""Stage of a request between separate prefill and decode servers."""
+
 RL_ENGINE_TIME_TO_FIRST_TOKEN: Final = "rl.engine.time_to_first_token"
-"""Mean time from the arrival of a request to its first token, in seconds."""
+"""Time from the arrival of a request to its first token, in seconds."""
+
+RL_ENGINE_TRANSFER_SIZE: Final = "rl.engine.transfer_size"
+"""Size of the cache of a request that was transferred, in bytes."""
+
+RL_ENGINE_TRANSFER_SPEED: Final = "rl.engine.transfer_speed"
+"""Speed of the transfer of the cache of a request, in bytes per second."""
 
 RL_ENGINE_TRANSFER_TIME: Final = "rl.engine.transfer_time"
-"""Mean time that the cache of a request took from prefill server to decode server, in seconds."""
+"""Time that the cache of a request took from prefill server to decode server, in seconds."""
 
 RL_ENGINE_TRUNCATED_SAMPLES: Final = "rl.engine.truncated_samples"
 """Candidates that ended at the largest number of tokens."""
@@ -486,15 +534,6 @@ RL_INFERENCE_RETRIES: Final = "rl.inference.retries"
 RL_INFERENCE_ROLE: Final = "rl.inference.role"
 """Part of the model in the trajectory, where one is open or the part is known without."""
 
-RL_INFERENCE_SERVER_GENERATION_TIME: Final = "rl.inference.server.generation_time"
-"""Time of generation, as the server reports it, in seconds."""
-
-RL_INFERENCE_SERVER_QUEUE_TIME: Final = "rl.inference.server.queue_time"
-"""Time the request waited in the server, as the server reports it, in seconds."""
-
-RL_INFERENCE_SERVER_TIME_TO_FIRST_TOKEN: Final = "rl.inference.server.time_to_first_token"
-"""Time to the first token, as the server reports it, in seconds."""
-
 RL_INFERENCE_STREAM_ENDED: Final = "rl.inference.stream.ended"
 """End of the reading of the stream."""
 
@@ -506,6 +545,12 @@ RL_INFERENCE_TOOL_CALLS: Final = "rl.inference.tool_calls"
 
 RL_INFERENCE_WEIGHT_VERSION: Final = "rl.inference.weight_version"
 """Version of the weights that the server says it answered with."""
+
+RL_INFERENCE_WEIGHT_VERSION_TOKENS: Final = "rl.inference.weight_version_tokens"
+"""Output tokens that each of these versions made."""
+
+RL_INFERENCE_WEIGHT_VERSIONS: Final = "rl.inference.weight_versions"
+"""Versions of the weights that made the answer, in the order of its tokens, if there are several."""
 
 RL_JOB_ID: Final = "rl.job.id"
 """Identity that the launcher or scheduler gave the job."""
@@ -722,6 +767,9 @@ RL_ROLLOUT_SUCCESS: Final = "rl.rollout.success"
 
 RL_ROLLOUT_SUSPECT: Final = "rl.rollout.suspect"
 """The reward is the lowest that is given, and the trajectory or something in it failed."""
+
+RL_ROLLOUT_TOKENS_BEHIND: Final = "rl.rollout.tokens_behind"
+"""Output tokens of the trajectory that older weights made than the newest known at its end."""
 
 RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 """Calls of tools in the trajectory, failed ones too; an estimate where they lack the model's ids."""
@@ -1352,6 +1400,25 @@ class RlCudaMemoryStateValues:
     """Free parts of split blocks, which cannot be given back."""
 
 
+class RlEngineStageValues:
+    """Known values of `rl.engine.stage`."""
+
+    PREFILL_BOOTSTRAP_QUEUE: Final = "prefill_bootstrap_queue"
+    """From the begin of bootstrap to the queue of the prefill server."""
+    PREFILL_BOOTSTRAP: Final = "prefill_bootstrap"
+    """The prefill server meets the decode server."""
+    PREFILL_ALLOC_WAIT: Final = "prefill_alloc_wait"
+    """From bootstrap to the queue of the prefill server."""
+    PREFILL_TRANSFER_QUEUE: Final = "prefill_transfer_queue"
+    """From the end of prefill to the end of the transfer."""
+    DECODE_PREALLOC: Final = "decode_prealloc"
+    """The decode server reserves memory for the cache."""
+    DECODE_BOOTSTRAP: Final = "decode_bootstrap"
+    """The decode server meets the prefill server."""
+    DECODE_ALLOC_WAIT: Final = "decode_alloc_wait"
+    """From bootstrap to memory on the decode server."""
+
+
 class RlEventLoopBlockedStateValues:
     """Known values of `rl.event_loop.blocked.state`."""
 
@@ -1925,6 +1992,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_CUDA_DEVICE: 64,
         RL_CUDA_MEMORY_STATE: 4,
         RL_ENGINE_FINISH_REASON: 10,
+        RL_ENGINE_STAGE: 7,
         RL_ENVIRONMENT_EVALUATION: 3,
         RL_ENVIRONMENT_NAME: 20,
         RL_EVENT_LOOP_BLOCKED_STATE: 2,

@@ -123,6 +123,8 @@ GEN_AI_SERVER_REQUEST_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -136,6 +138,8 @@ GEN_AI_SERVER_TIME_PER_OUTPUT_TOKEN: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 GEN_AI_SERVER_TIME_TO_FIRST_TOKEN: Final = definitions.MetricDefinition(
@@ -148,6 +152,8 @@ GEN_AI_SERVER_TIME_TO_FIRST_TOKEN: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 HW_GPU_MEMORY_LIMIT: Final = definitions.MetricDefinition(
@@ -526,6 +532,8 @@ RL_ENGINE_CACHED_TOKENS: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENGINE_CALL_DURATION: Final = definitions.MetricDefinition(
@@ -557,6 +565,8 @@ RL_ENGINE_CALL_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.ERROR_TYPE,
     ),
 )
@@ -590,6 +600,8 @@ RL_ENGINE_DECODE_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
@@ -602,6 +614,8 @@ RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.RL_ENGINE_FINISH_REASON,
     ),
 )
@@ -615,6 +629,8 @@ RL_ENGINE_POLICY_AGE: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENGINE_PREEMPTED: Final = definitions.MetricDefinition(
@@ -627,6 +643,8 @@ RL_ENGINE_PREEMPTED: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENGINE_PREFILL_DURATION: Final = definitions.MetricDefinition(
@@ -659,6 +677,22 @@ RL_ENGINE_PREFILL_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+RL_ENGINE_PREFILL_RETRIED: Final = definitions.MetricDefinition(
+    name="rl.engine.prefill.retried",
+    instrument="counter",
+    unit="{retry}",
+    description="Times that prefill servers began a request anew",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENGINE_QUEUE_DURATION: Final = definitions.MetricDefinition(
@@ -691,6 +725,43 @@ RL_ENGINE_QUEUE_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+RL_ENGINE_STAGE_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.stage.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time that a request spent in a stage between separate prefill and decode servers",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+        attributes.RL_ENGINE_STAGE,
     ),
 )
 RL_ENGINE_TOKENS: Final = definitions.MetricDefinition(
@@ -703,7 +774,57 @@ RL_ENGINE_TOKENS: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
         attributes.GEN_AI_TOKEN_TYPE,
+    ),
+)
+RL_ENGINE_TRANSFER_DURATION: Final = definitions.MetricDefinition(
+    name="rl.engine.transfer.duration",
+    instrument="histogram",
+    unit="s",
+    description="Time that the cache of a request took from prefill server to decode server",
+    boundaries=(
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.02,
+        0.04,
+        0.08,
+        0.16,
+        0.32,
+        0.64,
+        1.28,
+        2.56,
+        5.12,
+        10.24,
+        20.48,
+        40.96,
+        81.92,
+        163.84,
+        327.68,
+    ),
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+RL_ENGINE_TRANSFERRED: Final = definitions.MetricDefinition(
+    name="rl.engine.transferred",
+    instrument="counter",
+    unit="By",
+    description="Size of the caches that went from prefill servers to decode servers",
+    boundaries=None,
+    attributes=(
+        attributes.GEN_AI_OPERATION_NAME,
+        attributes.GEN_AI_PROVIDER_NAME,
+        attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
     ),
 )
 RL_ENVIRONMENT_EPISODE_LENGTH_MEAN: Final = definitions.MetricDefinition(

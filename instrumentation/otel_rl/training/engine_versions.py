@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAXIMUM_ENGINES = 64
 #: Engines of one trajectory that are told apart.
 MAXIMUM_IN_TRAJECTORY = 16
+#: Versions of one engine in one trajectory whose tokens are counted.
+_MAXIMUM_VERSIONS = 64
 #: Servers whose versions this process sets.
 _MAXIMUM_GIVEN = 1024
 #: Lower answers in a row that are a fall and no late answers. Two servers behind one address answer by turns.
@@ -56,15 +58,19 @@ class Engine(NamedTuple):
 class AnsweredVersions:
     """Versions that one engine has answered one trajectory with."""
 
-    __slots__ = ("calls", "highest", "lowest")
+    __slots__ = ("calls", "highest", "lowest", "tokens")
 
     def __init__(self, version: int) -> None:
         self.lowest = self.highest = version
         self.calls = 0
+        #: Output tokens by version, of as many versions as an engine has had lately.
+        self.tokens: dict[int, int] = {}
 
-    def add(self, version: int) -> None:
-        """Take in the version of an answer."""
+    def add(self, version: int, tokens: int) -> None:
+        """Take in the version of an answer, or of a part of it."""
         self.calls += 1
+        if version in self.tokens or len(self.tokens) < _MAXIMUM_VERSIONS:
+            self.tokens[version] = self.tokens.get(version, 0) + tokens
         self.lowest = min(self.lowest, version)
         self.highest = max(self.highest, version)
 
@@ -117,8 +123,8 @@ _trainer = _Source()
 _given: set[tuple[str, int | None]] = set()
 
 
-def answered(trajectory: OpenTrajectory, engine: Engine, version: str | None) -> None:
-    """Note that ``engine`` has answered ``trajectory`` with this version; one that is no number says nothing."""
+def answered(trajectory: OpenTrajectory, engine: Engine, version: str | None, tokens: int = 0) -> None:
+    """Note that ``engine`` has made output tokens of ``trajectory`` with this version, unless that is no number."""
     number = _number(version)
     if number is None:
         return
@@ -133,7 +139,7 @@ def answered(trajectory: OpenTrajectory, engine: Engine, version: str | None) ->
         if len(trajectory.versions) >= MAXIMUM_IN_TRAJECTORY:
             return
         versions = trajectory.versions.setdefault(engine, AnsweredVersions(number))
-    versions.add(number)
+    versions.add(number, tokens)
 
 
 def given(address: str, port: int | None, version: object) -> None:
@@ -177,6 +183,9 @@ def of_trajectory(trajectory: OpenTrajectory, policy_version: object) -> tuple[d
             attributes.RL_ROLLOUT_POLICY_VERSION_MAX: max(versions[engine].highest for engine in policy),
             attributes.RL_ROLLOUT_VERSIONS_BEHIND: max(newest - lowest, 0),
         }
+        made = [item for engine in policy for item in versions[engine].tokens.items()]
+        if any(tokens for _, tokens in made):
+            totals[attributes.RL_ROLLOUT_TOKENS_BEHIND] = sum(tokens for version, tokens in made if version < newest)
         behind = [
             max(_newest(source) - (versions[engine].highest if source.newest is None else source.newest), 0)
             for engine, source in known.items()

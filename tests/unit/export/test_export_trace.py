@@ -150,6 +150,28 @@ def test_engine_tool_rollouts_and_steps_have_tracks_of_their_own(rollout_run: Pa
     assert min(order, key=order.__getitem__) == next(pid for pid, name in names.items() if name.startswith("rank 0"))
 
 
+def test_the_stages_of_a_request_lie_in_its_call_and_those_of_separate_servers_beside_it(tmp_path: Path) -> None:
+    lines = Lines(tmp_path / "run")
+    call = {"gen_ai__operation__name": "chat", "server__address": "10.0.0.9", "server__port": 8000}
+    lines.span("chat a", 100, 200, "a", **call, rl__engine__queue_time=0.02, rl__engine__time_to_first_token=0.05)
+    lines.span("chat b", 300, 400, "b", **call, rl__engine__prefill_time=0.04, rl__engine__transfer_time=0.01)
+    lines.write()
+
+    events, _ = _export(tmp_path / "run")
+    tracks = _tracks(events)
+    found = {
+        (tracks[one["pid"], one["tid"]], one["name"]): (one["ts"] / 1000, one["dur"] / 1000) for one in _slices(events)
+    }
+    assert found == {
+        ("engine 10.0.0.9:8000", "chat a"): (0, 100),
+        ("engine 10.0.0.9:8000", "queue"): (0, 20),
+        ("engine 10.0.0.9:8000", "prefill"): (20, 30),
+        ("engine 10.0.0.9:8000", "chat b"): (200, 100),
+        ("engine 10.0.0.9:8000 [P]", "prefill"): (200, 40),
+        ("engine 10.0.0.9:8000 [D]", "transfer"): (290, 10),
+    }
+
+
 def test_arrows_lead_from_the_rollout_over_its_call_to_the_engine_and_over_its_reward_to_its_step(
     rollout_run: Path,
 ) -> None:

@@ -8,7 +8,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import otel_rl
 from otel_rl.inference.engine_calls import EngineCall
-from otel_rl.inference.engine_requests import Times
 from otel_rl.semconv import attributes, metrics
 from otel_rl.telemetry import Scope, lifecycle
 
@@ -34,7 +33,7 @@ def test_a_call_is_current_until_it_ends_and_is_of_this_process(recorded):
 def test_times_of_many_calls_are_in_one_series_with_the_slowest_as_exemplar(recorded):
     for number in range(3):
         one = call()
-        one.requests.add(4, 2, ["stop"], Times(queue=0.5 + number, decode=1.0), cached_tokens=3)
+        one.requests.add(4, 2, ["stop"], {attributes.RL_ENGINE_QUEUE_TIME: 0.5 + number}, cached_tokens=3)
         one.finish()
     points = recorded.metrics()
     [queue] = points[metrics.RL_ENGINE_QUEUE_DURATION.name]

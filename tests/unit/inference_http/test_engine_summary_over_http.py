@@ -19,19 +19,53 @@ from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.engine_answers import add
 
 CHAT = "/v1/chat/completions"
-#: Of slime's patch of SGLang, from a prefill server and a decode server.
+#: As slime's patch of SGLang 0.5.15 answers with a prefill server and a decode server; from its source, not from a run.
 DISAGGREGATED = {
     **META_INFO,
+    "decode_throughput": 16.0,
+    "pd_prefill_bootstrap_queue_duration": 0.004,
+    "pd_prefill_bootstrap_duration": 0.02,
+    "pd_prefill_alloc_wait_duration": 0.001,
     "pd_prefill_forward_duration": 0.1,
+    "pd_prefill_transfer_queue_duration": 0.05,
+    "pd_prefill_retry_count": 1,
+    "pd_decode_prealloc_duration": 0.01,
+    "pd_decode_bootstrap_duration": 0.003,
+    "pd_decode_alloc_wait_duration": 0.007,
     "pd_decode_transfer_duration": 0.03,
     "pd_decode_forward_duration": 0.4,
-    "pd_prefill_bootstrap_duration": 0.02,
+    "pd_transfer_speed_gb_s": 0.5,
     "pd_transfer_total_mb": 12.5,
 }
+#: Each of them on the span of the call, and as the mean of the step.
+TIMES = {
+    "queue_time": 0.25,
+    "time_to_first_token": 0.375,
+    "request_time": 0.5,
+    "decode_throughput": 16.0,
+    "prefill_time": 0.1,
+    "decode_time": 0.4,
+    "transfer_time": 0.03,
+    "prefill.bootstrap_queue_time": 0.004,
+    "prefill.bootstrap_time": 0.02,
+    "prefill.alloc_wait_time": 0.001,
+    "prefill.transfer_queue_time": 0.05,
+    "prefill.retries": 1.0,
+    "decode.prealloc_time": 0.01,
+    "decode.bootstrap_time": 0.003,
+    "decode.alloc_wait_time": 0.007,
+    "transfer_speed": 0.5 * 1024**3,
+    "transfer_size": 12.5 * 1024**2,
+}
+SPREADS = ("median.", "p95.", "max.")
 
 
 def of_step(instrumented):
     attributes = instrumented.span("rl.rank.step").attributes
+    return engine_attributes(attributes)
+
+
+def engine_attributes(attributes):
     return {name.removeprefix("rl.engine."): value for name, value in attributes.items() if ".engine." in name}
 
 
@@ -41,7 +75,8 @@ def test_a_step_has_the_requests_tokens_and_times_of_sglang(client, server, inst
             with rollout():
                 post(client, f"{server.url}/generate", json={"text": "hi"})
 
-    assert of_step(instrumented) == {
+    found = of_step(instrumented)
+    assert {name: value for name, value in found.items() if not name.startswith(SPREADS)} == {
         "requests": 2,
         "profiled_requests": 2,
         "samples": 2,
@@ -54,6 +89,7 @@ def test_a_step_has_the_requests_tokens_and_times_of_sglang(client, server, inst
         "time_to_first_token": 0.375,
         "prefill_time": 0.125,
         "decode_time": 0.125,
+        "request_time": 0.5,
     }
 
 
@@ -62,10 +98,51 @@ def test_prefill_and_decode_servers_say_their_own_times_and_the_transfer(client,
     with step(iteration=1):
         post(client, f"{server.url}/generate", json={"text": "hi"})
 
+    [call] = [span for span in instrumented.spans if span.name == "text_completion"]
+    assert engine_attributes(call.attributes) == pytest.approx(TIMES)
     found = of_step(instrumented)
-    assert found["prefill_time"] == 0.1
-    assert found["decode_time"] == 0.4
-    assert found["transfer_time"] == 0.03
+    for spread in ("", *SPREADS):
+        assert {name: found[f"{spread}{name}"] for name in TIMES} == pytest.approx(TIMES), spread
+    points = instrumented.metrics()
+    stages = {point.attributes["rl.engine.stage"]: point.sum for point in points["rl.engine.stage.duration"]}
+    assert stages == pytest.approx(
+        {
+            "prefill_bootstrap_queue": 0.004,
+            "prefill_bootstrap": 0.02,
+            "prefill_alloc_wait": 0.001,
+            "prefill_transfer_queue": 0.05,
+            "decode_prealloc": 0.01,
+            "decode_bootstrap": 0.003,
+            "decode_alloc_wait": 0.007,
+        }
+    )
+    [queue], [moved], [retried] = (
+        points[f"rl.engine.{name}"] for name in ("queue.duration", "transferred", "prefill.retried")
+    )
+    assert (queue.sum, moved.value, retried.value) == (0.25, int(12.5 * 1024**2), 1)
+    assert queue.attributes["server.port"] == call.attributes["server.port"]
+
+
+def test_the_spread_of_a_time_is_that_of_the_requests_of_the_step(client, server, instrumented):
+    with step(iteration=1):
+        for queue in range(1, 22):
+            server.raw = json.dumps({"text": "a", "meta_info": {**META_INFO, "queue_time": queue / 100}}).encode()
+            post(client, f"{server.url}/generate", json={"text": "hi"})
+
+    found = of_step(instrumented)
+    spread = [found[name] for name in ("queue_time", "median.queue_time", "p95.queue_time", "max.queue_time")]
+    assert spread == pytest.approx([0.11, 0.11, 0.2, 0.21])
+
+
+def test_a_first_token_with_the_time_of_the_last_one_is_not_known(client, server, instrumented):
+    meta = {**META_INFO, "first_token_latency": 0.5 - 1e-8, "decode_throughput": 2e8}
+    server.raw = json.dumps({"text": "a", "meta_info": meta}).encode()
+    with step(iteration=1):
+        post(client, f"{server.url}/generate", json={"text": "hi"})
+
+    found = of_step(instrumented)
+    assert (found["queue_time"], found["request_time"]) == (0.25, 0.5)
+    assert not found.keys() & {"time_to_first_token", "prefill_time", "decode_time", "decode_throughput"}
 
 
 def test_several_samples_are_one_request_and_one_without_times_is_not_profiled(client, server, instrumented):

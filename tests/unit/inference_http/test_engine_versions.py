@@ -26,8 +26,8 @@ class Engines:
     def name(self, number, model=""):
         return f"127.0.0.1:{self._servers[number].server_port} {model}".strip()
 
-    def ask(self, number, version, model=None):
-        meta = {**META_INFO, "weight_version": str(version)}
+    def ask(self, number, version, model=None, **meta):
+        meta = {**META_INFO, "weight_version": str(version), **meta}
         self._servers[number].answers["/generate"] = lambda _: {**SGLANG, "meta_info": meta}
         body = {"text": "hi"} if model is None else {"text": "hi", "model": model}
         httpx.post(f"{self._servers[number].url}/generate", json=body).raise_for_status()
@@ -160,6 +160,22 @@ def test_an_engine_that_the_trainer_gave_a_version_is_behind_the_last_one_given(
     rollout_of(engines, (2, 1))
 
     assert [row[BEHIND] for row in rows(instrumented)] == [0, 0, 1, 0]
+
+
+def test_tokens_that_older_weights_made_are_counted_by_range(engines, instrumented):
+    engines.update(0, 13)
+    ranges = [{"version": "11", "start": 0, "end": 310}, {"version": "13", "start": 310, "end": 512}]
+    with otel_rl.rollout("r"):
+        engines.ask(0, 13, weight_versions=ranges)
+        engines.ask(0, 12)
+
+    first, second = (span.attributes for span in instrumented.spans if span.name == "text_completion")
+    assert first["rl.inference.weight_versions"] == ("11", "13")
+    assert first["rl.inference.weight_version_tokens"] == (310, 202)
+    assert "rl.inference.weight_versions" not in second
+    [row] = rows(instrumented)
+    assert (row[LOWEST], row[HIGHEST], row[BEHIND]) == (11, 13, 2)
+    assert row["rl.rollout.tokens_behind"] == 310 + META_INFO["completion_tokens"]
 
 
 def test_versions_begin_anew_when_the_trainer_gives_a_lower_one(engines, instrumented):

@@ -31,8 +31,8 @@ def test_a_generation_of_sglang_is_a_call_with_tokens_reason_times_and_version_o
     assert found["gen_ai.request.temperature"] == 0.5
     assert found["rl.inference.weight_version"] == "12"
     assert found["rl.inference.engine"] == "sglang"
-    assert found["rl.inference.server.queue_time"] == 0.25
-    assert found["rl.inference.server.time_to_first_token"] == 0.375
+    assert found["rl.engine.queue_time"] == 0.25
+    assert found["rl.engine.time_to_first_token"] == 0.375
     assert found["server.port"] == server.server_port
     [duration] = instrumented.metrics()["gen_ai.client.operation.duration"]
     assert duration.count == 1

@@ -38,7 +38,7 @@ def test_a_stream_of_chat_has_usage_reason_times_and_the_time_to_its_first_chunk
     assert found["gen_ai.response.finish_reasons"] == ("length",)
     assert found["gen_ai.response.model"] == "tiny-served"
     assert found["rl.inference.engine"] == "vllm"
-    assert found["rl.inference.server.queue_time"] == 0.25
+    assert found["rl.engine.queue_time"] == 0.25
     assert found["gen_ai.response.time_to_first_chunk"] > 0
     assert found["rl.inference.stream.ended"] == "completed"
     [first] = instrumented.metrics()["gen_ai.client.operation.time_to_first_chunk"]
@@ -58,7 +58,7 @@ def test_a_stream_of_sglang_says_it_all_again_and_counts_once(client, way, serve
     assert found["gen_ai.usage.input_tokens"] == 7
     assert found["gen_ai.response.finish_reasons"] == ("stop",)
     assert found["rl.inference.weight_version"] == "12"
-    assert found["rl.inference.server.queue_time"] == 0.25
+    assert found["rl.engine.queue_time"] == 0.25
     assert instrumented.span("rl.rollout").attributes["rl.rollout.output_tokens"] == 3
 
 

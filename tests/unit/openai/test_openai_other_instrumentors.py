@@ -49,7 +49,7 @@ def test_the_official_span_is_enriched_and_counted_once(shape, official, recorde
     assert span.instrumentation_scope.name.startswith("opentelemetry.instrumentation.genai")
     assert span.attributes["rl.inference.retries"] == 1
     if shape.startswith("chat") and shape != "chat stream":
-        assert span.attributes["rl.inference.server.queue_time"] == pytest.approx(0.002)
+        assert span.attributes["rl.engine.queue_time"] == pytest.approx(0.002)
     if shape == "chat stream":
         assert span.attributes["rl.inference.stream.ended"] == "completed"
     tokens = recorded.metrics().get("gen_ai.client.token.usage", [])

@@ -21,9 +21,9 @@ def test_vllm_shows_in_engine_server_times_and_token_ids(recorded, server, clien
     found = recorded.span("text_completion tiny").attributes
     assert found["gen_ai.provider.name"] == "openai"
     assert found["rl.inference.engine"] == "vllm"
-    assert found["rl.inference.server.queue_time"] == pytest.approx(0.002)
-    assert found["rl.inference.server.time_to_first_token"] == pytest.approx(0.0125)
-    assert found["rl.inference.server.generation_time"] == pytest.approx(0.25)
+    assert found["rl.engine.queue_time"] == pytest.approx(0.002)
+    assert found["rl.engine.prefill_time"] == pytest.approx(0.0125)
+    assert found["rl.engine.decode_time"] == pytest.approx(0.25)
     assert found["rl.inference.token_ids.count"] == 2
 
 

@@ -37,6 +37,9 @@ def write(folder: Path, *, engines: bool) -> Path:
         writer = process(run, rank, world_size=RANKS, started=1_700_000_000)
         for step in range(STEPS):
             queue = {"rl.engine.queue_time": 0.1 * (step + 1)} if engines else {}
+            if engines:
+                spread = {"median": 0.1, "p95": 0.2, "max": 0.3 + 0.1 * rank}
+                queue.update({f"rl.engine.{name}.queue_time": value for name, value in spread.items()})
             attributes = {"rl.loop.iteration": step, "rl.rank": rank, **(WORK if engines else {}), **queue}
             writer.span("rl.rank.step", float(step), step + 0.9, attributes)
         writer.write()
@@ -49,11 +52,17 @@ def test_the_numbers_are_sums_over_ranks_and_means_of_the_requests_with_times(tm
     assert found is not None
     assert [one["step"] for one in found["steps"]] == [0, 1, 2]
     assert found["steps"][1]["requests"] == RANKS * REQUESTS
-    assert found["steps"][1]["mean_seconds"] == pytest.approx({"queue": 0.2, "first_token": 0.5, "decode": 2.0})
+    times = found["steps"][1]["times"]
+    assert {name: time["mean"] for name, time in times.items()} == pytest.approx(
+        {"queue_time": 0.2, "time_to_first_token": 0.5, "decode_time": 2.0}
+    )
+    assert times["queue_time"] == pytest.approx(
+        {"mean": 0.2, "median": 0.1, "p95": 0.2, "max": 0.3 + 0.1 * (RANKS - 1)}
+    )
     whole = found["whole"]
     assert whole["output_tokens"] == STEPS * RANKS * 5000
     assert whole["cached_share"] == 0.25
-    assert whole["mean_seconds"]["queue"] == pytest.approx(0.2)
+    assert whole["times"]["queue_time"]["mean"] == pytest.approx(0.2)
     assert (whole["profiled_requests"], whole["requests"]) == (24, 48)
 
 

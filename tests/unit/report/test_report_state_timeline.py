@@ -162,7 +162,7 @@ def test_a_model_server_is_busy_while_at_least_one_call_is_open() -> None:
 
 def test_a_rollout_generates_uses_tools_is_rewarded_and_waits_between() -> None:
     of, trace = rank(0), {"trace_id": "rollout-trace"}
-    call = {"gen_ai.operation.name": "chat", "rl.inference.server.queue_time": 0.1}
+    call = {"gen_ai.operation.name": "chat", "rl.engine.queue_time": 0.1}
     children = [
         span(of, "chat", 0.0, 0.4, call, **trace),
         span(of, "search", 0.5, 0.6, {"gen_ai.operation.name": "execute_tool"}, **trace),
@@ -180,6 +180,50 @@ def test_a_rollout_generates_uses_tools_is_rewarded_and_waits_between() -> None:
     for spans in ([*children, root], [root, *children]):
         [one] = content_of(timeline_of(spans))["rollouts"]
         assert (one["name"], stretches(one)) == ("r", expected)
+
+
+def test_a_call_of_an_engine_is_prefill_until_its_first_token() -> None:
+    of, trace = rank(0), {"trace_id": "rollout-trace"}
+    times = {"rl.engine.queue_time": 0.1, "rl.engine.time_to_first_token": 0.15}
+    call = span(of, "chat", 0.0, 0.4, {"gen_ai.operation.name": "chat", **times}, **trace)
+    root = span(of, "rl.rollout", 0.0, 0.4, {"rl.rollout.id": "r"}, **trace)
+    [one] = content_of(timeline_of([call, root]))["rollouts"]
+    assert stretches(one) == [
+        ("waiting in a queue", 0, 100_000),
+        ("prefill", 100_000, 150_000),
+        ("generate", 150_000, 400_000),
+    ]
+
+
+def test_a_rollout_has_a_lane_for_the_prefill_server_and_one_for_the_decode_server() -> None:
+    of, trace = rank(0), {"trace_id": "rollout-trace"}
+    times = {
+        "rl.engine.queue_time": 0.02,
+        "rl.engine.prefill.bootstrap_queue_time": 0.05,
+        "rl.engine.prefill_time": 0.1,
+        "rl.engine.prefill.transfer_queue_time": 0.03,
+        "rl.engine.decode.bootstrap_time": 0.01,
+        "rl.engine.decode.alloc_wait_time": 0.01,
+        "rl.engine.decode.prealloc_time": 0.02,
+        "rl.engine.transfer_time": 0.03,
+        "rl.engine.decode_time": 0.2,
+    }
+    call = span(of, "chat", 0.0, 0.4, {"gen_ai.operation.name": "chat", **times}, **trace)
+    root = span(of, "rl.rollout", 0.0, 0.4, {"rl.rollout.id": "r"}, **trace)
+    [one] = content_of(timeline_of([call, root]))["rollouts"]
+    assert stretches(one) == [("generate", 0, 400_000)]
+    assert {lane["name"]: stretches(lane) for lane in one["beneath"]} == {
+        "r [P]": [
+            ("waiting in a queue", 0, 50_000),
+            ("prefill", 50_000, 120_000),
+            ("waiting for the transfer of a cache", 120_000, 150_000),
+        ],
+        "r [D]": [
+            ("waiting in a queue", 150_000, 170_000),
+            ("waiting for the transfer of a cache", 170_000, 200_000),
+            ("generate", 200_000, 400_000),
+        ],
+    }
 
 
 def test_outermost_calls_of_agents_are_rollouts_until_one_is_marked() -> None:

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from otel_rl.inference.engine_requests import MOST_REASONS, EngineRequests, Times
+from otel_rl.inference.engine_requests import MOST_REASONS, EngineRequests
 from otel_rl.instrumentors.vllm import async_requests
 from otel_rl.instrumentors.vllm.engines import model_of, sampling_values
-from otel_rl.instrumentors.vllm.outputs import add_output, times_of, weight_versions
+from otel_rl.instrumentors.vllm.outputs import add_output, times_of, versions_of
 from otel_rl.semconv import attributes
 
 
@@ -27,7 +27,7 @@ def stats(**changes):
 
 
 def candidate(tokens, reason="stop", versions=()):
-    labels = [SimpleNamespace(version=version) for version in versions]
+    labels = [SimpleNamespace(version=version, start=number, end=number + 1) for number, version in enumerate(versions)]
     return SimpleNamespace(token_ids=list(range(tokens)), finish_reason=reason, weight_versions=labels)
 
 
@@ -38,20 +38,33 @@ def output(*candidates, prompt=3, metrics=None, cached=None):
 
 
 def test_times_are_differences_of_the_engines_own_clock():
-    assert times_of(stats()) == Times(0.25, 0.8, 0.5, 2.0, 2.75, 0.5)
+    assert times_of(stats()) == {
+        attributes.RL_ENGINE_QUEUE_TIME: 0.25,
+        attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: 0.8,
+        attributes.RL_ENGINE_PREFILL_TIME: 0.5,
+        attributes.RL_ENGINE_DECODE_TIME: 2.0,
+        attributes.RL_ENGINE_REQUEST_TIME: 2.75,
+        attributes.RL_ENGINE_DECODE_THROUGHPUT: 2.0,
+    }
 
 
-@pytest.mark.parametrize("missing", ["queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts"])
-def test_a_moment_that_has_not_come_gives_no_time(missing):
+@pytest.mark.parametrize(
+    ("missing", "unknown"),
+    [
+        ("queued_ts", attributes.RL_ENGINE_QUEUE_TIME),
+        ("scheduled_ts", attributes.RL_ENGINE_PREFILL_TIME),
+        ("first_token_ts", attributes.RL_ENGINE_DECODE_TIME),
+        ("last_token_ts", attributes.RL_ENGINE_REQUEST_TIME),
+    ],
+)
+def test_a_moment_that_has_not_come_gives_no_time(missing, unknown):
     found = times_of(stats(**{missing: 0.0}))
-    assert found.queue is None or missing not in ("queued_ts", "scheduled_ts")
-    assert found.prefill is None or missing not in ("scheduled_ts", "first_token_ts")
-    assert found.decode is None or missing not in ("first_token_ts", "last_token_ts")
-    assert all(value is None or value >= 0 for value in found)
+    assert unknown not in found
+    assert all(value >= 0 for value in found.values())
 
 
-def test_one_token_has_no_time_per_further_token():
-    assert times_of(stats(num_generation_tokens=1)).per_output_token is None
+def test_one_token_has_no_throughput_of_further_tokens():
+    assert attributes.RL_ENGINE_DECODE_THROUGHPUT not in times_of(stats(num_generation_tokens=1))
 
 
 def test_without_statistics_there_are_tokens_and_no_times():
@@ -86,10 +99,15 @@ def test_reasons_of_a_large_batch_are_counted_and_not_listed():
     assert requests.by_reason() == {"length": MOST_REASONS + 1}
 
 
-def test_versions_of_weights_are_named_once_and_in_their_order():
+def test_versions_of_weights_are_named_once_and_in_their_order_with_their_tokens():
     answers = [output(candidate(1, versions=["7", "8"])), output(candidate(1, versions=["8"]))]
-    assert weight_versions(answers) == "7,8"
-    assert weight_versions([output(candidate(1))]) is None
+    assert versions_of(answers) == {
+        attributes.RL_INFERENCE_WEIGHT_VERSION: "8",
+        attributes.RL_INFERENCE_WEIGHT_VERSIONS: ("7", "8"),
+        attributes.RL_INFERENCE_WEIGHT_VERSION_TOKENS: (1, 2),
+    }
+    assert versions_of([output(candidate(1, versions=["7"]))]) == {attributes.RL_INFERENCE_WEIGHT_VERSION: "7"}
+    assert versions_of([output(candidate(1))]) == {}
 
 
 def test_what_is_no_output_of_generation_is_counted_as_a_request_without_tokens():

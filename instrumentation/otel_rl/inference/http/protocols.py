@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference import engine_times
 from otel_rl.inference.answers import Answer
-from otel_rl.inference.engine_requests import Times
-from otel_rl.inference.fields import count_of, fields_of, items_of, milliseconds_of, text_of
+from otel_rl.inference.fields import count_of, fields_of, items_of, text_of
 from otel_rl.semconv.attributes import RlInferenceEngineValues
 
 if TYPE_CHECKING:
@@ -17,17 +17,10 @@ if TYPE_CHECKING:
 
 #: SGLang's name of a parameter -> that of the protocol.
 _SGLANG_PARAMETERS = {"max_new_tokens": "max_tokens"}
-#: Of ``meta_info``: queue, first token, whole, prefill, decode and transfer; all but the whole with its metrics on.
-_SGLANG_TIMES = (
-    "queue_time",
-    "first_token_latency",
-    "e2e_latency",
-    "pd_prefill_forward_duration",
-    "pd_decode_forward_duration",
-    "pd_decode_transfer_duration",
-)
 #: One for each token of a sample, in ``meta_info``.
 LOGPROBS = "output_token_logprobs"
+#: Versions of the weights by range of output tokens, in ``meta_info``.
+VERSIONS = "weight_versions"
 #: Most items of an answer that are looked at; a batch may have thousands.
 _MOST_ITEMS = 16384
 
@@ -54,7 +47,6 @@ class EngineAnswer(Answer):
         super().__init__(captures)
         #: Samples of a prompt: SGLang counts the tokens of a prompt with each of them.
         self._samples = samples
-        self._times: list[Times] = []
 
     def observe(self, answer: Any) -> None:
         """Take the facts of a complete answer; a list has one item for each sample."""
@@ -86,7 +78,9 @@ class EngineAnswer(Answer):
         self.requests, self.samples = -(-len(facts) // samples), len(facts)
         self.preemptions = _sum(facts, "num_retractions") or 0
         # Each sample is a request to the scheduler; the others of a prompt wait with the first.
-        self._times = [_times(each) for each in facts[::samples]]
+        self.times = [times for each in facts[::samples] if (times := engine_times.of_sglang(each))]
+        for each in facts:
+            self._observe_versions(each.get(VERSIONS))
         usage = {
             "prompt_tokens": _sum(facts, "prompt_tokens", samples),
             "completion_tokens": _sum(facts, "completion_tokens"),
@@ -101,12 +95,7 @@ class EngineAnswer(Answer):
             ],
             "usage": usage,
             "metadata": {"weight_version": facts[0].get("weight_version")},
-            "metrics": _milliseconds(facts[0]) if len(facts) == 1 else None,
         }
-
-    def times(self) -> list[Times]:
-        """Return times of its requests in s, where the engine says them."""
-        return self._times or super().times()
 
 
 class Length(int):
@@ -138,31 +127,3 @@ def _sum(facts: list[dict[str, Any]], name: str, samples: int = 1) -> int | None
 def _reason(given: Any) -> str | None:
     """SGLang's reason is an object, of which the type is the protocol's reason; None while a stream goes on."""
     return text_of(given) or text_of(fields_of(given).get("type"))
-
-
-def _times(facts: Mapping[str, Any]) -> Times:
-    """Return times of one request of SGLang, in s.
-
-    Upstream says when the whole and its first token were there, since the arrival. With slime's patch of SGLang 0.5.15
-    the scheduler of a server that prefills apart from decoding says how long each part took
-    (``docker/patch/latest/sglang.patch``, ``SchedulerReqTimeStats.convert_to_output_meta_info``).
-    """
-    queue, first, whole, prefill, decode, transfer = (_seconds(facts.get(name)) for name in _SGLANG_TIMES)
-    if prefill is None and first is not None and queue is not None:
-        prefill = max(first - queue, 0.0)
-    if decode is None and whole is not None and first is not None:
-        decode = max(whole - first, 0.0)
-    known = first is not None or queue is not None or prefill is not None
-    return Times(queue, first, prefill, decode, whole if known else None, transfer=transfer)
-
-
-def _seconds(source: Any) -> float | None:
-    milliseconds = milliseconds_of(source)
-    return None if milliseconds is None else float(milliseconds)
-
-
-def _milliseconds(facts: dict[str, Any]) -> dict[str, float]:
-    """Return times of one request, which SGLang gives in seconds where its metrics are on."""
-    names = {"queue_time": "queue_time_ms", "first_token_latency": "time_to_first_token_ms"}
-    times = {there: facts.get(here) for here, there in names.items()}
-    return {name: time * 1000 for name, time in times.items() if isinstance(time, int | float)}

@@ -14,7 +14,7 @@ from typing import Any
 from otel_rl.inference import failures
 from otel_rl.inference.answers import number_of_logprobs
 from otel_rl.inference.fields import fields_of, items_of
-from otel_rl.inference.http.protocols import LOGPROBS, EngineAnswer, Length, length_of
+from otel_rl.inference.http.protocols import LOGPROBS, VERSIONS, EngineAnswer, Length, length_of
 
 #: The end of a stream in the protocol of OpenAI, which SGLang's own has too.
 DONE = b"[DONE]"
@@ -92,7 +92,7 @@ class StreamedEngineAnswer(EngineAnswer):
         """Return what is read of an event of SGLang: its lists of logprobs are the most of it."""
         fields = fields_of(_parsed(chunk))
         given = fields_of(fields.get("meta_info"))
-        meta = {key: value for key, value in given.items() if not isinstance(value, list)}
+        meta = {key: value for key, value in given.items() if not isinstance(value, list) or key == VERSIONS}
         ids, logprobs = length_of(fields.get("output_ids")), length_of(given.get(LOGPROBS))
         # With `incremental_streaming_output` of SGLang each event has those of its own tokens only.
         tokens = given.get("completion_tokens")

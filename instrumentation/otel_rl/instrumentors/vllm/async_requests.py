@@ -18,7 +18,7 @@ from otel_rl.inference.engine_requests import ABORT
 from otel_rl.instrumentors.vllm import weights
 from otel_rl.instrumentors.vllm.batches import summarise
 from otel_rl.instrumentors.vllm.engines import PROVIDER, model_of, sampling_values, scope
-from otel_rl.instrumentors.vllm.outputs import number_of_logprobs, times_of, weight_versions
+from otel_rl.instrumentors.vllm.outputs import number_of_logprobs, times_of, versions_of
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiOperationNameValues
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
@@ -86,7 +86,7 @@ class AsyncRequest:
                 getattr(metrics, "num_preemptions", None) or 0,
             )
             self.call.requests.logprobs += sum(self._logprobs.values())
-            values[attributes.RL_INFERENCE_WEIGHT_VERSION] = weight_versions([last])
+            values.update(versions_of([last]))
         self.call.finish(None if isinstance(error, GeneratorExit) else error, values)
         summarise(self.call)
 

@@ -9,7 +9,7 @@ from otel_rl.inference import ownership
 from otel_rl.inference.engine_calls import EngineCall
 from otel_rl.instrumentors.vllm import sync_check, weights
 from otel_rl.instrumentors.vllm.engines import PROVIDER, model_of, sampling_values, scope
-from otel_rl.instrumentors.vllm.outputs import add_output, weight_versions
+from otel_rl.instrumentors.vllm.outputs import add_output, versions_of
 from otel_rl.semconv import attributes
 from otel_rl.training import engine_summary
 
@@ -43,12 +43,12 @@ def beginning(operation: str) -> Begin:
 def end(call: EngineCall, outputs: Any, error: BaseException | None) -> None:
     """End a call that has returned the outputs of its requests, or raised."""
     _inside.set(False)
-    values = {}
+    values: dict[str, Any] = {}
     try:
         if isinstance(outputs, list):
             for output in outputs:
                 add_output(call.requests, output)
-            values[attributes.RL_INFERENCE_WEIGHT_VERSION] = weight_versions(outputs)
+            values = versions_of(outputs)
     finally:
         call.finish(error, values)
     summarise(call)
@@ -56,7 +56,7 @@ def end(call: EngineCall, outputs: Any, error: BaseException | None) -> None:
 
 def summarise(call: EngineCall) -> None:
     """Add the call to the summary of the step."""
-    seconds = dict(call.requests.seconds_by_attribute())
+    times = dict(call.requests.times)
     if call.policy_age is not None:
-        seconds[attributes.RL_POLICY_AGE] = [call.policy_age]
-    engine_summary.add(call.requests.step_counts(), seconds)
+        times[attributes.RL_POLICY_AGE] = [call.policy_age]
+    engine_summary.add(call.requests.step_counts(), times)

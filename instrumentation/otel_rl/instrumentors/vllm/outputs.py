@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.inference.engine_requests import EngineRequests, Times
+from otel_rl.inference import weight_versions
+from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Most versions of the weights that a span names.
-_MOST_VERSIONS = 8
+    from otel_rl.inference.engine_requests import EngineRequests
 
 
 def add_output(requests: EngineRequests, output: Any) -> None:
@@ -37,42 +37,40 @@ def number_of_logprobs(candidate: Any) -> int:
     return 0 if logprobs is None else len(logprobs)
 
 
-def times_of(metrics: Any) -> Times | None:
-    """Return the times of a ``RequestStateStats``; None where the engine keeps none (``disable_log_stats``).
+def times_of(metrics: Any) -> dict[str, float]:
+    """Return the times of a ``RequestStateStats``; the engine keeps none with ``disable_log_stats``.
 
     Its ``arrival_time`` is of the wall clock and of the program's process. The others are of the monotonic clock of the
     engine's process, so only those are compared with each other. A moment that has not come is 0.
     https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/v1/metrics/stats.py
     """
-    if metrics is None:
-        return None
     queued, scheduled, first, last = (
         getattr(metrics, name, None) for name in ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
     )
     decode = _between(first, last)
     tokens = getattr(metrics, "num_generation_tokens", None) or 0
     latency = getattr(metrics, "first_token_latency", None)
-    return Times(
-        queue=_between(queued, scheduled),
-        first_token=latency if latency and latency > 0 else None,
-        prefill=_between(scheduled, first),
-        decode=decode,
-        total=_between(queued, last),
-        per_output_token=decode / (tokens - 1) if decode is not None and tokens > 1 else None,
-    )
+    times = {
+        attributes.RL_ENGINE_QUEUE_TIME: _between(queued, scheduled),
+        attributes.RL_ENGINE_TIME_TO_FIRST_TOKEN: latency if latency and latency > 0 else None,
+        attributes.RL_ENGINE_PREFILL_TIME: _between(scheduled, first),
+        attributes.RL_ENGINE_DECODE_TIME: decode,
+        attributes.RL_ENGINE_REQUEST_TIME: _between(queued, last),
+        attributes.RL_ENGINE_DECODE_THROUGHPUT: (tokens - 1) / decode if decode and tokens > 1 else None,
+    }
+    return {name: value for name, value in times.items() if value is not None}
 
 
 def _between(start: float | None, end: float | None) -> float | None:
     return end - start if start and end and end >= start else None
 
 
-def weight_versions(outputs: Iterable[Any]) -> str | None:
-    """Return the versions of the weights that made ``outputs`` as vLLM labels them, joined by commas, or None."""
-    versions: dict[str, None] = {}
+def versions_of(outputs: Iterable[Any]) -> dict[str, Any]:
+    """Return the attributes with the versions of the weights that made ``outputs``, as vLLM labels them."""
+    tokens: dict[str, int] = {}
     for output in outputs:
         for candidate in getattr(output, "outputs", None) or ():
-            for labelled in getattr(candidate, "weight_versions", None) or ():
-                version = getattr(labelled, "version", None)
-                if version is not None and len(versions) < _MOST_VERSIONS:
-                    versions[str(version)] = None
-    return ",".join(versions) or None
+            weight_versions.add(tokens, getattr(candidate, "weight_versions", None))
+    if not tokens:
+        return {}
+    return {attributes.RL_INFERENCE_WEIGHT_VERSION: [*tokens][-1], **weight_versions.attributes_of(tokens)}

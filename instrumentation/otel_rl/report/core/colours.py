@@ -25,6 +25,7 @@ BY_KIND = {
     "tool": "#f0a020",
     "agent": "#8e5bb5",
     "service": "#c2410c",
+    "prefill": "#174a8c",
 }
 
 LINES = ("#2f7ed8", "#e8590c", "#1f8a5b", "#8e5bb5", "#c2255c", "#14a3a8", "#b08900", "#5b5bd6")

@@ -25,19 +25,39 @@ _COUNTS = {
     names.RL_ENGINE_OUTPUT_TOKENS: "output_tokens",
     names.RL_ENGINE_CACHED_TOKENS: "cached_tokens",
 }
-#: Attribute that is a mean of the requests with times -> name of that time.
-SECONDS = {
-    names.RL_ENGINE_QUEUE_TIME: "queue",
-    names.RL_ENGINE_TIME_TO_FIRST_TOKEN: "first_token",
-    names.RL_ENGINE_PREFILL_TIME: "prefill",
-    names.RL_ENGINE_DECODE_TIME: "decode",
-    names.RL_ENGINE_TRANSFER_TIME: "transfer",
-}
+#: Times of a request, each an attribute with their mean, in the order in which they are shown.
+TIMES = (
+    names.RL_ENGINE_QUEUE_TIME,
+    names.RL_ENGINE_TIME_TO_FIRST_TOKEN,
+    names.RL_ENGINE_PREFILL_TIME,
+    names.RL_ENGINE_PREFILL_BOOTSTRAP_QUEUE_TIME,
+    names.RL_ENGINE_PREFILL_BOOTSTRAP_TIME,
+    names.RL_ENGINE_PREFILL_ALLOC_WAIT_TIME,
+    names.RL_ENGINE_PREFILL_TRANSFER_QUEUE_TIME,
+    names.RL_ENGINE_PREFILL_RETRIES,
+    names.RL_ENGINE_DECODE_PREALLOC_TIME,
+    names.RL_ENGINE_DECODE_BOOTSTRAP_TIME,
+    names.RL_ENGINE_DECODE_ALLOC_WAIT_TIME,
+    names.RL_ENGINE_TRANSFER_TIME,
+    names.RL_ENGINE_TRANSFER_SPEED,
+    names.RL_ENGINE_TRANSFER_SIZE,
+    names.RL_ENGINE_DECODE_TIME,
+    names.RL_ENGINE_DECODE_THROUGHPUT,
+    names.RL_ENGINE_REQUEST_TIME,
+)
+_NAMESPACE = "rl.engine."
+_KEYS = {name: name.removeprefix(_NAMESPACE) for name in TIMES}
+#: Attribute that a key follows -> how the values of the requests are spread.
+_SPREADS = {names.RL_ENGINE_MEDIAN: "median", names.RL_ENGINE_P95: "p95", names.RL_ENGINE_MAX: "max"}
 
 
 @dataclass(slots=True)
 class EngineWork:
-    """What engines did in some steps: sums over the ranks, and mean seconds of the requests whose times are known."""
+    """What engines did in some steps: sums over the ranks, and times of the requests that have them.
+
+    ``times`` has for each time (``queue_time``) its ``mean``, and the largest ``median``, ``p95`` and ``max`` of any
+    rank and step.
+    """
 
     #: None for all steps.
     step: int | None = None
@@ -51,7 +71,7 @@ class EngineWork:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
+    times: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def cached_share(self) -> float | None:
@@ -69,6 +89,8 @@ SELECT step, v.name, sum(v.value) AS total {steps} GROUP BY 1, 2"""
 _MEANS = """
 SELECT step, v.name, sum(v.value * w.value) AS total, sum(w.value) AS requests
 {steps} AND w.value > 0 GROUP BY 1, 2"""
+_LARGEST = """
+SELECT step, v.name, max(v.value) AS largest {steps} GROUP BY 1, 2"""
 _STEPS = """
 FROM step_value v JOIN step s USING (id) JOIN process p USING (process) {with_requests}
 WHERE p.attempt = ?1 AND loop = ?2 AND restarts = ?3 AND step IS NOT NULL AND v.name IN ({names})
@@ -88,14 +110,23 @@ class Engines:
         for row in self._tables.stream(_SUMS.format(steps=_of(_COUNTS)), *self._stretch):
             by_step.setdefault(row["step"], {})[row["name"]] = row["total"]
         profiled = f"JOIN step_value w ON w.id = v.id AND w.name = '{names.RL_ENGINE_PROFILED_REQUESTS}'"
-        for row in self._tables.stream(_MEANS.format(steps=_of(SECONDS, profiled)), *self._stretch):
+        for row in self._tables.stream(_MEANS.format(steps=_of(TIMES, profiled)), *self._stretch):
             sums = by_step.setdefault(row["step"], {})
             sums[row["name"]], sums[row["name"],] = row["total"], row["requests"]
         return by_step
 
+    @cached_property
+    def _spreads(self) -> dict[int, dict[str, float]]:
+        """Return the largest value over the ranks by attribute, for each step."""
+        by_step: dict[int, dict[str, float]] = {}
+        wanted = [f"{spread}.{key}" for spread in _SPREADS for key in _KEYS.values()]
+        for row in self._tables.stream(_LARGEST.format(steps=_of(wanted)), *self._stretch):
+            by_step.setdefault(row["step"], {})[row["name"]] = row["largest"]
+        return by_step
+
     def steps(self) -> list[EngineWork]:
         """Return the work by step."""
-        return [_work(step, sums) for step, sums in sorted(self._by_step.items())]
+        return [_work(step, sums, self._spreads.get(step, {})) for step, sums in sorted(self._by_step.items())]
 
     def whole(self) -> EngineWork:
         """Return the work of all steps."""
@@ -103,7 +134,11 @@ class Engines:
         for sums in self._by_step.values():
             for key, value in sums.items():
                 totals[key] = totals.get(key, 0.0) + value
-        return _work(None, totals)
+        spread: dict[str, float] = {}
+        for values in self._spreads.values():
+            for name, value in values.items():
+                spread[name] = max(value, spread.get(name, value))
+        return _work(None, totals, spread)
 
 
 def _of(wanted: Iterable[str], with_requests: str = "") -> str:
@@ -123,15 +158,16 @@ def as_json(engines: Engines) -> dict[str, Any] | None:
 def _as_json(work: EngineWork) -> dict[str, Any]:
     keys: dict[str, Any] = {} if work.step is None else {"step": work.step}
     keys.update({name: getattr(work, name) for name in _COUNTS.values()})
-    return {**keys, "cached_share": work.cached_share, "mean_seconds": work.seconds}
+    return {**keys, "cached_share": work.cached_share, "times": work.times}
 
 
-def _work(step: int | None, totals: dict[Any, float]) -> EngineWork:
+def _work(step: int | None, totals: dict[Any, float], spread: dict[str, float]) -> EngineWork:
     work = EngineWork(step)
     for attribute, name in _COUNTS.items():
         if attribute in totals:
             setattr(work, name, int(totals[attribute]))
-    for attribute, name in SECONDS.items():
+    for attribute, key in _KEYS.items():
         if requests := totals.get((attribute,)):
-            work.seconds[name] = totals[attribute] / requests
+            known = {name: spread[f"{of}.{key}"] for of, name in _SPREADS.items() if f"{of}.{key}" in spread}
+            work.times[key] = {"mean": totals[attribute] / requests, **known}
     return work

@@ -17,6 +17,7 @@ Modules, each importing only those below it:
     rollups: sums by step, which grow with the tables.
     schema: the tables and their columns.
     samples: the rows of trajectories.
+    engine_stages: where the stages of a request lie in its call.
     joined_versions: versions of the weights of one sample, by several processes.
     free_queries: queries of users, which only read.
     quoting: values that SQLite has no form for.

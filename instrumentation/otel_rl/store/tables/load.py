@@ -15,6 +15,7 @@ from otel_rl.semconv.attributes import RlLoopSourceValues as LoopSource
 from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds_or_none
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
 from otel_rl.store.reader.uncaught_exceptions import exception_of
+from otel_rl.store.tables import engine_stages
 from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 from otel_rl.store.tables.scalars import LoggedKeys
@@ -38,24 +39,10 @@ CONTENT = (
     names.GEN_AI_TOOL_CALL_ARGUMENTS,
     names.GEN_AI_TOOL_CALL_RESULT,
 )
-#: Attributes of the steps of ranks: samples, collectives, and sums or means of what engines and judges did.
+#: Attributes of the steps of ranks: samples, collectives, and sums of what judges did; those of engines beside them.
 STEP_VALUES = (
     names.RL_LOOP_SAMPLES,
     names.TORCH_DISTRIBUTED_CALLS,
-    names.RL_ENGINE_REQUESTS,
-    names.RL_ENGINE_PROFILED_REQUESTS,
-    names.RL_ENGINE_SAMPLES,
-    names.RL_ENGINE_TRUNCATED_SAMPLES,
-    names.RL_ENGINE_ABORTED_SAMPLES,
-    names.RL_ENGINE_PREEMPTIONS,
-    names.RL_ENGINE_INPUT_TOKENS,
-    names.RL_ENGINE_OUTPUT_TOKENS,
-    names.RL_ENGINE_CACHED_TOKENS,
-    names.RL_ENGINE_QUEUE_TIME,
-    names.RL_ENGINE_TIME_TO_FIRST_TOKEN,
-    names.RL_ENGINE_PREFILL_TIME,
-    names.RL_ENGINE_DECODE_TIME,
-    names.RL_ENGINE_TRANSFER_TIME,
     names.RL_REWARD_JUDGE_CALLS,
     names.RL_REWARD_JUDGE_ERRORS,
     names.RL_REWARD_JUDGE_INPUT_TOKENS,
@@ -156,7 +143,8 @@ class Loader:
              int_or_none(get(names.RL_LOOP_CPU_STEPS)), int_or_none(get(names.RL_LOOP_MEMORY)),
              span.trace_id, span.span_id, span.parent_id, 0, None, None, 0.0, None)
         )  # fmt: skip
-        for name in STEP_VALUES:
+        of_engines = (name for name in span.attributes if name.startswith(engine_stages.NAMESPACE))
+        for name in (*STEP_VALUES, *of_engines):
             if (value := float_or_none(get(name))) is not None:
                 self.rows["step_value"].append((self.steps, name, value))
         for event in span.events:
@@ -196,7 +184,7 @@ class Loader:
             (process, callee, *at, span.start, span.end, span.seconds, error, get(names.RL_TOOL_OUTCOME),
              int(is_fair(span)), None if rollout is None else str(rollout), int(span.is_server),
              int(names.RL_ENGINE_REQUESTS in span.attributes),
-             float_or_none(get(names.RL_INFERENCE_SERVER_QUEUE_TIME)),
+             float_or_none(get(names.RL_ENGINE_QUEUE_TIME)), _json_or_none(engine_stages.times_of(span) or None),
              # Other instrumentors write it, too.
              seconds_or_none(get(names.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK)), int_or_none(retries),
              _number(get(names.GEN_AI_USAGE_INPUT_TOKENS)), _number(get(names.GEN_AI_USAGE_OUTPUT_TOKENS)),

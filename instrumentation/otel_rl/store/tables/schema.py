@@ -117,6 +117,7 @@ _CALL = """
     is_server INTEGER, -- 1 where another process had asked for the work
     in_engine INTEGER, -- 1 where an engine in the process answered
     queued REAL, -- seconds in the queue of the server, as that says
+    times TEXT, -- JSON: times that an engine reported, as in rl.engine.* of the span
     first_chunk REAL, -- seconds until the first chunk of a streamed answer
     retries INTEGER, -- requests beyond the first one
     input_tokens INTEGER,

@@ -23,9 +23,12 @@ const stateTimeline = (() => {
     return parts;
   }
 
+  // A rollout, and below it the servers of its requests.
+  const withServers = (rollout) => [rollout, ...(rollout.beneath ?? [])];
+
   function load(text) {
     data = JSON.parse(text);
-    for (const lane of [...data.lanes, ...data.rollouts]) lane.parts = decoded(lane.exact);
+    for (const lane of [...data.lanes, ...data.rollouts.flatMap(withServers)]) lane.parts = decoded(lane.exact);
     data.inOrder = [...data.steps].sort((a, b) => a[1] - b[1]);
     data.ranks = data.lanes.filter((lane) => lane.group === "rank");
     data.engines = data.lanes.filter((lane) => lane.group === "engine");
@@ -265,7 +268,7 @@ const stateTimeline = (() => {
       if (figure.name === "ranks") drawLanes(figure, lanes, width);
       if (figure.name === "rollouts") {
         const [rollouts, all] = chosenRollouts();
-        drawLanes(figure, rollouts, width);
+        drawLanes(figure, rollouts.flatMap(withServers), width);
         controls.ofWholeRun.hidden = choice.step !== WHOLE;
         controls.rollouts.textContent = saidOfRollouts(rollouts.length, all);
       }

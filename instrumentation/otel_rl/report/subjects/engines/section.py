@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.engines import EngineWork
 
+#: Times of the table by step.
 _TIMES = {
-    "queue": "Queue",
-    "first_token": "First token",
-    "prefill": "Prefill",
-    "decode": "Decode",
-    "transfer": "Transfer",
+    "queue_time": "Queue",
+    "time_to_first_token": "First token",
+    "prefill_time": "Prefill",
+    "decode_time": "Decode",
+    "transfer_time": "Transfer",
+}
+#: Times that are no durations -> how they are written.
+_WRITTEN: dict[str, Callable[[float | None], str]] = {
+    "decode_throughput": lambda value: f"{human.number(value)} tokens/s",
+    "transfer_speed": lambda value: f"{human.size(value)}/s",
+    "transfer_size": human.size,
+    "prefill.retries": human.number,
 }
 _FEWEST = 2
 
@@ -43,6 +51,9 @@ def build(collected: Collected, charts: Charts) -> Section:
         else "What engines did in each step, summed over the ranks. Times are means of all requests."
     )
     section.blocks.append(PageBlock(table=_table(whole, steps)))
+    if whole.times:
+        note = "Median and 95 % are those of the step, and of several ranks of the rank, in which they are the longest."
+        section.blocks.append(PageBlock(title="How long requests took", table=_spreads(whole), note=note))
     drawings = [drawing for drawing in _drawings(charts, steps) if drawing is not None]
     if drawings:
         section.blocks.append(PageBlock(charts=drawings))
@@ -50,7 +61,7 @@ def build(collected: Collected, charts: Charts) -> Section:
 
 
 def _table(whole: EngineWork, steps: list[EngineWork]) -> Table:
-    times = {name: title for name, title in _TIMES.items() if name in whole.seconds}
+    times = {name: title for name, title in _TIMES.items() if name in whole.times}
     columns = ["Steps", ">Requests", ">Tokens in", ">From cache", ">Tokens out"]
     columns += [f">{title}" for title in times.values()]
     columns += [">Cut off", ">Aborted", ">Preempted", ">With times"]
@@ -58,11 +69,26 @@ def _table(whole: EngineWork, steps: list[EngineWork]) -> Table:
     for work in (whole, *steps):
         cells = [_steps(work), number_cell(work.requests), number_cell(work.input_tokens)]
         cells += [_percent(work.cached_share), number_cell(work.output_tokens)]
-        cells += [seconds_cell(work.seconds.get(name)) for name in times]
+        cells += [seconds_cell(_mean(work, name)) for name in times]
         cells += [_percent(work.share(work.truncated_samples)), number_cell(work.aborted_samples)]
         cells += [number_cell(work.preemptions), _with_times(work)]
         table.rows.append(cells)
     return table
+
+
+def _spreads(whole: EngineWork) -> Table:
+    """Return how each time is spread over the requests of a step."""
+    table = Table(["Time", ">Mean", ">Median", ">95 % below", ">Longest"], shown=len(whole.times))
+    for name, values in whole.times.items():
+        written = _WRITTEN.get(name, human.duration)
+        known = [values.get(key) for key in ("mean", "median", "p95", "max")]
+        title = Value(human.capital(name.replace(".", " ").replace("_", " ")))
+        table.rows.append([title, *(Value(written(value), value) for value in known)])
+    return table
+
+
+def _mean(work: EngineWork, name: str) -> float | None:
+    return work.times.get(name, {}).get("mean")
 
 
 def _steps(work: EngineWork) -> Value:
@@ -86,7 +112,7 @@ def _drawings(charts: Charts, steps: list[EngineWork]) -> list[Drawing | None]:
                 drawn.append(work.step, 1, number, number, number)
         return drawn
 
-    times = {title: line(lambda work, name=name: work.seconds.get(name)) for name, title in _TIMES.items()}  # type: ignore[misc]
+    times = {title: line(lambda work, name=name: _mean(work, name)) for name, title in _TIMES.items()}  # type: ignore[misc]
     tokens = {
         "out": line(lambda work: _thousands(work.output_tokens)),
         "in": line(lambda work: _thousands(work.input_tokens)),

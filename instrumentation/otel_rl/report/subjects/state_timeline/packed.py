@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_rl.report.subjects.state_timeline.asked import Window
+    from otel_rl.report.subjects.state_timeline.rollouts import RolloutLanes
     from otel_rl.report.subjects.state_timeline.timeline import StateTimeline
 
 #: Stretches of rollouts on the page.
@@ -101,7 +102,7 @@ def _label(step: Window, steps: list[Window]) -> str:
     return f"{step.iteration} (attempt {step.attempt})" if several else str(step.iteration)
 
 
-def _rollouts(timeline: StateTimeline, steps: list[Window]) -> tuple[list[dict[str, str]], dict[str, Any]]:
+def _rollouts(timeline: StateTimeline, steps: list[Window]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the rollouts of the page, and which of them belong to the run and to each step."""
     rollouts = timeline.rollouts
     numbers = {step[:2]: number for number, step in enumerate(steps)}
@@ -110,11 +111,16 @@ def _rollouts(timeline: StateTimeline, steps: list[Window]) -> tuple[list[dict[s
     lists = [rollouts.latest, rollouts.longest, *(rollouts.of_steps[key][0] for key in keys)]
     places = {one: place for place, one in enumerate(dict.fromkeys(one for listed in lists for one in listed))}
     drawn, room = [], OF_ROLLOUTS
-    for name, stretches in rollouts.drawn(list(places)):
-        drawn.append({"name": name, "exact": _written([Merged(*part) for part in stretches], timeline.start)})
-        room -= len(stretches)
+    for lanes in rollouts.drawn(list(places)):
+        drawn.append(_lane(lanes, timeline.start))
+        room -= sum(len(lane.stretches) for lane in (lanes, *lanes.beneath))
         if room <= 0:
             break
     latest, longest, *of_steps = ([places[one] for one in listed if places[one] < len(drawn)] for listed in lists)
     said = {str(numbers[key]): [listed, rollouts.of_steps[key][1]] for key, listed in zip(keys, of_steps, strict=True)}
     return drawn, {"latest": latest, "longest": longest, "steps": said}
+
+
+def _lane(lanes: RolloutLanes, zero: int) -> dict[str, Any]:
+    written = {"name": lanes.name, "exact": _written([Merged(*part) for part in lanes.stretches], zero)}
+    return {**written, "beneath": [_lane(lane, zero) for lane in lanes.beneath]} if lanes.beneath else written

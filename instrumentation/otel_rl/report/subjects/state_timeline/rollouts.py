@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import itemgetter
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.report.core.stretches import paint
 from otel_rl.report.subjects.state_timeline import states
+from otel_rl.store.tables import engine_stages
 from otel_rl.store.tables.load import AGENT_ROOT, MODEL, ROLLOUT, SERVED_TOOL, SERVICE, TOOL
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.stretches import Stretch
     from otel_rl.report.subjects.state_timeline.asked import Window
     from otel_rl.store.tables import RunTables
+    from otel_rl.store.tables.engine_stages import EngineStage
 
 #: Rollouts that are kept of a step, of all without a step, and steps whose rollouts are kept.
 MOST = 32
@@ -49,9 +52,6 @@ part AS (
          CASE kind WHEN '{MODEL}' THEN {states.GENERATE} WHEN '{SERVICE}' THEN {states.SERVICE} ELSE {states.TOOL} END
          AS state FROM call JOIN callee USING (callee) WHERE kind IN ('{MODEL}', '{SERVICE}', '{TOOL}', '{SERVED_TOOL}')
   UNION ALL
-  SELECT trace, rollout, started, started + CAST(queued * 1e9 AS INTEGER), {states.QUEUED} FROM call
-  WHERE queued > 0 AND queued < seconds
-  UNION ALL
   SELECT trace, NULL, started, ended, {states.OF_PHASE} FROM phase WHERE is_of_rollout)
 SELECT place, started AS begin, ended, {states.BETWEEN_CALLS} AS state, 1 AS layer, step FROM drawn
 UNION ALL
@@ -59,6 +59,21 @@ SELECT place, max(part.started, drawn.started), min(part.ended, drawn.ended), st
 FROM part CROSS JOIN drawn ON drawn.trace = part.trace AND coalesce(part.rollout, drawn.id) = drawn.id
 WHERE part.ended > part.started AND part.started < drawn.ended AND part.ended > drawn.started
 ORDER BY place, begin, layer DESC"""
+#: Calls of which an engine reported times.
+_CALLS_WITH_TIMES = """
+WITH place_of (place, rollout) AS (VALUES {places}),
+drawn AS (SELECT place, trace, id FROM place_of JOIN rollout r ON r.rowid = place_of.rollout LIMIT -1)
+SELECT place, started, ended, times
+FROM drawn CROSS JOIN call ON call.trace = drawn.trace AND coalesce(call.rollout, drawn.id) = drawn.id
+WHERE times IS NOT NULL ORDER BY place, started"""
+
+
+class RolloutLanes(NamedTuple):
+    """What a rollout did, and below it each server of its requests: of separate servers for prefill and decode."""
+
+    name: str
+    stretches: list[Stretch]
+    beneath: list[RolloutLanes]
 
 
 class Chosen(NamedTuple):
@@ -89,13 +104,40 @@ class Rollouts:
     longest: list[Chosen]
     of_steps: dict[StepKey, tuple[list[Chosen], int]]
 
-    def drawn(self, chosen: list[Chosen]) -> Iterator[tuple[str, list[Stretch]]]:
-        """Yield the name of each and what it did: calls, the shortest first, and between them it waits."""
+    def drawn(self, chosen: list[Chosen]) -> Iterator[RolloutLanes]:
+        """Yield what each did: stages of calls, calls, the shortest first, and between them it waits."""
         if not chosen:
             return
         places = ", ".join(f"({place}, {one.rollout})" for place, one in enumerate(chosen))
+        stages = self._stages(places)
         for place, rows in groupby(self.tables.stream(_PARTS.format(places=places)), itemgetter(0)):
-            yield chosen[place].name[:_ID], list(paint(tuple(row)[1:] for row in islice(rows, _CALLS + 1)))
+            name, of_servers = chosen[place].name[:_ID], stages.get(place, {})
+            parts = [tuple(row)[1:] for row in islice(rows, _CALLS + 1)]
+            parts += [_part(stage, -1, parts[0][4]) for stage in of_servers.pop("", ())]
+            parts.sort(key=lambda part: (part[0], -part[3]))
+            beneath = [
+                RolloutLanes(f"{name} [{server}]", list(paint(_part(stage, 0, parts[0][4]) for stage in listed)), [])
+                for server, listed in of_servers.items()
+            ]
+            yield RolloutLanes(name, list(paint(parts)), beneath)
+
+    def _stages(self, places: str) -> dict[int, dict[str, list[EngineStage]]]:
+        """Return the stages of the requests of each place by server, in the order of their start."""
+        found: dict[int, dict[str, list[EngineStage]]] = {}
+        for place, start, end, times in map(tuple, self.tables.stream(_CALLS_WITH_TIMES.format(places=places))):
+            of_servers = found.setdefault(place, {})
+            for stage in engine_stages.of_call(start, end, json.loads(times)):
+                listed = of_servers.setdefault(stage.server, [])
+                if len(listed) < _CALLS:
+                    listed.append(stage)
+        for of_servers in found.values():
+            for listed in of_servers.values():
+                listed.sort(key=lambda stage: stage.start)
+        return found
+
+
+def _part(stage: EngineStage, layer: int, step: int) -> tuple[int, int, int, int, int]:
+    return stage.start, stage.end, states.OF_STAGE[stage.kind], layer, step
 
 
 def of_run(tables: RunTables, in_time: str, slowest: Window | None) -> Rollouts:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from otel_rl.report.core import colours
 from otel_rl.semconv.attributes import RlPhaseValues as Phase
+from otel_rl.store.tables.engine_stages import Kind
 
 
 class LaneState(NamedTuple):
@@ -40,11 +41,13 @@ STATES = (
     # Beside rewards, which have the colour of tools elsewhere.
     LaneState("tool", colours.BY_KIND[Phase.DATA_WAIT]),
     LaneState("service", colours.BY_KIND["service"]),
+    LaneState("prefill", colours.BY_KIND["prefill"]),
     LaneState("in no phase", colours.BY_KIND["uncovered"]),
     LaneState("busy", colours.BY_KIND["model"]),
     _waiting("waiting for data"),
     _waiting("waiting in a collective"),
     _waiting("waiting in a queue"),
+    _waiting("waiting for the transfer of a cache"),
     _waiting("waiting between steps"),
     _waiting("waiting between calls"),
     _waiting("asleep"),
@@ -54,7 +57,9 @@ IN_NO_PHASE, BUSY = _PLACES["in no phase"], _PLACES["busy"]
 COLLECTIVE, QUEUED, ASLEEP = _PLACES["waiting in a collective"], _PLACES["waiting in a queue"], _PLACES["asleep"]
 BETWEEN_STEPS, BETWEEN_CALLS = _PLACES["waiting between steps"], _PLACES["waiting between calls"]
 GENERATE, TOOL, REWARD = _PLACES["generate"], _PLACES["tool"], _PLACES["reward"]
-SERVICE = _PLACES["service"]
+SERVICE, PREFILL, TRANSFER = _PLACES["service"], _PLACES["prefill"], _PLACES["waiting for the transfer of a cache"]
+#: State of a stage of a request; what an engine decodes is generated.
+OF_STAGE = {Kind.WAIT: QUEUED, Kind.TRANSFER: TRANSFER, Kind.PREFILL: PREFILL, Kind.DECODE: GENERATE}
 WEIGHT_SYNC, LOAD = _PLACES["weight sync"], _PLACES["load"]
 #: Phases that begin with a weight sync.
 SYNCS = frozenset({Phase.SYNC, Phase.WEIGHT_SYNC})
