@@ -81,7 +81,12 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
-    "otel_rl_sglang": ("sglang.srt.observability.trace", "sglang"),
+    "otel_rl_sglang": (
+        "sglang.srt.observability.trace",
+        "sglang.srt.entrypoints.engine",
+        "sglang.srt.managers.tokenizer_manager",
+        "sglang",
+    ),
     "otel_rl_skyrl": (
         "skyrl.train.utils.utils",
         "skyrl.train.utils.tracking",

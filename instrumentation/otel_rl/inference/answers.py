@@ -299,10 +299,7 @@ class Answer:
             values[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.logprobs:
             values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
-        if self.weight_version is not None:
-            values[attributes.RL_INFERENCE_WEIGHT_VERSION] = text(self.weight_version)
-        if self.tokens_by_version:
-            values.update(weight_versions.attributes_of(self.tokens_by_version))
+        values.update(self.version_attributes())
         if self.engine is not None:
             values[attributes.RL_INFERENCE_ENGINE] = self.engine
         if self.tool_calls:
@@ -315,6 +312,13 @@ class Answer:
             # An estimate has a name of its own and stays off the metric, which could not say that it is one.
             values[attributes.RL_INFERENCE_OUTPUT_TOKENS_ESTIMATED] = self.output_chunks
         return values
+
+    def version_attributes(self) -> dict[str, Any]:
+        """Return the versions of the weights that made it."""
+        if self.weight_version is None:
+            return {}
+        several = weight_versions.attributes_of(self.tokens_by_version or {})
+        return {attributes.RL_INFERENCE_WEIGHT_VERSION: text(self.weight_version), **several}
 
     def add_attributes(self, values: dict[str, Any]) -> None:
         """Add what the conventions ask of an answer, as far as it said; what is added is clean."""

@@ -14,6 +14,8 @@ from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
 from otel_rl.training import engine_summary, steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_rl.inference.answers import Answer
 
 #: An engine aborts what nobody waits for any more.
@@ -33,6 +35,22 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     if not has_left and (error is not None or answer.failure is not None):
         return
     reasons = answer.finish_reasons or (ABORT if has_left else _UNKNOWN,) * answer.samples
+    requests = requests_of(answer, reasons)
+    counts = requests.step_counts()
+    said = {
+        attributes.RL_ENGINE_INPUT_TOKENS: answer.input_tokens,
+        attributes.RL_ENGINE_OUTPUT_TOKENS: answer.exact_output_tokens(),
+        # vLLM says it with --enable-prompt-tokens-details.
+        attributes.RL_ENGINE_CACHED_TOKENS: answer.cached_tokens,
+    }
+    for name, tokens in said.items():
+        if tokens is None:
+            del counts[name]
+    engine_summary.add(counts, requests.times)
+
+
+def requests_of(answer: Answer, reasons: Sequence[str]) -> EngineRequests:
+    """Return the requests that an answer is of; ``reasons`` are those for the end of its candidates."""
     times = answer.times
     requests = EngineRequests()
     requests.add(
@@ -45,17 +63,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
     )
     for number in range(1, answer.requests):
         requests.add(0, 0, (), times[number] if number < len(times) else None)
-    counts = requests.step_counts()
-    said = {
-        attributes.RL_ENGINE_INPUT_TOKENS: answer.input_tokens,
-        attributes.RL_ENGINE_OUTPUT_TOKENS: answer.exact_output_tokens(),
-        # vLLM says it with --enable-prompt-tokens-details.
-        attributes.RL_ENGINE_CACHED_TOKENS: answer.cached_tokens,
-    }
-    for name, tokens in said.items():
-        if tokens is None:
-            del counts[name]
-    engine_summary.add(counts, requests.times)
+    return requests
 
 
 def _has_left(answer: Answer, error: BaseException | None, ended: str | None) -> bool:

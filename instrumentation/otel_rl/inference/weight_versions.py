@@ -16,8 +16,8 @@ _MOST = 16
 
 
 def add(tokens: dict[str, int], listed: Any) -> None:
-    """Add the tokens by version that a sample lists, as far as it does."""
-    for one in items_of(listed)[:_MOST]:
+    """Add the tokens by version that samples list, as far as they do."""
+    for one in items_of(listed):
         fields = fields_of(one)
         version, start, end = fields.get("version"), count_of(fields.get("start")), count_of(fields.get("end"))
         if version is not None and start is not None and end is not None and (version in tokens or len(tokens) < _MOST):

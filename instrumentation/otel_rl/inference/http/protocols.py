@@ -79,8 +79,6 @@ class EngineAnswer(Answer):
         self.preemptions = _sum(facts, "num_retractions") or 0
         # Each sample is a request to the scheduler; the others of a prompt wait with the first.
         self.times = [times for each in facts[::samples] if (times := engine_times.of_sglang(each))]
-        for each in facts:
-            self._observe_versions(each.get(VERSIONS))
         usage = {
             "prompt_tokens": _sum(facts, "prompt_tokens", samples),
             "completion_tokens": _sum(facts, "completion_tokens"),
@@ -94,7 +92,10 @@ class EngineAnswer(Answer):
                 for item, each in zip(items, facts, strict=False)
             ],
             "usage": usage,
-            "metadata": {"weight_version": facts[0].get("weight_version")},
+            "metadata": {
+                "weight_version": facts[0].get("weight_version"),
+                VERSIONS: [part for each in facts for part in items_of(each.get(VERSIONS))],
+            },
         }
 
 
