@@ -124,6 +124,12 @@ def test_the_step_sums_up_what_the_engine_did(served):
         assert step["rl.engine.time_to_first_token"] >= step["rl.engine.prefill_time"] > 0
 
 
+def test_the_leader_asks_the_server_for_its_queue_and_cache(served):
+    place = {"server__port": int(served.url.rpartition(":")[2])}
+    for name in ("requests.running", "requests.waiting", "kv_cache.usage"):
+        assert float(served.client.store.last(f"rl.engine.{name}", **place)["asDouble"]) >= 0
+
+
 def test_the_servers_own_spans_are_children_of_the_calls(served):
     """Each in the trace of its rollout; what the server refuses has none, or has one like the others."""
     store = served.client.store

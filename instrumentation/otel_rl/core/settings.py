@@ -313,6 +313,20 @@ class Settings:
         parse=_file_or_off,
         accepted="a path, or off",
     )
+    engine_metrics: bool = _setting(
+        True,
+        "OTEL_RL_ENGINE_METRICS",
+        "ask inference engines at private addresses for queue and cache every 15 s: engine-metrics.md",
+        **_BOOLEAN,
+    )
+    engine_targets: str | None = _setting(
+        None,
+        "OTEL_RL_ENGINE_TARGETS",
+        "folder for files with the addresses of engines, in the form of Prometheus' file_sd: engine-metrics.md",
+        shown="(beside the run's files)",
+        scope=PROCESS,
+        accepted="a path",
+    )
     sync_check: str = _setting(
         "off",
         "OTEL_RL_SYNC_CHECK",

@@ -195,6 +195,16 @@ def _observe_pressure() -> None:
         from otel_rl.runtime_metrics import observed  # noqa: PLC0415 - see above
 
         observed.register()
+        _observe_engines()
+
+
+def _observe_engines() -> None:
+    from otel_rl.process import process_identity  # noqa: PLC0415 - see above
+
+    if process_identity.current().leads:
+        from otel_rl.inference import engine_metrics  # noqa: PLC0415 - one process of the run asks
+
+        engine_metrics.register()
 
 
 def _loaded() -> bool:

@@ -352,6 +352,10 @@ class InferenceCall:
             was_left=was_left,
             work=answer.exact_output_tokens(),
         )
+        if answer.engine is not None and self._request.is_private:
+            from otel_rl.inference import engine_targets  # noqa: PLC0415 - few programs ask engines of their own
+
+            engine_targets.note(*self._request.engine[:2], answer.engine)
         answer.adopt()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)

@@ -619,6 +619,17 @@ RL_ENGINE_FINISHED: Final = definitions.MetricDefinition(
         attributes.RL_ENGINE_FINISH_REASON,
     ),
 )
+RL_ENGINE_KV_CACHE_USAGE: Final = definitions.MetricDefinition(
+    name="rl.engine.kv_cache.usage",
+    instrument="gauge",
+    unit="1",
+    description="Share of the memory for keys and values that an engine behind HTTP has in use, by its own metrics",
+    boundaries=None,
+    attributes=(
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
 RL_ENGINE_POLICY_AGE: Final = definitions.MetricDefinition(
     name="rl.engine.policy.age",
     instrument="histogram",
@@ -725,6 +736,28 @@ RL_ENGINE_QUEUE_DURATION: Final = definitions.MetricDefinition(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+RL_ENGINE_REQUESTS_RUNNING: Final = definitions.MetricDefinition(
+    name="rl.engine.requests.running",
+    instrument="gauge",
+    unit="{request}",
+    description="Requests that an engine behind HTTP works on, by its own metrics",
+    boundaries=None,
+    attributes=(
+        attributes.SERVER_ADDRESS,
+        attributes.SERVER_PORT,
+    ),
+)
+RL_ENGINE_REQUESTS_WAITING: Final = definitions.MetricDefinition(
+    name="rl.engine.requests.waiting",
+    instrument="gauge",
+    unit="{request}",
+    description="Requests that wait in the queue of an engine behind HTTP, by its own metrics",
+    boundaries=None,
+    attributes=(
         attributes.SERVER_ADDRESS,
         attributes.SERVER_PORT,
     ),

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from unit.export.recorded_lines import Lines
 from unit.report.synthetic_run import process
 
 from otel_rl.cli import main
@@ -99,6 +100,25 @@ def test_a_run_without_engines_says_what_would_fill_the_section(tmp_path):
     assert report.engines is None
     assert "Inference engines" in page.read_text()
     assert "Times of a request" not in page.read_text()
+
+
+def test_queue_and_cache_of_each_replica_are_charts_even_if_no_step_asked_an_engine(tmp_path):
+    lines = Lines(tmp_path / "run")
+    for port in (8000, 8001):
+        for second in range(0, 60, 15):
+            place = {"server.address": "10.0.0.1", "server.port": port}
+            lines.gauge("rl.engine.requests.waiting", second * 1000, float(second * (port - 7999)), **place)
+            lines.gauge("rl.engine.kv_cache.usage", second * 1000, 0.5, **place)
+    lines.write()
+    page = tmp_path / "page.html"
+    write_report(tmp_path / "run", page)
+    section = page.read_text().partition('id="engines"')[2].partition("</section>")[0]
+
+    assert "Requests in the queue of an engine" in section
+    assert "Cache of an engine in use" in section
+    assert "Requests that an engine works on" not in section, "nobody said it"
+    for replica in ("10.0.0.1:8000", "10.0.0.1:8001"):
+        assert replica in page.read_text()
 
 
 def test_the_command_prints_it_for_programs(tmp_path, capsys):

@@ -70,12 +70,12 @@ class ProcessStore:
         process = f"rank{who.rank}" if who.rank is not None else f"pid{self._value(attributes.PROCESS_PID)}"
         instance = str(self._value(attributes.SERVICE_INSTANCE_ID) or "").replace("-", "")[:8]
         name = f"{safe(socket.gethostname())}-{process}-{instance}"
-        return str(PurePath(_run_name(who)) / name)
+        return str(PurePath(run_name()) / name)
 
     @property
     def run_directory(self) -> Path:
         """The directory of the run, which all its processes on this file system share."""
-        return Path(settings.current().data_directory) / _run_name(process_identity.current())
+        return run_directory()
 
     def find_children(self) -> None:
         """See whether other processes wrote files of this run since this one began. For the files' thread only."""
@@ -178,8 +178,14 @@ def _loaded_versions() -> dict[str, str]:
     return {"python": platform.python_version()}
 
 
-def _run_name(who: process_identity.ProcessIdentity) -> str:
-    return safe(who.id or "unknown-run")
+def run_directory() -> Path:
+    """Return the directory of the run, which is there once a process has written files."""
+    return Path(settings.current().data_directory) / run_name()
+
+
+def run_name() -> str:
+    """Return the name of the run as a part of a path."""
+    return safe(process_identity.current().id or "unknown-run")
 
 
 def warn_once_per_node(line: str) -> None:

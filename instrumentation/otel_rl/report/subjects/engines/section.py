@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
-from otel_rl.report.core.lines import Line
+from otel_rl.report.core.lines import Line, over_time
+from otel_rl.semconv import attributes, metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Drawing
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.engines import EngineWork
+    from otel_rl.semconv.definitions import MetricDefinition
 
 #: Times of the table by step.
 _TIMES = {
@@ -40,7 +42,9 @@ def build(collected: Collected, charts: Charts) -> Section:
     section = Section("engines", "Inference engines", filler)
     engines = collected.steps.engines
     steps = engines.steps()
+    replicas = [drawing for drawing in _of_replicas(collected, charts) if drawing is not None]
     if not steps:
+        section.blocks += [PageBlock(charts=replicas)] if replicas else []
         return section
     whole = engines.whole()
     section.lead = (
@@ -55,9 +59,27 @@ def build(collected: Collected, charts: Charts) -> Section:
         note = "Median and 95 % are those of the step, and of several ranks of the rank, in which they are the longest."
         section.blocks.append(PageBlock(title="How long requests took", table=_spreads(whole), note=note))
     drawings = [drawing for drawing in _drawings(charts, steps) if drawing is not None]
-    if drawings:
-        section.blocks.append(PageBlock(charts=drawings))
+    section.blocks += [PageBlock(charts=drawn) for drawn in (drawings, replicas) if drawn]
     return section
+
+
+def _of_replicas(collected: Collected, charts: Charts) -> list[Drawing | None]:
+    """Return charts of what the engines' own metrics said, by replica."""
+    return [
+        _drawing(charts, key, title, "by the engine's own metrics", _by_replica(collected, metric), unit)
+        for metric, key, title, unit in (
+            (metrics.RL_ENGINE_REQUESTS_WAITING, "engine-waiting", "Requests in the queue of an engine", "requests"),
+            (metrics.RL_ENGINE_REQUESTS_RUNNING, "engine-running", "Requests that an engine works on", "requests"),
+            (metrics.RL_ENGINE_KV_CACHE_USAGE, "engine-cache", "Cache of an engine in use", "share"),
+        )
+    ]
+
+
+def _by_replica(collected: Collected, metric: MetricDefinition) -> dict[str, Line]:
+    port = f"""json_extract(attributes, '$."{attributes.SERVER_PORT}"')"""
+    replica = f"""json_extract(attributes, '$."{attributes.SERVER_ADDRESS}"') || ':' || {port}"""
+    points = f"(SELECT {replica} AS replica, time, value FROM point WHERE metric = '{metric.name}')"
+    return {replica: line for (replica,), line in over_time(collected.tables, "replica", points).items() if replica}
 
 
 def _table(whole: EngineWork, steps: list[EngineWork]) -> Table:

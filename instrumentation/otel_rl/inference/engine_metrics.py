@@ -1,0 +1,231 @@
+"""Queue and cache of the engines, as their own metrics report them, asked by the process that leads the run.
+
+Every 15 s there is a round over at most eight engines: ``/metrics`` of vLLM and SGLang, ``/engine_metrics`` of SGLang's
+router. A round may take 20 ms of CPU; whoever is left over comes first in the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from functools import partial
+from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from otel_rl.core import instrumentor_status, settings
+from otel_rl.core.threads import PeriodicThread, uninstrumented
+from otel_rl.inference import engine_targets
+from otel_rl.process import process_identity
+from otel_rl.semconv import attributes, metrics
+from otel_rl.telemetry import Scope, drops, lifecycle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_rl.semconv.definitions import MetricDefinition
+
+scope = Scope("engine_metrics")
+INTERVAL = 15.0
+MOST_ENGINES = 8
+#: CPU time of a round, time until an engine has answered, both in s, and the longest answer in bytes.
+_CPU, _TIMEOUT, _LONGEST = 0.02, 2.0, 4 << 20
+#: Rounds after which an engine is asked again that did not answer as one.
+_REST = 20
+_PATHS = ("/metrics", "/engine_metrics")
+_STATUS = "engine_metrics"
+#: Replicas of one engine or router.
+_MOST_REPLICAS = 64
+_OK = 200
+
+
+class _Gauge(NamedTuple):
+    """A gauge, its names in vLLM and SGLang, and whether the shards of a replica add up."""
+
+    metric: MetricDefinition
+    names: tuple[str, str]
+    adds_up: bool
+
+
+_GAUGES = (
+    _Gauge(metrics.RL_ENGINE_REQUESTS_RUNNING, ("vllm?num_requests_running", "sglang?num_running_reqs"), True),
+    _Gauge(metrics.RL_ENGINE_REQUESTS_WAITING, ("vllm?num_requests_waiting", "sglang?num_queue_reqs"), True),
+    _Gauge(metrics.RL_ENGINE_KV_CACHE_USAGE, ("vllm?kv_cache_usage_perc", "sglang?token_usage"), False),
+)
+#: A router writes ``vllm_x`` for ``vllm:x``.
+_SEPARATORS = ":_"
+
+_Replica = tuple[str, int]
+
+
+class _Engines:
+    """What the engines answered in the last round."""
+
+    def __init__(self) -> None:
+        #: Metric -> replica -> value.
+        self.values: dict[str, dict[_Replica, float]] = {}
+        self.asked = 0.0
+        #: Engine -> path that it answers, or how many rounds it rests.
+        self._paths: dict[str, str] = {}
+        self._rests: dict[str, int] = {}
+        #: Engine -> what was wrong with its last answer.
+        self._problems: dict[str, str] = {}
+        self._first = 0
+        self.thread = PeriodicThread("otel-rl-engines", 0.0, self.round)
+
+    def round(self) -> float:
+        """Ask all engines; return the seconds until the next round."""
+        known = engine_targets.known()[:MOST_ENGINES]
+        values: dict[str, dict[_Replica, float]] = {}
+        began, number = time.thread_time(), 0
+        with uninstrumented():
+            for number in range(len(known)):
+                if number and time.thread_time() - began > _CPU:
+                    drops.count("metrics", "engine_scrape", len(known) - number)
+                    self._first += number
+                    break
+                self._ask(known[(self._first + number) % len(known)], values)
+        self.values, self.asked = values, time.monotonic()
+        reasons = [f"http://{engine}{_PATHS[0]}: {problem}" for engine, problem in self._problems.items()]
+        state = instrumentor_status.DEGRADED if reasons else instrumentor_status.ACTIVE
+        instrumentor_status.report(_STATUS, state, "; ".join(reasons))
+        return INTERVAL
+
+    def _ask(self, engine: str, values: dict[str, dict[_Replica, float]]) -> None:
+        rest = self._rests.get(engine, 0)
+        if rest:
+            self._rests[engine] = rest - 1
+            return
+        problem = ""
+        for path in (self._paths[engine],) if engine in self._paths else _PATHS:
+            try:
+                text = fetch(engine, path)
+            except (OSError, HTTPException, ValueError) as error:
+                problem = problem or str(error) or type(error).__name__
+                continue
+            found = dict(_read(engine, text))
+            if found:
+                self._paths[engine] = path
+                for name, of_replicas in found.items():
+                    values.setdefault(name, {}).update(of_replicas)
+                self._problems.pop(engine, None)
+                return
+            problem = "no metrics of vLLM or SGLang (which needs --enable-metrics)"
+        drops.count("metrics", "engine_scrape")
+        self._paths.pop(engine, None)
+        self._rests[engine] = _REST
+        self._problems[engine] = problem
+
+
+def fetch(engine: str, path: str) -> bytes:
+    """Return the metrics of an engine, from a line break on.
+
+    Raises:
+        OSError: no answer in time.
+        HTTPException: an answer that is none.
+        ValueError: one with another status than 200, which a redirect is, or that is too long.
+    """
+    deadline = time.monotonic() + _TIMEOUT
+    # Without proxies, and without a look at the redirect: an engine is where it has answered the program.
+    connection = HTTPConnection(engine, timeout=_TIMEOUT / 2)
+    try:
+        connection.request("GET", path, headers={"Accept": "text/plain"})
+        answer = connection.getresponse()
+        if answer.status != _OK:
+            raise ValueError(f"status {answer.status}")
+        parts = [b"\n"]
+        length = 0
+        while part := answer.read1(65_536):
+            parts.append(part)
+            length += len(part)
+            if length > _LONGEST:
+                raise ValueError(f"more than {_LONGEST >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise ValueError(f"not complete after {_TIMEOUT:g} s")
+        return b"".join(parts)
+    finally:
+        connection.close()
+
+
+def _read(engine: str, text: bytes) -> Iterator[tuple[str, dict[_Replica, float]]]:
+    for gauge in _GAUGES:
+        found: dict[_Replica, float] = {}
+        for name in (name.replace("?", separator) for name in gauge.names for separator in _SEPARATORS):
+            for labels, value in _samples(text, name.encode()):
+                replica = _replica(labels.get("worker_addr") or engine)
+                # With metrics of all schedulers each shard counts the requests of its replica.
+                if replica is None or {labels.get("tp_rank", "0"), labels.get("pp_rank", "0")} != {"0"}:
+                    continue
+                before = found.get(replica, 0.0)
+                if replica in found or len(found) < _MOST_REPLICAS:
+                    found[replica] = before + value if gauge.adds_up else max(before, value)
+        if found:
+            yield gauge.metric.name, found
+
+
+def _samples(text: bytes, name: bytes) -> Iterator[tuple[dict[str, str], float]]:
+    """Yield labels and value of each sample of a metric; a search per sample, since most lines are of others."""
+    at = text.find(b"\n" + name)
+    while at >= 0:
+        end = text.find(b"\n", at + 1)
+        line = text[at + 1 + len(name) : end if end >= 0 else len(text)]
+        at = text.find(b"\n" + name, at + 1)
+        if line[:1] not in (b"{", b" "):
+            # A metric whose name goes on.
+            continue
+        labels, _, value = line.rpartition(b"} ") if line[:1] == b"{" else (b"", b"", line)
+        with suppress(ValueError, IndexError):
+            number = float(value.split()[0])
+            if number >= 0:
+                yield _labels(labels[1:].decode()), number
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Return the labels that are read here; none of their values has a quote."""
+    found = {}
+    for name in ("worker_addr", "tp_rank", "pp_rank"):
+        _, has_it, rest = text.partition(f'{name}="')
+        if has_it:
+            found[name] = rest.partition('"')[0]
+    return found
+
+
+def _replica(address: str) -> _Replica | None:
+    with suppress(ValueError):
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        if parts.hostname and parts.port:
+            return parts.hostname, parts.port
+    return None
+
+
+_engines = _Engines()
+
+
+def register() -> None:
+    """Observe the engines that this process, or another one of the run, will have met, unless they are not wanted."""
+    if settings.current().engine_metrics:
+        for gauge in _GAUGES:
+            scope.observe(gauge.metric, partial(_values, gauge.metric.name))
+
+
+def _values(name: str) -> Iterator[tuple[float, Mapping[str, object]]]:
+    if not process_identity.current().leads or not engine_targets.known():
+        return
+    _engines.thread.start()
+    # What an engine said that answers no more is no value of now.
+    if time.monotonic() - _engines.asked < 2 * INTERVAL:
+        for (address, port), value in _engines.values.get(name, {}).items():
+            yield value, {attributes.SERVER_ADDRESS: address, attributes.SERVER_PORT: port}
+
+
+def _after_fork_in_child() -> None:
+    global _engines
+    _engines = _Engines()
+
+
+def _end() -> None:
+    _engines.thread.end()
+
+
+lifecycle.before_shutdown(_end)
+lifecycle.after_fork_in_child(_after_fork_in_child)
