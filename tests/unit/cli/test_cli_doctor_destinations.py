@@ -11,6 +11,7 @@ from support.otlp_servers import EXPORTER_1_45, HTTP, http_server
 
 from otel_rl.cli import main
 from otel_rl.cli.doctor.installed_instrumentors import installed
+from otel_rl.cli.doctor.products import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,48 @@ def test_an_http_status_is_named_with_its_fix(doctor: Doctor, status: int, meani
         assert f"http://127.0.0.1:{server.port} " in problem
         assert meaning in problem
         assert fix in problem
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "is Langfuse and wants credentials (401); set OTEL_EXPORTER_OTLP_TRACES_HEADERS=Authorization=Basic"),
+        (403, "is Langfuse and refuses these credentials (403)"),
+        (404, "is Langfuse and takes traces at /api/public/otel/v1/traces (404)"),
+        (415, "is Langfuse and takes protobuf only (415)"),
+        (500, "is overloaded or not ready (500)"),
+    ],
+)
+def test_what_a_product_answers_is_explained_in_its_words(doctor: Doctor, status: int, said: str) -> None:
+    with http_server(status) as server:
+        problems = doctor(f"http://127.0.0.1:{server.port}/api/public/otel", **HTTP)
+
+    [of_traces] = [problem for problem in problems if problem.startswith("traces")]
+    assert said in of_traces
+    [of_others] = [problem for problem in problems if not problem.startswith("traces")]
+    assert "takes traces only; set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" in of_others
+
+
+def test_metrics_that_a_product_takes_and_throws_away_are_a_problem(doctor: Doctor) -> None:
+    with http_server() as server:
+        [problem] = doctor(f"http://127.0.0.1:{server.port}/api/public/otel", **HTTP)
+
+    assert problem.startswith(("logs, metrics: ", "metrics, logs: "))
+
+
+@pytest.mark.parametrize(
+    ("destination", "answered", "said"),
+    [
+        ("http://127.0.0.1:9411", "takes no OTLP at this path (404); ...", "is Zipkin, which takes no OTLP"),
+        ("https://api.smith.langchain.com/otel", "wants credentials (401); ...", "TRACES_HEADERS=x-api-key=KEY"),
+        ("https://logfire-us.pydantic.dev", "wants credentials (401); ...", "TRACES_HEADERS=Authorization=TOKEN"),
+        ("http://127.0.0.1:6006", "does not take protobuf (415); ...", "is Phoenix and takes protobuf only"),
+        ("https://trace.wandb.ai", "answers with a web page (200), so ...", "takes traces at /otel/v1/traces (200)"),
+        ("http://127.0.0.1:4318", "wants credentials (401); set X", "wants credentials (401); set X"),
+    ],
+)
+def test_a_product_is_known_by_its_address(destination: str, answered: str, said: str) -> None:
+    assert said in explained(destination, "traces", answered)
 
 
 def test_signals_with_the_same_problem_share_a_sentence(doctor: Doctor) -> None:

@@ -11,6 +11,7 @@ Modules:
     redaction_function: whether the function of ``OTEL_RL_REDACT`` can be imported.
     otlp_request: an empty OTLP request per signal, sent as a run would send it.
     otlp_answers: what each answer means and how to mend it.
+    products: what an answer means in the words of the product behind an address.
     mlflow_server: whether the MLflow server would take what a run writes.
     run_under_doctor: the findings of a program that ran under ``opentelemetry-instrument``.
     findings_text: the findings as text.

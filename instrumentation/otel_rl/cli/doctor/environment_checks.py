@@ -15,6 +15,7 @@ from otel_rl.cli.doctor import (
     mlflow_server,
     named_functions,
     otlp_request,
+    products,
     ray_workers,
     redaction_function,
     uncovered_frameworks,
@@ -137,7 +138,8 @@ def _ask_destinations(planned: dict[str, Any], environ: Mapping[str, str], probl
             asked.append((signal, exporter))
     refusals: dict[tuple[str, str], list[str]] = {}
     sentences = otlp_request.send_all([(signal, exporter["exporter"]) for signal, exporter in asked])
-    for (signal, exporter), sentence in zip(asked, sentences, strict=True):
+    for (signal, exporter), answered in zip(asked, sentences, strict=True):
+        sentence = products.explained(exporter["destination"], signal, answered)
         exporter["answers"] = sentence.partition(";")[0] or "yes"
         if sentence:
             refusals.setdefault((exporter["destination"], sentence), []).append(signal)
