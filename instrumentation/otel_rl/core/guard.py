@@ -65,17 +65,18 @@ def reset_counts() -> None:
     _errors.clear()
 
 
-def count_error(site: str, error: BaseException) -> None:
-    """Count an internal error and log the first one of each site."""
+def count_error(site: str, error: BaseException, culprit: str = "") -> None:
+    """Count an error and log the first one of each site, or of each ``culprit``: code of the program that we call."""
     _errors[site] = _errors.get(site, 0) + 1
-    if site in _logged:
+    what = f"error of {culprit}" if culprit else f"internal error in {site}"
+    if what in _logged:
         return
-    _logged.add(site)
+    _logged.add(what)
     # A handler or filter of the program may raise: that would reach the program where it expects no log call.
     with suppress(Exception):
         logger.warning(
-            "otel-rl: internal error in %s (%s: %s); the program is not affected, more of this site are only counted",
-            site,
+            "otel-rl: %s (%s: %s); the program is not affected, more of this site are only counted",
+            what,
             type(error).__name__,
             error,
         )

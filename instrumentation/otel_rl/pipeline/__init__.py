@@ -25,6 +25,7 @@
 ``sdk_metrics``         queues and exporters observed as ``otel.sdk.*``
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``sink``                one exporter, and the account of what it delivered
+``span_processors``     span processors of the program, which may fail or be slow
 ``start_times``         start times of observable counters
 ``undelivered``         the run's files as the place of what no destination took
 ``unencodable``         items that cost a batch its encoding

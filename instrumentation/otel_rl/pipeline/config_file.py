@@ -26,6 +26,7 @@ from otel_rl.pipeline import (
     python_warnings,
     resource,
     sdk_metrics,
+    span_processors,
 )
 from otel_rl.pipeline.batching import Limits
 from otel_rl.pipeline.destination import Destination
@@ -234,6 +235,7 @@ def _complete(telemetry: Telemetry) -> None:
         if isinstance(getattr(telemetry.tracer_provider, "id_generator", None), RandomIdGenerator):
             telemetry.tracer_provider.id_generator = IdGenerator()  # type: ignore[union-attr]
         if telemetry.tracer_provider is not None:
+            span_processors.isolate(telemetry.tracer_provider)
             _put_first(telemetry.tracer_provider, "_active_span_processor", "_span_processors", spans)
     with guard("config_file.logger_provider"):
         if telemetry.logger_provider is not None:

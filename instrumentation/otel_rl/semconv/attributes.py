@@ -910,7 +910,7 @@ RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 """Signal that lost an item."""
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
-"""Place in otel-rl where an error of its own was caught."""
+"""Place in otel-rl where an error was caught."""
 
 RL_TELEMETRY_START_UP_DURATION: Final = "rl.telemetry.start_up.duration"
 """Seconds of the start-up that otel-rl took."""
