@@ -33,6 +33,7 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`trace_id`         the current trace, for logs of your own               call
 :func:`flush`            deliver what has been recorded so far                 call
 :func:`start`            begin to record in a process that runs, a notebook    call
+:mod:`otel_rl.sinks`     objects of your own that get each step as it ends     module
 =======================  ====================================================  ==========================
 
 Without telemetry (no ``opentelemetry-instrument``, no :func:`start`, no tracer provider set) every call returns at
@@ -77,6 +78,16 @@ __all__ = [
     "tool",
     "trace_id",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load :mod:`otel_rl.sinks` when it is used first."""
+    if name == "sinks":
+        # Not `from otel_rl import sinks`, which would ask this function.
+        import otel_rl.sinks  # noqa: PLC0415 - few programs have one
+
+        return sys.modules[otel_rl.sinks.__name__]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _enabled() -> bool:

@@ -44,6 +44,8 @@ logger = logging.getLogger("otel_rl")
 #: Set by our own tests: an internal error then surfaces instead of being swallowed.
 RAISE_ENVIRONMENT_VARIABLE = "OTEL_RL_RAISE_INTERNAL_ERRORS"
 
+#: Begins the sites of errors that are not ours.
+OF_PROGRAM = "program."
 #: What stands for the default, for ignoring, and for handlers that are not of Python.
 _UNCALLED = (int, type(None))
 _errors: dict[str, int] = {}
@@ -66,7 +68,11 @@ def reset_counts() -> None:
 
 
 def count_error(site: str, error: BaseException, culprit: str = "") -> None:
-    """Count an error and log the first one of each site, or of each ``culprit``: code of the program that we call."""
+    """Count an error and log the first one of each site.
+
+    ``culprit`` is code of the program that we call: its site begins with :data:`OF_PROGRAM`, and each is logged once.
+    """
+    site = f"{OF_PROGRAM}{site}" if culprit else site
     _errors[site] = _errors.get(site, 0) + 1
     what = f"error of {culprit}" if culprit else f"internal error in {site}"
     if what in _logged:

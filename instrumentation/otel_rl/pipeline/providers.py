@@ -47,7 +47,7 @@ from otel_rl.pipeline.processors import (
     weight,
 )
 from otel_rl.pipeline.sink import Sink
-from otel_rl.pipeline.span_processors import IsolatedSpanProcessors, isolated
+from otel_rl.pipeline.span_processors import IsolatedSpanProcessors
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import deferral, lifecycle, run_span
@@ -177,9 +177,6 @@ class Telemetry:
             part.after_fork_in_child()
         if self.undelivered is not None:
             self.undelivered.after_fork_in_child()
-        processors = isolated(self.tracer_provider)
-        if processors is not None:
-            processors.after_fork_in_child()
         if self.meter_provider is not None:
             forget_measurements(self.meter_provider, self.readers)
         start_times.after_fork_in_child()

@@ -1684,6 +1684,8 @@ class RlTelemetrySignalValues:
     """Log records."""
     CONTEXT: Final = "context"
     """Correlation context."""
+    STEPS: Final = "steps"
+    """Steps for sinks of the program."""
 
 
 class RlTelemetryThreadValues:
@@ -1946,7 +1948,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_SYNC_VERDICT: 6,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
-        RL_TELEMETRY_SIGNAL: 4,
+        RL_TELEMETRY_SIGNAL: 5,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
         RL_TOOL_OUTCOME: 7,
