@@ -90,7 +90,8 @@ class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
 def isolate(provider: TracerProvider) -> None:
     """Isolate the processors of a ``provider`` that is not made here; its tracers refer to them already."""
     multi: Any = provider._active_span_processor  # noqa: SLF001 - no public way to ask
-    if type(multi) is SynchronousMultiSpanProcessor:  # type: ignore[comparison-overlap,unused-ignore]
+    is_of_sdk = type(multi) is SynchronousMultiSpanProcessor
+    if is_of_sdk:
         multi.__class__, multi.foreign = IsolatedSpanProcessors, {}
 
 

@@ -123,6 +123,9 @@ class SinkQueue:
 class SinkThread:
     """Calls the sinks of :attr:`queues` in turn."""
 
+    #: Of the thread that calls; one with another number ends.
+    _number = 0
+
     def __init__(self, run: Callable[[], RunStarted], may_call: Callable[[], bool]) -> None:
         """Begin each sink with what ``run`` returns, once ``may_call``."""
         self._run = run
@@ -133,9 +136,9 @@ class SinkThread:
         """Start without sinks and threads, as in a forked child."""
         self.queues: dict[str, SinkQueue] = {}
         self._current: SinkQueue | None = None
-        #: Number of the thread that calls, of those that have been started; 0 before the first.
-        self._number = 0
+        self._number, self._is_running = self._number + 1, False
         self._starting = allocate_lock()
+        self.patience = HANGS
         self._wakeup, self._idle = Wakeup(), Wakeup()
 
     def put(self, item: StepEnded | RunEnded) -> None:
@@ -144,26 +147,29 @@ class SinkThread:
             queue.put(item)
         self.wake()
 
-    def wake(self, patience: float = HANGS) -> None:
+    def wake(self) -> None:
         """Let the thread look at the queues; start it, or a successor where a sink has not returned in time."""
+        self._look()
+        self._wakeup.set()
+
+    def _look(self) -> None:
         current = self._current
-        hangs = current is not None and current.open_for >= patience
-        if self.queues and (hangs or not self._number) and self._starting.acquire(blocking=False):
+        hangs = current is not None and current.open_for >= self.patience
+        if self.queues and (hangs or not self._is_running) and self._starting.acquire(blocking=False):
             try:
                 if current is not None:
                     current.report_hanging()
                 self._start()
             finally:
                 self._starting.release()
-        self._wakeup.set()
 
     def _start(self) -> None:
-        self._number, self._current = self._number + 1, None
+        self._number, self._current, self._is_running = self._number + 1, None, True
         try:
             start_new_thread(self._work, (self._number,))
         except RuntimeError:
-            # The system refuses a thread: what waits is dropped and counted, unless the next one starts.
-            self._number = 0
+            # The system refuses a thread: what waits is dropped and counted, unless one starts later.
+            self._is_running = False
 
     def _work(self, number: int) -> None:
         # Not one of the names by which threads of ours are known: what a sink costs is the program's.
@@ -184,22 +190,22 @@ class SinkThread:
         for queue in tuple(self.queues.values()):
             until = time.monotonic() + _TURN
             # One that hangs is in a call of another thread.
-            while number == self._number and queue.call is None and time.monotonic() < until:
-                if queue.has_started and not queue.waiting:
-                    break
+            while number == self._number and queue.call is None and (queue.waiting or not queue.has_started):
                 item = queue.waiting.popleft() if queue.has_started else self._run()
                 made, self._current, queue.has_started = True, queue, True
                 queue.make(_METHODS[type(item)], item)
                 if number == self._number:
                     self._current = None
+                if time.monotonic() >= until:
+                    break
         return made
 
     def finish(self, seconds: float) -> None:
         """Hand out what waits within ``seconds``, and end the thread; what is left is dropped and counted."""
-        deadline = time.monotonic() + seconds
+        deadline, self.patience = time.monotonic() + seconds, HANGS_AT_END
         while any(queue.is_unfinished for queue in tuple(self.queues.values())) and time.monotonic() < deadline:
-            self.wake(HANGS_AT_END)
             self._idle.wait(min(HANGS_AT_END / 2, deadline - time.monotonic()))
+            self._look()
         for queue in tuple(self.queues.values()):
             queue.report_hanging()
             queue.give_up()
