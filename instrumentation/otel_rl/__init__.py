@@ -80,16 +80,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load :mod:`otel_rl.sinks` when it is used first."""
-    if name == "sinks":
-        # Not `from otel_rl import sinks`, which would ask this function.
-        import otel_rl.sinks  # noqa: PLC0415 - few programs have one
-
-        return sys.modules[otel_rl.sinks.__name__]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def _enabled() -> bool:
     trace = sys.modules.get("opentelemetry.trace")
     return trace is not None and getattr(trace, "_TRACER_PROVIDER", None) is not None

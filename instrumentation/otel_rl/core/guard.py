@@ -80,11 +80,13 @@ def count_error(site: str, error: BaseException, culprit: str = "") -> None:
     _logged.add(what)
     # A handler or filter of the program may raise: that would reach the program where it expects no log call.
     with suppress(Exception):
+        from otel_rl.core.addresses import without_secrets  # noqa: PLC0415 - rarely needed, and loaded with the pipeline
+
         logger.warning(
             "otel-rl: %s (%s: %s); the program is not affected, more of this site are only counted",
             what,
             type(error).__name__,
-            error,
+            without_secrets(str(error)) if culprit else error,
         )
 
 

@@ -32,20 +32,20 @@ class ForeignProcessor:
         #: The latest trouble, in words.
         self.trouble = ""
 
-    def fail(self, method: str, error: Exception) -> None:
-        """Count a call that raised ``error``."""
-        self.failed += 1
-        count_error("span_processors", error, f"the span processor {self.name} of the program in {method}")
-        self._report(f"{self.failed} of its calls failed, the latest with {type(error).__name__} in {method}")
-
-    def lag(self, method: str, seconds: float) -> None:
-        """Count a slow call."""
-        self.slow += 1
-        self._report(f"took {seconds:.3g} s in {method}, in the thread of the span; {self.slow} of its calls were slow")
-
-    def _report(self, trouble: str) -> None:
-        self.trouble = trouble
-        instrumentor_status.report(f"span processor {self.name}", instrumentor_status.DEGRADED, trouble)
+    def note(self, method: str, seconds: float, error: Exception | None) -> None:
+        """Count a call that raised ``error`` or took ``seconds``, if it did harm."""
+        if error is not None:
+            self.failed += 1
+            count_error("span_processors", error, f"the span processor {self.name} of the program in {method}")
+            self.trouble = f"{self.failed} of its calls failed, the latest with {type(error).__name__} in {method}"
+        elif seconds >= SLOW:
+            self.slow += 1
+            self.trouble = (
+                f"{self.slow} of its calls were slow, the latest took {seconds:.3g} s in the thread of a span"
+            )
+        else:
+            return
+        instrumentor_status.report(f"span processor {self.name}", instrumentor_status.DEGRADED, self.trouble)
 
 
 class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
@@ -65,15 +65,14 @@ class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
             if foreign is None:
                 call(*arguments, **named)
                 continue
-            began = time.monotonic()
+            began, failure = time.monotonic(), None
             try:
                 call(*arguments, **named)
             except Exception as error:
                 if raised_by_signal_handler(error):
                     raise
-                foreign.fail(method, error)
-            if (seconds := time.monotonic() - began) >= SLOW:
-                foreign.lag(method, seconds)
+                failure = error
+            foreign.note(method, time.monotonic() - began, failure)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Call each processor for a span that has started."""

@@ -2,7 +2,7 @@
 
 ::
 
-    import otel_rl
+    import otel_rl.sinks
 
     class Printed:
         def run_started(self, run): print("run", run.run_id, run.parameters)

@@ -53,15 +53,16 @@ class SinkQueue:
     def put(self, item: StepEnded | RunEnded) -> None:
         """Queue ``item``; in place of the oldest one where there is no room."""
         if len(self.waiting) == MAXIMUM_WAITING:
-            self._count_dropped("sink_full", 1)
+            self.drop("sink_full", 1)
         self.waiting.append(item)
 
     def give_up(self) -> None:
         """Drop what waits: the time is up, or the sink has been removed."""
-        self._count_dropped("sink_ended", len(self.waiting))
+        self.drop("sink_ended", len(self.waiting))
         self.waiting.clear()
 
-    def _count_dropped(self, reason: str, number: int) -> None:
+    def drop(self, reason: str, number: int) -> None:
+        """Count items that it does not get."""
         self.counts["dropped"] += number
         drops.count(Signal.STEPS, reason, number)
 

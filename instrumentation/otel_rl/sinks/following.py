@@ -20,6 +20,7 @@ from otel_rl.core import clock
 from otel_rl.core.guard import guard
 from otel_rl.health.reward_columns import RewardSteps
 from otel_rl.process import process_identity
+from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.sinks.calls import SinkQueue, SinkThread
 from otel_rl.sinks.protocol import METHODS, ProgramEvent, RunEnded, RunStarted, StepEnded
@@ -126,14 +127,15 @@ class SinkFollower:
             if reward is not None and math.isfinite(reward):
                 so_far.total += reward
                 so_far.rewarded += 1
+            phases = figures.phase_seconds(step)
+            phases[Phase.DATA_WAIT] = phases.get(Phase.DATA_WAIT, 0.0) + step.waited
             ended = StepEnded(
                 iteration=step.iteration,
                 loop=step.loop.name,
                 source=step.loop.source,
                 ended_ns=end_time,
                 seconds=seconds,
-                waited_seconds=step.waited,
-                phases=figures.phase_seconds(step),
+                phases=phases,
                 values=values,
                 reward=reward,
                 mean_reward=so_far.total / so_far.rewarded if so_far.rewarded else None,
@@ -160,8 +162,7 @@ class SinkFollower:
 
 def _run() -> RunStarted:
     who, trace = process_identity.current(), f"{run_span.link().context.trace_id:032x}"
-    parameters = configuration.known()
-    return RunStarted(who.id, who.attempt, trace, who.world_size, who.system, who.algorithm, parameters)
+    return RunStarted(who.id, who.attempt, trace, configuration.known())
 
 
 follower = SinkFollower()
@@ -173,10 +174,10 @@ def add(sink: StepSink, name: str | None = None) -> str | None:
 
     Args:
         sink: An object with the methods of :class:`~otel_rl.sinks.Sink`.
-        name: Its name, up to 64 characters. By default that of its class, with a number where that is taken.
+        name: Its name, up to 64 characters; by default that of its class.
 
     Returns:
-        Its name; None, and a line on standard error, where the name is taken or there are 16 sinks already.
+        Its name; None, and a line on standard error, if the name is taken or there are 16 sinks already.
 
     Raises:
         TypeError: for an object that lacks a method, and for a class (also with telemetry off).
@@ -188,16 +189,14 @@ def add(sink: StepSink, name: str | None = None) -> str | None:
     queues = follower.thread.queues
     with guard("sinks.add"):
         wanted = text(str(name or type(sink).__name__), _LONGEST_NAME)
-        numbered = [wanted] if name else [wanted, *(f"{wanted}-{number}" for number in range(2, MAXIMUM_SINKS + 1))]
-        free = next((candidate for candidate in numbered if candidate not in queues), None)
-        if free is None or len(queues) >= MAXIMUM_SINKS:
-            problem = "there are 16 sinks" if len(queues) >= MAXIMUM_SINKS else f'the name "{wanted}" is taken'
-            say_once("sinks.add", f"sinks.add: {problem}, and this one gets nothing: remove one first")
+        if wanted in queues or len(queues) >= MAXIMUM_SINKS:
+            problem = f'a sink has the name "{wanted}"' if wanted in queues else f"there are {MAXIMUM_SINKS} sinks"
+            say_once("sinks.add", f"sinks.add: {problem} already, and this one gets nothing: remove one first")
             return None
-        queues[free] = SinkQueue(free, sink)
+        queues[wanted] = SinkQueue(wanted, sink)
         follower.follow()
         follower.thread.wake()
-        return free
+        return wanted
     return None
 
 

@@ -37,9 +37,6 @@ class RunStarted:
         run_id: ``OTEL_RL_RUN_ID``, or what otel-rl has chosen.
         attempt: Scheduler restarts, elastic restarts and resume number, as ``1.0.2``.
         trace_id: Trace of the run's span, 32 hexadecimal digits.
-        world_size: Number of ranks, if known.
-        system: Trainer, if known: ``trl``.
-        algorithm: ``grpo``, if known.
         parameters: What trainers and trackers were configured with so far, as ``source.name``. Secrets are removed, as
             in ``rl.run.configuration``; empty with ``OTEL_RL_ARGUMENTS=off``.
     """
@@ -47,9 +44,6 @@ class RunStarted:
     run_id: str | None
     attempt: str
     trace_id: str
-    world_size: int | None
-    system: str | None
-    algorithm: str | None
     parameters: Mapping[str, str | int | float | bool | None]
 
 
@@ -81,8 +75,8 @@ class StepEnded:
             (the optimizer) or ``logged``.
         ended_ns: End of the step on this rank.
         seconds: Its duration.
-        waited_seconds: The wait for its batch before it.
-        phases: Seconds by phase (``sample``, ``train``) and part of one (``backward``).
+        phases: Seconds by phase (``sample``, ``train``) and part of one (``backward``). ``data_wait`` may lie before the
+            step.
         values: The latest number of each key that trainer, trackers and :func:`otel_rl.metric` have logged since the
             step before, and the means of rollouts that ended in the step (``reward``, ``rewards/NAME/mean``).
         reward: Mean reward of the step's samples; None if it has none.
@@ -98,7 +92,6 @@ class StepEnded:
     source: str
     ended_ns: int
     seconds: float
-    waited_seconds: float
     phases: Mapping[str, float]
     values: Mapping[str, float]
     reward: float | None

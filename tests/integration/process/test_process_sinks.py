@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PROGRAM = """
 import json, sys, threading
-import otel_rl
+import otel_rl.sinks
 
 class Works:
     def run_started(self, run): self.got = [["run", run.run_id]]
