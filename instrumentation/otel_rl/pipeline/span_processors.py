@@ -16,11 +16,10 @@ from otel_rl.core.guard import count_error, raised_by_signal_handler
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
+    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
 #: Seconds from which on a call is slow: a step has some hundred spans.
 SLOW = 0.1
-_OURS = "otel_rl."
 
 
 class ForeignProcessor:
@@ -53,37 +52,48 @@ class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        #: By their class; None for ours.
-        self.foreign: dict[type, ForeignProcessor | None] = {}
-
-    def _tell(self, method: str, *arguments: Any, **named: Any) -> None:
-        for processor in self._span_processors:
-            kind, call = type(processor), getattr(processor, method)
-            if kind not in self.foreign:
-                self.foreign[kind] = None if kind.__module__.startswith(_OURS) else ForeignProcessor(kind)
-            foreign = self.foreign[kind]
-            if foreign is None:
-                call(*arguments, **named)
-                continue
-            began, failure = time.monotonic(), None
-            try:
-                call(*arguments, **named)
-            except Exception as error:
-                if raised_by_signal_handler(error):
-                    raise
-                failure = error
-            foreign.note(method, time.monotonic() - began, failure)
+        self.known: dict[type, ForeignProcessor] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Call each processor for a span that has started."""
-        self._tell("on_start", span, parent_context=parent_context)
+        for processor in self._span_processors:
+            if type(processor) in _ours:
+                processor.on_start(span, parent_context=parent_context)
+            else:
+                self._call(processor, "on_start", span, parent_context=parent_context)
 
     def _on_ending(self, span: Span) -> None:
-        self._tell("_on_ending", span)
+        for processor in self._span_processors:
+            if type(processor) not in _ours:
+                self._call(processor, "_on_ending", span)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Call each processor for a span that has ended."""
-        self._tell("on_end", span)
+        for processor in self._span_processors:
+            if type(processor) in _ours:
+                processor.on_end(span)
+            else:
+                self._call(processor, "on_end", span)
+
+    def _call(self, processor: SpanProcessor, method: str, *arguments: Any, **named: Any) -> None:
+        kind, call = type(processor), getattr(processor, method)
+        if kind.__module__.startswith("otel_rl."):
+            _ours.add(kind)
+            call(*arguments, **named)
+            return
+        began, failure = time.monotonic(), None
+        try:
+            call(*arguments, **named)
+        except Exception as error:
+            if raised_by_signal_handler(error):
+                raise
+            failure = error
+        foreign = self.known.get(kind) or self.known.setdefault(kind, ForeignProcessor(kind))
+        foreign.note(method, time.monotonic() - began, failure)
+
+
+#: Classes of our own processors. None of them has a part in what the SDK calls ``_on_ending``.
+_ours: set[type] = set()
 
 
 def isolate(provider: TracerProvider) -> None:
@@ -91,10 +101,9 @@ def isolate(provider: TracerProvider) -> None:
     multi: Any = provider._active_span_processor  # noqa: SLF001 - no public way to ask
     is_of_sdk = type(multi) is SynchronousMultiSpanProcessor
     if is_of_sdk:
-        multi.__class__, multi.foreign = IsolatedSpanProcessors, {}
+        multi.__class__, multi.known = IsolatedSpanProcessors, {}
 
 
-def foreign(provider: TracerProvider | None) -> list[ForeignProcessor]:
+def foreign_processors(provider: TracerProvider | None) -> list[ForeignProcessor]:
     """Return the program's processors of ``provider`` that have been called."""
-    known = getattr(getattr(provider, "_active_span_processor", None), "foreign", {})
-    return [one for one in known.copy().values() if one is not None]
+    return list(getattr(getattr(provider, "_active_span_processor", None), "known", {}).copy().values())

@@ -75,8 +75,7 @@ class StepEnded:
             (the optimizer) or ``logged``.
         ended_ns: End of the step on this rank.
         seconds: Its duration.
-        phases: Seconds by phase (``sample``, ``train``) and part of one (``backward``). ``data_wait`` may lie before the
-            step.
+        phases: Seconds by phase (``sample``, ``train``) and part of one (``backward``); ``data_wait`` may be before it.
         values: The latest number of each key that trainer, trackers and :func:`otel_rl.metric` have logged since the
             step before, and the means of rollouts that ended in the step (``reward``, ``rewards/NAME/mean``).
         reward: Mean reward of the step's samples; None if it has none.

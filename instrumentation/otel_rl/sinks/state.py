@@ -44,7 +44,9 @@ def status() -> dict[str, Any]:
             "exporters": [] if telemetry is None else [_exporter(part) for part in telemetry.parts],
             "span_processors": [
                 dict(vars(known))
-                for known in span_processors.foreign(None if telemetry is None else telemetry.tracer_provider)
+                for known in span_processors.foreign_processors(
+                    None if telemetry is None else telemetry.tracer_provider
+                )
             ],
         }
     return {}

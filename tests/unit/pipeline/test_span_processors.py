@@ -116,7 +116,7 @@ def test_a_slow_one_is_measured_and_named_for_the_last_line(provider, monkeypatc
     start_and_end(provider)
     start_and_end(provider)
 
-    [state] = [known for known in span_processors.foreign(provider) if known.name == f"{__name__}.Noted"]
+    [state] = [known for known in span_processors.foreign_processors(provider) if known.name == f"{__name__}.Noted"]
     assert (state.slow, state.failed) == (6, 0)
     outcome = instrumentor_status.snapshot()[f"span processor {__name__}.Noted"]
     assert outcome["state"] == instrumentor_status.DEGRADED

@@ -422,7 +422,7 @@ class TestStatus:
         outlet.delivered, outlet.kept, outlet.losses, outlet.failing = 5, 2, {"rejected": 1}, True
         outlet.reason = "connection refused"
         provider = SimpleNamespace(_active_span_processor=span_processors.IsolatedSpanProcessors())
-        provider._active_span_processor.foreign[int] = span_processors.ForeignProcessor(int)
+        provider._active_span_processor.known[int] = span_processors.ForeignProcessor(int)
         part = SimpleNamespace(sink=outlet, left=7, refused=3)
         telemetry = SimpleNamespace(parts=[part], tracer_provider=provider)
         monkeypatch.setattr(configurator, "_telemetry", telemetry)
