@@ -15,7 +15,7 @@
 ``outage``              the line about a destination that cannot be reached
 ``presence``            what a process shows on disk before its first record
 ``private_random``      a random generator of our own for the SDK
-``processors``          SDK processors in front of the queues
+``processors``          SDK processors in front of the queues, and those of the program
 ``program_log``         the program's own log as log records
 ``prompt_delivery``     what is new leaves before the result of a call, in a worker that may be killed
 ``providers``           tracer, meter and logger provider
@@ -25,7 +25,6 @@
 ``sdk_metrics``         queues and exporters observed as ``otel.sdk.*``
 ``sdk_logging``         the SDK's own log, kept out of the program's output
 ``sink``                one exporter, and the account of what it delivered
-``span_processors``     span processors of the program, which may fail or be slow
 ``start_times``         start times of observable counters
 ``undelivered``         the run's files as the place of what no destination took
 ``unencodable``         items that cost a batch its encoding

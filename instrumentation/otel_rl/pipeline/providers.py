@@ -40,6 +40,7 @@ from otel_rl.pipeline.metric_reader import (
     wake_at_first_measurement,
 )
 from otel_rl.pipeline.processors import (
+    IsolatedSpanProcessors,
     QueueLogRecordProcessor,
     QueueSpanProcessor,
     mark_truncation,
@@ -47,7 +48,6 @@ from otel_rl.pipeline.processors import (
     weight,
 )
 from otel_rl.pipeline.sink import Sink
-from otel_rl.pipeline.span_processors import IsolatedSpanProcessors
 from otel_rl.process import process_identity
 from otel_rl.store.writer.process_store import ProcessStore
 from otel_rl.telemetry import deferral, lifecycle, run_span

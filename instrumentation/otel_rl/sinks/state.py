@@ -9,7 +9,7 @@ from opentelemetry.trace import get_tracer_provider
 
 from otel_rl.api.user_messages import say_once
 from otel_rl.core.guard import guard
-from otel_rl.pipeline import span_processors
+from otel_rl.pipeline.processors import foreign_processors
 from otel_rl.process import process_identity
 from otel_rl.sinks.following import follower
 from otel_rl.telemetry import run_span
@@ -44,9 +44,7 @@ def status() -> dict[str, Any]:
             "exporters": [] if telemetry is None else [_exporter(part) for part in telemetry.parts],
             "span_processors": [
                 dict(vars(known))
-                for known in span_processors.foreign_processors(
-                    None if telemetry is None else telemetry.tracer_provider
-                )
+                for known in foreign_processors(None if telemetry is None else telemetry.tracer_provider)
             ],
         }
     return {}

@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_rl.core import guard, instrumentor_status
-from otel_rl.pipeline import span_processors
-from otel_rl.pipeline.span_processors import IsolatedSpanProcessors
+from otel_rl.pipeline import processors
+from otel_rl.pipeline.processors import IsolatedSpanProcessors
 
 
 class Noted(SpanProcessor):
@@ -111,12 +111,12 @@ def test_an_interruption_of_the_program_passes(provider):
 
 
 def test_a_slow_one_is_measured_and_named_for_the_last_line(provider, monkeypatch):
-    monkeypatch.setattr(span_processors, "SLOW", 0.0)
+    monkeypatch.setattr(processors, "SLOW", 0.0)
     provider.add_span_processor(Noted(name="slow"))
     start_and_end(provider)
     start_and_end(provider)
 
-    [state] = [known for known in span_processors.foreign_processors(provider) if known.name == f"{__name__}.Noted"]
+    [state] = [known for known in processors.foreign_processors(provider) if known.name == f"{__name__}.Noted"]
     assert (state.slow, state.failed) == (6, 0)
     outcome = instrumentor_status.snapshot()[f"span processor {__name__}.Noted"]
     assert outcome["state"] == instrumentor_status.DEGRADED
@@ -128,7 +128,7 @@ def test_a_provider_made_elsewhere_is_isolated_with_the_tracers_that_it_has(expo
     provider.add_span_processor(Noted(failing=["on_start"]))
     provider.add_span_processor(SimpleSpanProcessor(exported))
     tracer = provider.get_tracer("program")
-    span_processors.isolate(provider)
+    processors.isolate_processors(provider)
     tracer.start_span("work").end()
 
     assert [span.name for span in exported.get_finished_spans()] == ["work"]

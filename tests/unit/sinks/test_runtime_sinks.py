@@ -20,7 +20,7 @@ from otel_rl import sinks
 from otel_rl.api import user_messages
 from otel_rl.core import guard, instrumentor_status
 from otel_rl.distro import configurator
-from otel_rl.pipeline import span_processors
+from otel_rl.pipeline import processors
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.sink import Sink as Outlet
 from otel_rl.process import process_identity
@@ -421,8 +421,8 @@ class TestStatus:
         outlet = Outlet("traces", Destination("otlp", "http://host:4318"), lambda: None)
         outlet.delivered, outlet.kept, outlet.losses, outlet.failing = 5, 2, {"rejected": 1}, True
         outlet.reason = "connection refused"
-        provider = SimpleNamespace(_active_span_processor=span_processors.IsolatedSpanProcessors())
-        provider._active_span_processor.known[int] = span_processors.ForeignProcessor(int)
+        provider = SimpleNamespace(_active_span_processor=processors.IsolatedSpanProcessors())
+        provider._active_span_processor.known[int] = processors.ForeignProcessor(int)
         part = SimpleNamespace(sink=outlet, left=7, refused=3)
         telemetry = SimpleNamespace(parts=[part], tracer_provider=provider)
         monkeypatch.setattr(configurator, "_telemetry", telemetry)
