@@ -111,8 +111,8 @@ _TELEMETRY = Row(
         Cell(
             panels.timeseries(
                 "Own errors, by site",
-                "Errors of otel-rl itself that its guard caught; the training program did not see them. Please report "
-                "them with the line that the process logged once per site.",
+                "Errors that otel-rl caught; the training program did not see them. Sites `program.*` are sinks and "
+                "span processors of the program. Please report others with the line that the process logged per site.",
                 [
                     PromQuery(
                         zero_if_none(

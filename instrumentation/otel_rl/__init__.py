@@ -33,6 +33,7 @@ small producer API for those who want to add what no instrumentor can know::
 :func:`trace_id`         the current trace, for logs of your own               call
 :func:`flush`            deliver what has been recorded so far                 call
 :func:`start`            begin to record in a process that runs, a notebook    call
+:mod:`otel_rl.sinks`     objects of your own that get each step as it ends     `import otel_rl.sinks`
 =======================  ====================================================  ==========================
 
 Without telemetry (no ``opentelemetry-instrument``, no :func:`start`, no tracer provider set) every call returns at

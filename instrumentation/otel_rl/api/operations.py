@@ -32,6 +32,7 @@ from otel_rl.training import steps
 from otel_rl.training.logged_values import step_number
 from otel_rl.training.phases import Phase, innermost
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.step_subscribers import StepSubscribers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
 
 _scope = Scope("api")
+#: Called with each event of the program, on its thread.
+event_listeners: StepSubscribers[Callable[[str, Any, Mapping[str, Any] | None], None]] = StepSubscribers()
 _EMPTY = Context()
 #: Names that the report and the collector know.
 _OUR_NAMES = "rl."
@@ -340,3 +343,5 @@ def event(name: str, body: Any, values: Mapping[str, Any] | None) -> None:
     """See :func:`otel_rl.event`."""
     with guard("producer.event"):
         _scope.event(EventDefinition(name, "", ()), body=body, attributes=values)
+        for listener in tuple(event_listeners.callbacks):
+            listener(name, body, values)

@@ -36,6 +36,11 @@ def reward(values: Mapping[str, float]) -> str:
     return _words(_REWARD, values)
 
 
+def mean_reward(values: Mapping[str, float]) -> float | None:
+    """Return the mean reward, under whatever key it was logged."""
+    return next((values[key] for key in _REWARD["reward"] if key in values), None)
+
+
 def learning(values: Mapping[str, float]) -> str:
     """Return what says whether the policy learns."""
     return _words(_LEARNING, values)

@@ -44,6 +44,8 @@ logger = logging.getLogger("otel_rl")
 #: Set by our own tests: an internal error then surfaces instead of being swallowed.
 RAISE_ENVIRONMENT_VARIABLE = "OTEL_RL_RAISE_INTERNAL_ERRORS"
 
+#: Begins the sites of errors that are not ours.
+OF_PROGRAM = "program."
 #: What stands for the default, for ignoring, and for handlers that are not of Python.
 _UNCALLED = (int, type(None))
 _errors: dict[str, int] = {}
@@ -65,19 +67,26 @@ def reset_counts() -> None:
     _errors.clear()
 
 
-def count_error(site: str, error: BaseException) -> None:
-    """Count an internal error and log the first one of each site."""
+def count_error(site: str, error: BaseException, culprit: str = "") -> None:
+    """Count an error and log the first one of each site.
+
+    ``culprit`` is code of the program that we call: its site begins with :data:`OF_PROGRAM`, and each is logged once.
+    """
+    site = f"{OF_PROGRAM}{site}" if culprit else site
     _errors[site] = _errors.get(site, 0) + 1
-    if site in _logged:
+    what = f"error of {culprit}" if culprit else f"internal error in {site}"
+    if what in _logged:
         return
-    _logged.add(site)
+    _logged.add(what)
     # A handler or filter of the program may raise: that would reach the program where it expects no log call.
     with suppress(Exception):
+        from otel_rl.core.addresses import without_secrets  # noqa: PLC0415 - rarely needed, and loaded with the pipeline
+
         logger.warning(
-            "otel-rl: internal error in %s (%s: %s); the program is not affected, more of this site are only counted",
-            site,
+            "otel-rl: %s (%s: %s); the program is not affected, more of this site are only counted",
+            what,
             type(error).__name__,
-            error,
+            without_secrets(str(error)) if culprit else error,
         )
 
 

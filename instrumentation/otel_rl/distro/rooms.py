@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("instrumentors", "one folder per instrumented library; no folder imports another", is_recording=False),
         Room("ending", "exit, forks, uncaught exceptions, the last line"),
+        Room("sinks", "sinks of the program, which get each step while it runs, and the state of all of them"),
         Room("replay", "sends the files of a run to an OTLP destination later, with a ledger", is_recording=False),
         Room(
             "report",

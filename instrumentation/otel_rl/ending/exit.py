@@ -273,14 +273,24 @@ def deliver(longest: float | None = None) -> None:
     with guard("exit"):
         outage.be_silent()
         lifecycle.run_shutdown_callbacks()
+        waited = _finish_sinks(longest)
         # Nothing is imported at the end: what was shown has loaded it.
         presence = sys.modules.get("otel_rl.pipeline.presence")
         if presence is not None:
             presence.withdraw(telemetry)
-        _deliver(telemetry, deadline, latest)
+        _deliver(telemetry, deadline + waited, latest + waited)
         _summarize(telemetry)
     if _watch is not None and _exiting:
         _watch.end()
+
+
+def _finish_sinks(longest: float | None) -> float:
+    """Hand out the end of the run to the program's sinks; return the seconds that this adds to the end."""
+    # Nothing is imported at the end: what has added a sink has loaded it.
+    sinks = sys.modules.get("otel_rl.sinks.following")
+    with guard("exit.sinks"):
+        return 0.0 if sinks is None else float(sinks.follower.finish(longest))
+    return 0.0
 
 
 def _deliver(telemetry: Telemetry, deadline: float, latest: float) -> None:

@@ -15,7 +15,7 @@
 ``outage``              the line about a destination that cannot be reached
 ``presence``            what a process shows on disk before its first record
 ``private_random``      a random generator of our own for the SDK
-``processors``          SDK processors in front of the queues
+``processors``          SDK processors in front of the queues, and those of the program
 ``program_log``         the program's own log as log records
 ``prompt_delivery``     what is new leaves before the result of a call, in a worker that may be killed
 ``providers``           tracer, meter and logger provider

@@ -30,7 +30,7 @@ from otel_rl.pipeline import (
 from otel_rl.pipeline.batching import Limits
 from otel_rl.pipeline.destination import Destination
 from otel_rl.pipeline.metric_reader import LazyMetricReader, count_points
-from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor
+from otel_rl.pipeline.processors import QueueLogRecordProcessor, QueueSpanProcessor, isolate_processors
 from otel_rl.pipeline.providers import METRIC_INTERVAL, METRIC_TIMEOUT, Telemetry
 from otel_rl.pipeline.redaction import RedactingLogRecordProcessor, RedactingSpanProcessor
 from otel_rl.pipeline.sink import Sink
@@ -234,6 +234,7 @@ def _complete(telemetry: Telemetry) -> None:
         if isinstance(getattr(telemetry.tracer_provider, "id_generator", None), RandomIdGenerator):
             telemetry.tracer_provider.id_generator = IdGenerator()  # type: ignore[union-attr]
         if telemetry.tracer_provider is not None:
+            isolate_processors(telemetry.tracer_provider)
             _put_first(telemetry.tracer_provider, "_active_span_processor", "_span_processors", spans)
     with guard("config_file.logger_provider"):
         if telemetry.logger_provider is not None:

@@ -40,6 +40,7 @@ from otel_rl.pipeline.metric_reader import (
     wake_at_first_measurement,
 )
 from otel_rl.pipeline.processors import (
+    IsolatedSpanProcessors,
     QueueLogRecordProcessor,
     QueueSpanProcessor,
     mark_truncation,
@@ -206,6 +207,7 @@ def build(chosen: exporter_selection.Plan, resource: Resource) -> Telemetry:
     telemetry.tracer_provider = TracerProvider(
         resource=resource,
         shutdown_on_exit=False,
+        active_span_processor=IsolatedSpanProcessors(),
         id_generator=_id_generator(),
         sampler=_custom_sampler(),
         span_limits=None

@@ -958,7 +958,7 @@ RL_TELEMETRY_SIGNAL: Final = "rl.telemetry.signal"
 """Signal that lost an item."""
 
 RL_TELEMETRY_SITE: Final = "rl.telemetry.site"
-"""Place in otel-rl where an error of its own was caught."""
+"""Place in otel-rl where an error was caught."""
 
 RL_TELEMETRY_START_UP_DURATION: Final = "rl.telemetry.start_up.duration"
 """Seconds of the start-up that otel-rl took."""
@@ -1751,6 +1751,8 @@ class RlTelemetrySignalValues:
     """Log records."""
     CONTEXT: Final = "context"
     """Correlation context."""
+    STEPS: Final = "steps"
+    """Steps for sinks of the program."""
 
 
 class RlTelemetryThreadValues:
@@ -2014,7 +2016,7 @@ CARDINALITY: Final = MappingProxyType(
         RL_SYNC_VERDICT: 6,
         RL_TELEMETRY_DROP_REASON: 50,
         RL_TELEMETRY_INSTRUMENTOR: 200,
-        RL_TELEMETRY_SIGNAL: 4,
+        RL_TELEMETRY_SIGNAL: 5,
         RL_TELEMETRY_SITE: 200,
         RL_TELEMETRY_THREAD: 2,
         RL_TOOL_OUTCOME: 7,

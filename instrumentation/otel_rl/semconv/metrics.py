@@ -1412,7 +1412,7 @@ RL_TELEMETRY_ERRORS: Final = definitions.MetricDefinition(
     name="rl.telemetry.errors",
     instrument="counter",
     unit="{error}",
-    description="Errors of otel-rl itself that it caught",
+    description="Errors that otel-rl caught; its own, and those of span processors and sinks of the program",
     boundaries=None,
     attributes=(attributes.RL_TELEMETRY_SITE,),
 )

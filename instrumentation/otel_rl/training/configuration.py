@@ -79,6 +79,13 @@ def record_configuration(source: str, configuration: object) -> None:
             _post()
 
 
+def known() -> dict[str, Setting]:
+    """Return the settings so far as they may be shown, by ``source.name``."""
+    with _all.lock:
+        settings_of = {source: settings.copy() for source, settings in _all.known.items()}
+    return {f"{source}.{name}": _shown(name, value) for source, of in settings_of.items() for name, value in of.items()}
+
+
 def _merge(source: str, flat: Iterable[tuple[str, Any]]) -> bool:
     """Add what is new or has changed to what waits; return whether anything waits."""
     if source not in _all.known and len(_all.known) >= MAXIMUM_SOURCES:

@@ -84,6 +84,8 @@ class Step(PhaseDurations):
     is_open = True
     #: False where the process ends in it.
     is_completed = True
+    #: ``error.type`` of what it failed with.
+    error: str | None = None
     #: Its end in ns since the epoch.
     end_time: int | None = None
     #: Why its step and phase spans are left out unless they fail, such as that it is not this rank's turn.
@@ -231,8 +233,7 @@ class Step(PhaseDurations):
             attributes.RL_SAMPLING_PRIORITY: sampling.KEEP,
             **self.loop.attributes,
         }
-        restarts = (self.restarts,) if self.restarts else ()
-        root_ids = ids.derive(identity.steps_key, *self.loop.key, self.iteration, *restarts)
+        root_ids = self.loop.root_ids(self.iteration, self.restarts)
         sampled = step_sampling.root_is_sampled(root_ids.trace_id, values)
         flags = run_span.SAMPLED if sampled else TraceFlags(TraceFlags.RANDOM_TRACE_ID)
         if identity.emits_step_roots:
@@ -287,7 +288,7 @@ class Step(PhaseDurations):
         self.end_time = ended.wall
         if self._token is not None:
             detach(self._token)
-        kind = attribute_values.error_type(error) if isinstance(error, BaseException) else error
+        kind = self.error = attribute_values.error_type(error) if isinstance(error, BaseException) else error
         deferral.post(Signal.TRACES, partial(self._record, ended.counter - self.started, kind, ended.wall))
 
     def _record(self, seconds: float, error: str | None, end_time: int) -> None:
@@ -349,6 +350,11 @@ class Loop:
         """What sets its step traces apart from those of other loops; nothing for the first loop of the process."""
         which = self.name if self.name is not None else self.number
         return ("loop", which) if which != 0 else ()
+
+    def root_ids(self, iteration: int, restarts: int) -> ids.SpanIds:
+        """Return the ids of the root that all ranks derive for a step."""
+        key = process_identity.current().steps_key
+        return ids.derive(key, *self.key, iteration, *((restarts,) if restarts else ()))
 
     def begin(
         self, iteration: int, scope: Scope, at: Moment | None = None, waiting_since: Moment | None = None

@@ -28,7 +28,7 @@ def of_step(step: Step, seconds: float, rows: Iterable[Mapping[str, Any]]) -> di
     """Return the figures by key; ``rows`` are the columns of the rollouts that ended in the step."""
     named = f"{PREFIX}{step.loop.name}/" if step.loop.name else PREFIX
     known = {"seconds": seconds}
-    known.update(_of_phases(step))
+    known.update({f"phase/{phase}": of_phase for phase, of_phase in phase_seconds(step).items()})
     known.update(_of_span(step, seconds))
     known.update(_of_rollouts(rows))
     known.update(_of_ranks())
@@ -36,10 +36,10 @@ def of_step(step: Step, seconds: float, rows: Iterable[Mapping[str, Any]]) -> di
     return {f"{named}{key}": value for key, value in known.items() if math.isfinite(value)}
 
 
-def _of_phases(step: Step) -> Iterator[tuple[str, float]]:
+def phase_seconds(step: Step) -> dict[str, float]:
+    """Return the seconds of a recorded step by phase, and by part of one."""
     totals = {PHASES.get(name, name): seconds for name, seconds in step.totals().items()}
-    for kind, seconds in (totals | step.totals_of_kinds()).items():
-        yield f"phase/{kind.removeprefix('rl.')}", seconds
+    return {kind.removeprefix("rl."): seconds for kind, seconds in (totals | step.totals_of_kinds()).items()}
 
 
 def _of_span(step: Step, seconds: float) -> Iterator[tuple[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.core.guard import OF_PROGRAM
 from otel_rl.ranks.postmortem.ranks import GONE
 from otel_rl.report.core import human, sentences, thresholds
 from otel_rl.report.core.finding import Check, Finding, Severity
@@ -40,7 +41,7 @@ def findings(collected: Collected, _known: Known) -> list[Finding]:
     unreadable = sentences.unreadable(collected.reader.problems)
     if unreadable:
         losses.append(Finding("unreadable", Severity.NOTICE, unreadable, _SECTION))
-    if internal_errors(collected.totals):
+    if not all(site.startswith(OF_PROGRAM) for site in internal_errors(collected.totals)):
         text = "Errors inside the instrumentation itself."
         losses.append(Finding("instrumentation_errors", Severity.WARNING, text, _SECTION))
     return losses + _cut_off(collected)
