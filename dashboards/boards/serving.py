@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboards.boards.annotations import FIRING_ALERTS
 from dashboards.boards.run_selector import RUN
-from dashboards.lib import panels
+from dashboards.lib import links, panels, search
 from dashboards.lib.engines import INSTANCE, OF_A_REPLICA, SLEEP_VLLM, routed
 from dashboards.lib.layout import Board, Cell, Row
 from dashboards.lib.names import shown
-from dashboards.lib.panels import GREEN, RED, steps
 from dashboards.lib.promql import Match, aggregate, recorded, series
-from dashboards.lib.queries import PromQuery
+from dashboards.lib.queries import LokiQuery, PromQuery
 from dashboards.lib.variables import replicas
 from dashboards.rules import engines as rules
+from otel_rl.semconv import attributes, events
+from otel_rl.semconv.attributes import GenAiOperationNameValues
 
 if TYPE_CHECKING:
     from dashboards.lib.rules import RecordingRule
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _EMPTY = "Empty: nothing scrapes the engines of this run, see docs/engine-metrics.md. "
 _QUANTILE = "quantile"
 _WIDTH = 8
+_CALL_TRACES = links.traces(
+    "Model calls of the run", search.equal(attributes.GEN_AI_OPERATION_NAME, GenAiOperationNameValues.CHAT)
+)
 
 
 def _query(rule: RecordingRule, *keys: str, legend: str = "") -> PromQuery:
@@ -35,9 +39,17 @@ def _lines(
     *queries: PromQuery,
     unit: str = "short",
     maximum: float | None = None,
-    thresholds: dict[str, Any] | None = None,
+    to_traces: bool = False,
 ) -> Cell:
-    panel = panels.timeseries(title, description, queries, unit=unit, minimum=0, maximum=maximum, thresholds=thresholds)
+    panel = panels.timeseries(
+        title,
+        description,
+        queries,
+        unit=unit,
+        minimum=0,
+        maximum=maximum,
+        links=[_CALL_TRACES] if to_traces else [],
+    )
     return Cell(panel, width=_WIDTH)
 
 
@@ -96,6 +108,7 @@ _LATENCY = Row(
             f"Empty: no request came within {rules.WINDOW}, or nothing scrapes the engines. {meaning}",
             _query(rule, _QUANTILE),
             unit="s",
+            to_traces=True,
         )
         for title, meaning, rule in (
             (
@@ -179,7 +192,18 @@ _STATE = Row(
                 empty_when=rules.UNSCRAPED.empty_when,
             ),
             maximum=1,
-            thresholds=steps(GREEN, (1, RED)),
+        ),
+        Cell(
+            panels.logs(
+                "Calls that hang, and syncs that went wrong",
+                "Empty: every call returned in time, every sync brought the weights. As the processes of the job see "
+                "it; compare with the replica's queue and its update of the weights above.",
+                LokiQuery(
+                    search.events(events.RL_CALL_HANG, events.RL_CALL_HANG_END, events.RL_SYNC_PROBLEM),
+                    empty_when="every call returned in time, and every sync brought the weights",
+                ),
+            ),
+            width=16,
         ),
     ),
 )
@@ -191,5 +215,4 @@ BOARD = Board(
     variables=(RUN, replicas(rules.RUNNING.name)),
     rows=(_LOAD, _LATENCY, _STATE),
     annotations=(FIRING_ALERTS,),
-    data_sources=("prom",),
 )

@@ -221,7 +221,8 @@ ENGINE_UNUSED = _alert(
     "10m",
     "warning",
     "is never used",
-    f"It had no request within {USE}, while other replicas of the same model have some: its GPUs idle.",
+    f"It had no request within {USE}, while other replicas of the same model have some (signal {{{{ $value }}}}): "
+    "its GPUs idle.",
 )
 ENGINE_UNSCRAPED = _alert(
     "EngineUnscraped",
@@ -230,7 +231,7 @@ ENGINE_UNSCRAPED = _alert(
     "warning",
     "cannot be scraped",
     "It does not answer at its metrics path, answers with something else or with too much, or its router lists it no "
-    "more. The board shows nothing of it.",
+    "more (signal {{ $value }}): the board shows nothing of it.",
 )
 ALERTS = (QUEUE_GROWING, TRANSFER_FAILING, ENGINE_UNUSED, ENGINE_UNSCRAPED)
 
