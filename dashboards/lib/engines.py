@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 JOB, MODEL, INSTANCE = "job", "model_name", "instance"
-#: What tells one replica from another; the job is the engine, the instance its address, behind a router too.
+#: Identifies a replica: the job is the engine, the instance its address, behind a router too.
 REPLICA = (attributes.RL_RUN_ID, JOB, MODEL, INSTANCE)
-#: `service.name` of what Prometheus itself says about a target: it is not known what does not answer.
+#: Job of `up`: the engine of a target that does not answer is unknown.
 OF_A_TARGET = Match(JOB, "engine")
+#: SGLang's pipeline ranks, and on request all tensor ranks, report the same requests.
+_RANKS = ("tp_rank", "pp_rank", "moe_ep_rank", "pid")
 #: The replicas that are chosen at the top of the board.
 OF_A_REPLICA = Match(INSTANCE, "$replica", "=~")
 
@@ -35,7 +37,7 @@ def _sglang(name: str, kind: str, *labels: str) -> MetricDefinition:
 
 RUNNING = (_vllm("num_requests_running", "gauge"), _sglang("num_running_reqs", "gauge"))
 WAITING_VLLM = _vllm("num_requests_waiting", "gauge")
-#: All but the first two are of prefill and decode on different servers.
+#: All but the first two exist only if prefill and decode run on different servers.
 WAITING_SGLANG = tuple(
     _sglang(f"num_{queue}_reqs", "gauge")
     for queue in (
@@ -59,7 +61,7 @@ QUEUE_TIME = (_vllm("request_queue_time_seconds", "histogram"), _sglang("queue_t
 FIRST_TOKEN = tuple(one("time_to_first_token_seconds", "histogram") for one in (_vllm, _sglang))
 INTER_TOKEN = tuple(one("inter_token_latency_seconds", "histogram") for one in (_vllm, _sglang))
 
-#: By each way of vLLM, the bytes and the seconds of a transfer.
+#: Bytes and seconds of a transfer, for each of vLLM's connectors.
 TRANSFERS_VLLM = tuple(
     (_vllm(f"{way}_bytes_transferred", "histogram"), _vllm(f"{way}_xfer_time_seconds", "histogram"))
     for way in ("nixl", "mooncake")
@@ -84,7 +86,7 @@ WEIGHT_UPDATE_VLLM = MetricDefinition(
     "vllm:rl_weight_update_operation_duration_seconds", "histogram", "", "", None, ("operation",)
 )
 WEIGHT_LOAD_SGLANG = _sglang("weight_load_duration_seconds", "gauge", "source")
-#: SGLang has none like it.
+#: SGLang has no such metric.
 SLEEP_VLLM = _vllm("engine_sleep_state", "gauge", "sleep_state")
 
 UP = MetricDefinition("up", "gauge", "", "Whether a target answered", None, (JOB, INSTANCE))
@@ -112,6 +114,11 @@ def of(metric: MetricDefinition, *matches: Match, part: str = "") -> str:
     return series(metric, *matches, part=part, run=None)
 
 
+def once(expression: str) -> str:
+    """Return one series for the ranks that report the same."""
+    return f"max without ({', '.join(_RANKS)}) ({expression})"
+
+
 def first(*alternatives: str) -> str:
     """Return the first of the alternatives that a replica has."""
     return "\n  or\n".join(alternatives)
@@ -126,6 +133,6 @@ def _by_replica(
     function: str, expression: Callable[[MetricDefinition], str], metrics: Iterable[MetricDefinition]
 ) -> str:
     each = [expression(metric) for metric in metrics]
-    if len(each) > 1:  # with the same labels they would be one
+    if len(each) > 1:  # else `or` would drop series with equal labels
         each = [f'label_replace({text}, "part", "{number}", "", "")' for number, text in enumerate(each)]
-    return aggregate(function, " or ".join(each), *REPLICA)
+    return aggregate(function, once(" or ".join(each)), *REPLICA)

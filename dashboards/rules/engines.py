@@ -1,6 +1,6 @@
 """Inference engines by run and replica: one family of names over vLLM and SGLang, direct or behind a router.
 
-Of what only one of them measures nothing is recorded: the state of sleep is vLLM's, grammars and sessions are SGLang's.
+Metrics that only one engine has are left out: the sleep state (vLLM), grammars and sessions (SGLang).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dashboards.lib import engines
-from dashboards.lib.engines import INSTANCE, JOB, MODEL, OF_A_TARGET, REPLICA, first, of, total
+from dashboards.lib.engines import INSTANCE, JOB, MODEL, OF_A_TARGET, REPLICA, first, of, once, total
 from dashboards.lib.names import alert_label
 from dashboards.lib.promql import Match, aggregate, by, increased, on
 from dashboards.lib.rules import AlertRule, RecordingRule, RuleGroup
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 RUN = attributes.RL_RUN_ID
 #: Rates and quantiles are over this time.
 WINDOW = "5m"
-#: Failures are looked at over this one, so that an alert stays visible; so are updates of weights, which are rare.
+#: For rare events, so that an alert stays visible: failures and updates of weights.
 EVENTS = "15m"
 #: A replica without work for so long is unused.
 USE = "10m"
-#: For how long a replica that its router no longer lists counts as missing.
+#: How long a replica counts as missing after its router stopped listing it.
 MISSING = "30m"
 QUANTILES = (0.5, 0.95, 0.99)
 _ON_REPLICA = on(*REPLICA)
@@ -51,7 +51,7 @@ def _each(
 
 
 RUNNING = _rule("running_requests", "Requests that a replica computes", *_each(of, engines.RUNNING))
-#: A counter of SGLang has no series before the first event, and one of vLLM none where a feature is off.
+#: SGLang's counters have no series before the first event, vLLM's none if the feature is off.
 _ZERO = f"0 * {RUNNING.name}"
 WAITING = _rule(
     "waiting_requests",
@@ -150,15 +150,15 @@ def _quantiles(name: str, description: str, histograms: tuple[MetricDefinition, 
 
 
 def _buckets(metric: MetricDefinition) -> str:
-    return aggregate("sum", _per_second(metric, part="bucket"), "le", *REPLICA)
+    return aggregate("sum", once(_per_second(metric, part="bucket")), "le", *REPLICA)
 
 
 QUEUE_TIME = _quantiles("queue_seconds", "Seconds that a request waits in a replica", engines.QUEUE_TIME)
 FIRST_TOKEN = _quantiles("first_token_seconds", "Seconds until a replica's first token", engines.FIRST_TOKEN)
 INTER_TOKEN = _quantiles("inter_token_seconds", "Seconds between two tokens of a replica", engines.INTER_TOKEN)
 
-# The lowest of the last minutes above the mean of those before: a queue that a step fills and that empties again is it
-# for a few minutes only.
+# The minimum of the last minutes above the mean of those before. If a step fills the queue and it then empties, this
+# holds for a few minutes only.
 QUEUE_GROWTH = _rule(
     "queue_growth",
     "By how many requests a replica's queue does not fall below its former mean",
@@ -184,7 +184,7 @@ _MISSING = f"""\
   and {on(RUN)} {RUNNING.name}"""
 UNSCRAPED = _rule(
     "unscraped",
-    "1 for a target without an answer, or without a metric in it, or that its router lists no more; else 0",
+    "1 for a target that gives no metric, and for a replica that its router no longer lists; else 0",
     f"max {by(*_TARGET)} (1 - {of(engines.UP, OF_A_TARGET)} + ({of(engines.SCRAPED, OF_A_TARGET)} == bool 0) > bool 0)",
     f"(\n{_MISSING}\n)",
 )
@@ -230,8 +230,8 @@ ENGINE_UNSCRAPED = _alert(
     "2m",
     "warning",
     "cannot be scraped",
-    "It does not answer at its metrics path, answers with something else or with too much, or its router lists it no "
-    "more (signal {{ $value }}): the board shows nothing of it.",
+    "It does not answer at its metrics path, answers with something else or with too much, or its router no longer "
+    "lists it (signal {{ $value }}): the board shows nothing of it.",
 )
 ALERTS = (QUEUE_GROWING, TRANSFER_FAILING, ENGINE_UNUSED, ENGINE_UNSCRAPED)
 

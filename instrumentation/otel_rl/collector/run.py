@@ -55,7 +55,7 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
 
 
 def _make_folders_of_targets(actual: Mapping[str, Any]) -> None:
-    """Make the folders in which jobs list their engines; discovery logs a missing one as an error every half minute."""
+    """Make the folders in which jobs list their engines: discovery logs a missing folder as an error every 30 s."""
     for path, _, patterns in leaves(actual.get("receivers")):
         if path.endswith(".file_sd_configs.files"):
             for pattern in patterns:

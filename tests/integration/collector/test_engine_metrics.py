@@ -172,7 +172,7 @@ def no_engines(otelcol_rl, tmp_path_factory) -> Iterator[tuple[CollectorProcess,
 
 
 @pytest.mark.parametrize("name", NO_ENGINES)
-def test_what_is_no_engine_is_no_data_and_seen(name, no_engines):
+def test_a_target_that_is_no_engine_gives_no_data_but_up_0(name, no_engines):
     collector, others, engine = no_engines
     address = others[name].address
     [(resource, value), *_] = wait_for(lambda: of(collector, "up", address), f"up of {name}")

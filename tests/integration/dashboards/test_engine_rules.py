@@ -73,6 +73,15 @@ def test_the_engines_of_one_server_and_the_queues_of_one_engine_add_up(promtool:
     passed(promtool.test({**ranks, **queues}, promql_expr_test=expected))
 
 
+def test_ranks_of_one_scheduler_count_once_and_data_parallel_ones_each(promtool: Promtool):
+    ranks = {
+        **of("sglang:num_running_reqs", "4x40", tp_rank="0", pp_rank="0", dp_rank="0"),
+        **of("sglang:num_running_reqs", "4x40", tp_rank="1", pp_rank="1", dp_rank="0"),
+        **of("sglang:num_running_reqs", "2x40", tp_rank="2", pp_rank="0", dp_rank="1"),
+    }
+    passed(promtool.test(ranks, promql_expr_test=[is_recorded(rules.RUNNING, "9m", 6)]))
+
+
 def test_what_has_not_happened_yet_is_zero_and_not_unknown(promtool: Promtool):
     """SGLang has no series of a counter before the first event."""
     running = of("sglang:num_running_reqs", "1x40")

@@ -50,7 +50,7 @@ def _value_of(match: re.Match[str], environ: Mapping[str, str]) -> str:
 
 
 def typed(text: str) -> Any:
-    """Return the value that a text is in YAML, or the text where it is none."""
+    """Parse the text as YAML; return the text itself if it is not YAML."""
     try:
         return YAML(typ="safe").load(text)
     except YAMLError:
