@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dashboards.boards import collector, ranks_collectives, rollouts_tools_rewards, run_overview
+from dashboards.boards import collector, ranks_collectives, rollouts_tools_rewards, run_overview, serving
 
-BOARDS = (run_overview.BOARD, ranks_collectives.BOARD, rollouts_tools_rewards.BOARD, collector.BOARD)
+BOARDS = (run_overview.BOARD, ranks_collectives.BOARD, rollouts_tools_rewards.BOARD, serving.BOARD, collector.BOARD)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dashboards.lib import collector
+from dashboards.lib import collector, engines
 from dashboards.lib.names import label_name
-from dashboards.lib.promql import series
+from dashboards.lib.promql import recorded, series
 from dashboards.lib.queries import PROMETHEUS
 from otel_rl.semconv import attributes, metrics
 
@@ -71,6 +71,12 @@ def _of_metric(name: str, label: str, description: str, metric: MetricDefinition
     part = "count" if metric.instrument == "histogram" else ""
     query = f"label_values({series(metric, part=part)}, {label_name(attribute)})"
     return _label_values(name, label, description, query, many=True)
+
+
+def replicas(rule: str) -> Variable:
+    """Offer the engines of which the recording rule has a series, by their address."""
+    query = f"label_values({recorded(rule)}, {engines.INSTANCE})"
+    return _label_values("replica", "Replica", "Engines of the run, by their address", query, many=True)
 
 
 DATA_SOURCES = (

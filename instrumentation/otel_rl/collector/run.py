@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from otel_rl.collector import binary, composed, data_folder
 from otel_rl.collector.checks import host
 from otel_rl.collector.errors import Refused
 from otel_rl.collector.parts import credentials
+from otel_rl.collector.parts.merge import leaves
 from otel_rl.core import addresses
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
         raise Refused(f"otelcol-rl was not found; {binary.HOW_TO_GET_IT}")
     if credentials.EXTENSION in (configuration.values.get("extensions") or {}):
         composed.validate(configuration.text, environ)  # it reads certificates, which Python's standard library cannot
+    _make_folders_of_targets(configuration.values)
     file = _runtime_folder(environ) / f"{selection.role}-{os.getpid()}.yaml"
     composed.write_private(file, configuration.text)
     warnings = [f"warning: {warning}" for warning in configuration.warnings]
@@ -49,6 +52,15 @@ def start(selection: Selection, environ: Mapping[str, str]) -> int:
         os.execve(program, command, {**_memory_limit(configuration.values), **variables})  # noqa: S606  (no shell is wanted)
     except OSError as error:
         raise Refused(f"{program} cannot be started: {error.strerror}; {binary.HOW_TO_GET_IT}") from None
+
+
+def _make_folders_of_targets(actual: Mapping[str, Any]) -> None:
+    """Make the folders in which jobs list their engines: discovery logs a missing folder as an error every 30 s."""
+    for path, _, patterns in leaves(actual.get("receivers")):
+        if path.endswith(".file_sd_configs.files"):
+            for pattern in patterns:
+                with suppress(OSError):
+                    Path(pattern).parent.mkdir(parents=True, exist_ok=True)
 
 
 def _memory_limit(actual: Mapping[str, Any]) -> dict[str, str]:

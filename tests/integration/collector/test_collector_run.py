@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from collector_process import CollectorProcess
+from collector_process import CollectorProcess, wait_for
 from loopback_ports import free_ports
 from otlp import span, trace_resource
+from support.engine_metrics import VLLM, Engine
 
 from otel_rl.store.reader import find_run
 
@@ -57,6 +58,18 @@ def test_it_says_where_it_listens_and_ends_on_a_signal_with_the_exit_code_of_the
     collector.process.send_signal(signal.SIGINT)
     assert collector.process.wait(timeout=300) == 0
     assert "Shutdown complete" in collector.log()
+
+
+def test_without_any_engine_it_waits_for_a_job_to_list_one(run, tmp_path: Path):
+    collector = run("--role", "local", "--with", "engine-metrics")
+    collector.wait_until_ready()
+    assert (tmp_path / "otel-rl" / "engine-targets").is_dir()
+    with Engine(VLLM) as engine:
+        listed = tmp_path / "otel-rl" / "engine-targets" / "job.json"
+        listed.with_suffix(".new").write_text(json.dumps([{"targets": [engine.address]}]))
+        listed.with_suffix(".new").replace(listed)
+        wait_for(lambda: engine.scrapes, "a scrape")
+    assert "\terror\t" not in collector.log()
 
 
 @pytest.mark.parametrize("address", ["::1", "[::1]"])

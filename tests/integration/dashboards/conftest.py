@@ -21,6 +21,14 @@ def prometheus_programs() -> Path:
     return Path(built.stdout.splitlines()[-1])
 
 
+@pytest.fixture(scope="session")
+def otelcol_rl() -> Path:
+    """The collector; the first build on a machine takes some minutes."""
+    command = [sys.executable, ROOT / "otelcol-builder" / "build.py"]
+    built = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_BUILD_SECONDS, check=True)
+    return Path(built.stdout.splitlines()[-1])
+
+
 @pytest.fixture
 def promtool(prometheus_programs: Path, tmp_path: Path) -> Promtool:
     return Promtool(prometheus_programs / "promtool", tmp_path)

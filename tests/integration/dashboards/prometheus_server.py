@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import urlencode
@@ -16,6 +18,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
+from support.engine_metrics import ROUTER, SGLANG, VLLM, Engine
 
 from dashboards.build import GENERATED
 from dashboards.lib import collector
@@ -25,7 +28,7 @@ from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.definitions import MetricDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 RUN = "test-run"
@@ -40,6 +43,10 @@ storage: {tsdb: {out_of_order_time_window: 10m}}
 rule_files: [rules/*.yaml]
 """
 _START_SECONDS = 300
+_COLLECTOR = GENERATED.parents[1] / "collector-config"
+_COLLECTOR_FILES = ("common.yaml", "local.yaml", "sinks/lgtm.yaml", "overlays/engine-metrics.yaml")
+#: More often than shipped: a rate needs two scrapes.
+_SOON = "receivers::prometheus/engines::config::global::scrape_"
 
 
 class Prometheus:
@@ -120,6 +127,38 @@ class Prometheus:
         """Every metric of a collector that the boards name, exported once."""
         who = {"service.name": collector.SERVICE, "service.instance.id": "node-1:4317", collector.ROLE: "agent"}
         self._receive(Resource(who), collector.definitions())
+
+    @contextmanager
+    def with_engines(self, otelcol_rl: Path) -> Iterator[None]:
+        """Scrape recorded engines for the run, through the real collector, as long as this lasts."""
+        with ExitStack() as stack:
+            vllm, sglang, router = (
+                stack.enter_context(Engine(text, path))
+                for text, path in ((VLLM, "/metrics"), (SGLANG, "/metrics"), (ROUTER, "/engine_metrics"))
+            )
+            listed = {
+                "ENGINES": json.dumps([vllm.address, sglang.address]),
+                "ENGINE_ROUTERS": json.dumps([router.address]),
+                "ENGINE_RUN_ID": RUN,
+            }
+            process = self._collector(otelcol_rl, listed)
+            stack.callback(process.wait, timeout=60)
+            stack.callback(process.terminate)
+            yield
+
+    def _collector(self, otelcol_rl: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        grpc, http, health, metrics_port = map(str, free_ports(4))
+        own = {"GRPC_PORT": grpc, "HTTP_PORT": http, "METRICS_PORT": metrics_port, "PROMETHEUS_URL": self.address}
+        own |= {"HEALTH_ENDPOINT": f"127.0.0.1:{health}", **variables}
+        command = [str(otelcol_rl)]
+        for file in _COLLECTOR_FILES:
+            command += ["--config", str(_COLLECTOR / file)]
+        for setting in ("interval", "timeout"):
+            command += ["--config", f"yaml:{_SOON}{setting}: 1s"]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+        environ |= {f"OTEL_RL_COLLECTOR_{name}": value for name, value in own.items()}
+        with (self._folder / "collector.log").open("wb") as log:
+            return subprocess.Popen(command, cwd=self._folder, env=environ, stdout=log, stderr=log)
 
     def _receive(self, resource: Resource, definitions: Iterable[MetricDefinition]) -> None:
         exporter = OTLPMetricExporter(endpoint=f"{self.address}/api/v1/otlp/v1/metrics")

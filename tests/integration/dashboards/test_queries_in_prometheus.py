@@ -33,8 +33,11 @@ ALERTS = [
 
 
 @pytest.fixture(scope="module")
-def prometheus(prometheus_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with Prometheus(prometheus_programs / "prometheus", tmp_path_factory.mktemp("prometheus")) as server:
+def prometheus(
+    prometheus_programs: Path, otelcol_rl: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    folder = tmp_path_factory.mktemp("prometheus")
+    with Prometheus(prometheus_programs / "prometheus", folder) as server, server.with_engines(otelcol_rl):
         server.receive_run()
         server.receive_collector()
         server.receive_logged()

@@ -9,7 +9,7 @@ import promql_parser
 import pytest
 
 from dashboards.boards.annotations import ALERTS
-from dashboards.lib import collector
+from dashboards.lib import collector, engines
 from dashboards.lib.names import RESOURCE_ATTRIBUTES, label_name, prometheus_name
 from dashboards.lib.promql import series
 from dashboards.lib.rules import AlertRule
@@ -53,8 +53,15 @@ def known_labels():
     whose = {label_name(key) for key in collector.WHO}
     for metric in collector.definitions():
         known[prometheus_name(metric)] = {label_name(key) for key in metric.attributes} | whose
+    served = PROMOTED | {engines.JOB, engines.INSTANCE}
+    for metric in engines.definitions():
+        labels = {*metric.attributes, *served}
+        parts = ("_bucket", "_sum", "_count") if metric.instrument == "histogram" else ("",)
+        for name in map(prometheus_name, (metric, engines.routed(metric))):
+            known |= {f"{name}{part}": labels | ({"le"} if part == "_bucket" else set()) for part in parts}
     kinds = (attributes.RL_HEALTH_CODE, attributes.RL_RUN_END_STATUS)
     recorded = PROMOTED | whose | {collector.EXPORTER, collector.SIGNAL, *map(label_name, kinds)}
+    recorded |= {engines.MODEL, "quantile"}
     return (
         known | dict.fromkeys(RECORDED, recorded) | {ALERTS: PROMOTED | whose | {"alertname", "alertstate", "severity"}}
     )

@@ -11,7 +11,7 @@ from otel_rl.collector import binary
 from otel_rl.collector.checks import removed_variables
 from otel_rl.collector.checks.durations import SECOND, nanoseconds
 from otel_rl.collector.parts.files import folder
-from otel_rl.collector.parts.variables import names_in
+from otel_rl.collector.parts.variables import names_in, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,6 +70,22 @@ def _name(value: str) -> str:
     return "" if fits else "a name without quotes, backslashes and dollar signs"
 
 
+def _engines(value: str) -> str:
+    found = typed(value)
+    fits = isinstance(found, list) and all(
+        isinstance(each, str) and "//" not in each and not _address(1)(each) for each in found
+    )
+    return "" if fits else 'a list of host:port, such as ["127.0.0.1:8000"]'
+
+
+def _discoveries(value: str) -> str:
+    found = typed(value)
+    fits = isinstance(found, list) and all(
+        isinstance(each, dict) and not _url(str(each.get("url", ""))) for each in found
+    )
+    return "" if fits else "a list of discoveries, such as [{url: http://127.0.0.1:8265/api/prometheus/sd}]"
+
+
 def _path(value: str) -> str:
     expanded = os.path.expanduser(value)  # noqa: PTH111 - pathlib raises where nobody has that home
     return "" if expanded == value else f"a path: only a shell knows ~; write {expanded}"
@@ -89,6 +105,11 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "LOKI_URL": _url,
     "MLFLOW_URL": _url,
     "MLFLOW_EXPERIMENT_ID": _whole_number(0),
+    "ENGINES": _engines,
+    "ENGINE_ROUTERS": _engines,
+    "ENGINE_DISCOVERY": _discoveries,
+    "ENGINE_TARGETS": _path,
+    "ENGINE_RUN_ID": _name,
     "MEMORY_LIMIT_MIB": _whole_number(1),
     "QUEUE_BYTES": _whole_number(1_000_000),
     "SLOW_MILLISECONDS": _whole_number(0),

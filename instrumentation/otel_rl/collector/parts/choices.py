@@ -70,6 +70,7 @@ _SECRET_NEEDS_TLS = ("tls", "without TLS everybody on the way reads the secret")
 OPTIONS = {
     "content": Choice("prompts, completions, tool arguments and results pass, redacted", (LOCAL, AGENT, GATEWAY)),
     "debug": Choice("every item on stderr as well", (LOCAL, AGENT, GATEWAY)),
+    "engine-metrics": Choice("the metrics of vLLM, SGLang, its router and Ray are scraped", (LOCAL, AGENT, GATEWAY)),
     "load-balancing": Choice(
         "traces to a changing set of gateways, for elastic sites that accept loss",
         (AGENT,),

@@ -40,7 +40,7 @@ def put_in(value: Any, environ: Mapping[str, str]) -> Any:
     if not isinstance(value, str) or "$" not in value:
         return value
     text = _VARIABLE.sub(lambda match: _value_of(match, environ), value)
-    return _typed(text) if _VARIABLE.fullmatch(value) else text
+    return typed(text) if _VARIABLE.fullmatch(value) else text
 
 
 def _value_of(match: re.Match[str], environ: Mapping[str, str]) -> str:
@@ -49,7 +49,8 @@ def _value_of(match: re.Match[str], environ: Mapping[str, str]) -> str:
     return environ.get(match["name"], match["default"] or "")
 
 
-def _typed(text: str) -> Any:
+def typed(text: str) -> Any:
+    """Parse the text as YAML; return the text itself if it is not YAML."""
     try:
         return YAML(typ="safe").load(text)
     except YAMLError:
