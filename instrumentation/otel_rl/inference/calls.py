@@ -355,7 +355,7 @@ class InferenceCall:
         if answer.engine is not None and self._request.is_private:
             from otel_rl.inference import engine_targets  # noqa: PLC0415 - few programs ask engines of their own
 
-            engine_targets.note(*self._request.engine[:2], answer.engine)
+            engine_targets.note(*self._request.engine[:2])
         answer.adopt()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)

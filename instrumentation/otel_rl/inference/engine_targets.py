@@ -26,15 +26,15 @@ _FOLDER = "engine-targets"
 #: Longest file that is read, in bytes.
 _LONGEST = 65_536
 
-#: ``host:port`` -> name of the engine.
-_met: dict[str, str] = {}
+#: ``host:port`` of the engines that this process has met, in their order.
+_met: dict[str, None] = {}
 
 
-def note(address: str, port: int | None, engine: str) -> None:
-    """Note that the server at a private address has answered as ``engine`` does; cheap, for the program's thread."""
+def note(address: str, port: int | None) -> None:
+    """Note that the server at a private address has answered as an engine does; cheap, for the program's thread."""
     where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     if port is not None and where not in _met and len(_met) < MOST:
-        _met[where] = engine
+        _met[where] = None
         deferral.post(Signal.METRICS, _write)
 
 
@@ -75,7 +75,7 @@ def _write() -> None:
     if path is None:
         return
     labels = {"rl_run_id": process_identity.current().id or "", "rl_role": "engine"}
-    groups = [{"targets": [where], "labels": {**labels, "engine": engine}} for where, engine in dict(_met).items()]
+    groups = [{"targets": list(_met), "labels": labels}]
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         half = path.with_suffix(".part")

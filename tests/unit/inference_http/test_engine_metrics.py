@@ -91,7 +91,7 @@ def engines(monkeypatch):
 
 
 def meet(server):
-    engine_targets._met[server.where] = "vllm"
+    engine_targets._met[server.where] = None
 
 
 def test_shards_of_a_replica_add_up_and_the_fullest_cache_counts(engines, serve):
@@ -213,6 +213,7 @@ def test_an_engine_that_an_answer_proves_is_written_for_a_collector_and_removed_
         [path] = folder.glob("*.json")
         [group] = json.loads(path.read_text())
         assert group["targets"] == [f"127.0.0.1:{server.server_port}"]
-        assert group["labels"]["engine"] == "sglang"
+        assert group["labels"]["rl_role"] == "engine"
+        assert "rl_run_id" in group["labels"]
     engine_targets._remove()
     assert not folder.exists()
