@@ -198,6 +198,12 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) -q --numprocesses 2 --dist loadgroup tests/integration/dashboards tests/integration/stack tests/e2e
 
+.PHONY: test-sinks
+test-sinks: $(VENV)/.test | $(UV) ## a rollout through a gateway into real MLflow, Phoenix and Zipkin (1.5 GB, of package registries; needs Java and Maven)
+	$(BIN)/python otelcol-builder/build.py
+	UV="$(UV)" $(BIN)/python tests/sinks/environments.py $(CACHE)/sinks
+	OTEL_RL_SINKS="$(CACHE)/sinks" $(PYTEST) -q tests/sinks
+
 .PHONY: test-engines
 test-engines: | $(UV) ## a real vLLM and a real SGLang on the CPU, each in an environment of its own (3 and 8 GB); SIZE=quick: 6 minutes
 	$(PYTHON) tests/library_versions.py vllm sglang $(if $(QUICK),--quick)
