@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OTLP, FILES = ("exporters", "durable_otlp_grpc/sink"), ("processors", "side_sink")
+LOGFIRE = ("exporters", "durable_otlp_http/logfire")
 SECOND = """\
 exporters: {otlp_http/second: {endpoint: "https://second.invalid"}}
 service: {pipelines: {logs/second: {receivers: [forward/logs_out], exporters: [otlp_http/second]}}}
@@ -34,6 +35,9 @@ def when_full(component: tuple[str, str], *arguments: Any, **more: Any) -> str:
         (OTLP, "gateway", ["otlp", "file"], "drop"),
         (FILES, "gateway", ["otlp", "file"], "drop"),
         (OTLP, "local", ["otlp"], "drop"),
+        (OTLP, "gateway", ["otlp", "langfuse"], "drop"),
+        (LOGFIRE, "gateway", ["logfire"], "wait"),
+        (LOGFIRE, "gateway", ["logfire", "phoenix"], "drop"),
     ],
 )
 def test_only_a_sink_beside_others_drops(component: tuple[str, str], role: str, sinks: list[str], expected: str):
