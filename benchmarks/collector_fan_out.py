@@ -229,7 +229,7 @@ def figures(outcome: dict[str, Any]) -> dict[str, dict[str, Any]]:
         found[f"{name}_duplicates"] = {"value": each["duplicates"], "limit": 0}
         found[f"{name}_not_for_it"] = {"value": each["not_for_it"], "limit": 0}
         if name != "phoenix":
-            found[f"{name}_missing"] = {"value": each["missing"], "limit": 0}
+            found[f"{name}_dropped_and_counted"]["limit"] = 0
     for key, value in outcome["sending"].items():
         found[key] = {"value": round(value, 3)}
     return found

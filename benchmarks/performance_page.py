@@ -241,6 +241,7 @@ TABLES: dict[str, Table] = {
             "{}_dropped_and_counted": ("dropped and counted", 0, 1, ""),
             "{}_missing_and_not_counted": ("missing, and not counted", 0, 1, ""),
             "{}_duplicates": ("twice", 0, 1, ""),
+            "{}_not_for_it": ("of those that the filter withholds", 0, 1, ""),
         },
     ),
     "collector_start": _side_by_side(

@@ -20,10 +20,12 @@ _WAITING, _FILES = ("durable_otlp_grpc/sink", "durable_otlp_http/logfire"), "sid
 """Exporters of the sinks that take every signal and say `drop`, and the processor of the files."""
 
 _WAITS = """\
-# The only sink: what it has no room for waits, and then becomes dead letters.
+# The only sink: what it has no room for waits, and then becomes dead letters. No other needs the memory.
 exporters:
   {}:
     when_full: wait
+    sending_queue:
+      queue_size: 268435456
 """
 _PUSHES_BACK = f"""\
 # The only sink: what it cannot write is refused, so that the senders keep it.
