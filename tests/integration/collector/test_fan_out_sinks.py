@@ -473,3 +473,11 @@ def test_with_durable_the_queue_of_a_sink_is_on_disk(sink: str):
     values = composed.compose(choices.select("gateway", ["file", sink], ["durable"]), None).values
     exporter = values["exporters"]["zipkin" if sink == "zipkin" else f"durable_otlp_http/{sink}"]
     assert exporter["sending_queue"]["storage"] == "queue_storage"
+
+
+@pytest.mark.parametrize("sink", [name for name in choices.SINKS if name not in {"file", "lgtm"}])
+def test_a_sink_that_drops_has_a_queue_that_leaves_the_others_their_memory(sink: str):
+    """In memory it takes twice its bytes; 512 MiB are all that role local has."""
+    exporters = composed.compose(choices.select("local", [sink]), None).values["exporters"]
+    queues = [each["sending_queue"] for each in exporters.values() if "sending_queue" in each]
+    assert [(queue["sizer"], queue["queue_size"]) for queue in queues] == [("bytes", 32 << 20)]
