@@ -78,6 +78,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 	$(BIN)/python -m instrumentation.metric_keys_page
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m instrumentation.support_page
+	$(BIN)/python -m instrumentation.sinks_page
 	$(BIN)/python -m instrumentation.trigger_table
 	$(BIN)/python -m instrumentation.rooms_page
 	$(BIN)/python -m instrumentation.health_rules
@@ -91,6 +92,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.metric_keys_page --check
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
+	$(BIN)/python -m instrumentation.sinks_page --check
 	$(BIN)/python -m instrumentation.trigger_table --check
 	$(BIN)/python -m instrumentation.rooms_page --check
 	$(BIN)/python -m instrumentation.health_rules --check
@@ -197,6 +199,12 @@ test-stack: $(VENV)/.test ## real collector, Prometheus, Tempo and Loki: builds 
 	$(BIN)/python otelcol-builder/build.py
 	for backend in prometheus tempo loki; do $(BIN)/python compose/backends/build.py $$backend; done
 	$(PYTEST) -q --numprocesses 2 --dist loadgroup tests/integration/dashboards tests/integration/stack tests/e2e
+
+.PHONY: test-sinks
+test-sinks: $(VENV)/.test | $(UV) ## a rollout through a gateway into real MLflow, Phoenix and Zipkin (1.5 GB, of package registries; needs Java and Maven)
+	$(BIN)/python otelcol-builder/build.py
+	UV="$(UV)" $(BIN)/python tests/sinks/environments.py $(CACHE)/sinks
+	OTEL_RL_SINKS="$(CACHE)/sinks" $(PYTEST) -q tests/sinks
 
 .PHONY: test-engines
 test-engines: | $(UV) ## a real vLLM and a real SGLang on the CPU, each in an environment of its own (3 and 8 GB); SIZE=quick: 6 minutes

@@ -133,8 +133,9 @@ class Collector:
         """Memory of the process in MiB."""
         return int((self._kernel / "statm").read_text().split()[1]) * _PAGE / (1 << 20)
 
-    def metric(self, name: str) -> float:
-        """Sum of one of the collector's own metrics over all its series; 0 where it is not there yet."""
+    def metric(self, name: str, label: str = "") -> float:
+        """Sum of one of the collector's own metrics over its series with this label; 0 where it is not there yet."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=30) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
+        series = (line for line in lines if line.startswith((f"{name}{{", f"{name} ")) and label in line)
+        return sum(float(line.split()[-1]) for line in series)

@@ -232,6 +232,18 @@ TABLES: dict[str, Table] = {
             "{}_worst_case_spans_per_second": ("worst case", 0, 1, ""),
         },
     ),
+    "collector_fan_out": _side_by_side(
+        "collector_fan_out",
+        {"opik": "filtered", "jaeger": "all spans", "phoenix": "filtered, dead"},
+        {
+            "{}_expected": ("spans that have to come", 0, 1, ""),
+            "{}_received": ("received", 0, 1, ""),
+            "{}_dropped_and_counted": ("dropped and counted", 0, 1, ""),
+            "{}_missing_and_not_counted": ("missing, and not counted", 0, 1, ""),
+            "{}_duplicates": ("twice", 0, 1, ""),
+            "{}_not_for_it": ("of those that the filter withholds", 0, 1, ""),
+        },
+    ),
     "collector_start": _side_by_side(
         "collector_start",
         {"local": "local", "agent": "agent", "gateway": "gateway"},

@@ -15,6 +15,7 @@ require (
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/loadbalancingexporter v0.158.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter v0.158.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusremotewriteexporter v0.158.0
+	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/zipkinexporter v0.158.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/extension/basicauthextension v0.158.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/extension/bearertokenauthextension v0.158.0
 	github.com/open-telemetry/opentelemetry-collector-contrib/extension/headerssetterextension v0.158.0
@@ -510,8 +511,6 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace otel-rl.example/otelcol-rl/internal/addresses v0.1.0 => ../components/internal/addresses
-
 replace otel-rl.example/otelcol-rl/extension/tracebudgetextension v0.1.0 => ../components/extension/tracebudgetextension
 
 replace otel-rl.example/otelcol-rl/extension/requestguardextension v0.1.0 => ../components/extension/requestguardextension
@@ -531,3 +530,5 @@ replace otel-rl.example/otelcol-rl/exporter/linefileexporter v0.1.0 => ../compon
 replace otel-rl.example/otelcol-rl/processor/sidesinkprocessor v0.1.0 => ../components/processor/sidesinkprocessor
 
 replace otel-rl.example/otelcol-rl/processor/secretredactionprocessor v0.1.0 => ../components/processor/secretredactionprocessor
+
+replace otel-rl.example/otelcol-rl/internal/addresses v0.1.0 => ../components/internal/addresses

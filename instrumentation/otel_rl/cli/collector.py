@@ -100,8 +100,11 @@ def _choices(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="number of gateways: of an agent to ship to, of a gateway to share with",
     )
-    for flag, target, meaning in (("--sink", "sinks", "where everything goes"), ("--with", "options", "what is added")):
-        parser.add_argument(flag, dest=target, metavar="NAME", nargs="+", action="extend", default=[], help=meaning)
+    for flag, target, word, meaning in (
+        ("--sink", "sinks", "NAME[=URL]", "where everything goes; a URL replaces the variable of its address"),
+        ("--with", "options", "NAME", "what is added"),
+    ):
+        parser.add_argument(flag, dest=target, metavar=word, nargs="+", action="extend", default=[], help=meaning)
     parser.add_argument(
         "--with-file",
         dest="files",

@@ -25,6 +25,9 @@ GATEWAYS = (1, 2, 3)
 REQUIRED = {
     "OTEL_RL_COLLECTOR_OTLP_ENDPOINT": "127.0.0.1:9",
     "OTEL_RL_COLLECTOR_MLFLOW_EXPERIMENT_ID": "1",
+    "OTEL_RL_COLLECTOR_JAEGER_URL": "http://127.0.0.1:9",
+    "OTEL_RL_COLLECTOR_LANGFUSE_PUBLIC_KEY": "pk",
+    "OTEL_RL_COLLECTOR_WEAVE_ENTITY": "team",
     **{f"OTEL_RL_COLLECTOR_GATEWAY_{number}": "127.0.0.1:9" for number in GATEWAYS},
 }
 """Variables without a default, with an address where nobody listens."""

@@ -1,8 +1,9 @@
-"""A backend for tests: an OTLP/HTTP server in this process that takes what it is sent, or refuses it as a test says."""
+"""A backend for tests: a server of OTLP/HTTP and Zipkin v2 in this process that takes or refuses what it is sent."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,18 +22,25 @@ REQUESTS = {
     "/v1/metrics": ExportMetricsServiceRequest,
     "/v1/logs": ExportLogsServiceRequest,
 }
+ZIPKIN = "/api/v2/spans"
+LOGIN_PAGE = -1
+"""Answer with a web page and status 200, as a log-in proxy does."""
 
 
 class Request(NamedTuple):
     """One request: its path, the coding of its body, and the names (spans, metrics) or bodies (logs) of its items.
 
-    The names of its headers are in lower case.
+    The names of its headers are in lower case. `target` is the whole path, `message` the request as OTLP or Zipkin has
+    it, `size` the number of its bytes on the wire.
     """
 
     path: str
     coding: str
     items: list[str]
     headers: dict[str, str]
+    target: str = ""
+    message: Any = None
+    size: int = 0
 
 
 def take(_request: Request) -> int:
@@ -83,11 +91,21 @@ def _handler_of(backend: OtlpBackend) -> type[BaseHTTPRequestHandler]:
             coding = self.headers.get("Content-Encoding", "")
             content = gzip.decompress(body) if coding == "gzip" else body
             headers = {name.lower(): value for name, value in self.headers.items()}
-            suffix = self.path[self.path.rindex("/v1/") :]
-            request = Request(suffix, coding, list(_items(REQUESTS[suffix].FromString(content))), headers)
-            self.send_response(backend.judge(request))
-            self.send_header("Content-Length", "0")
+            if self.path.endswith(ZIPKIN):
+                suffix, message = ZIPKIN, json.loads(content)
+                items = [span["name"] for span in message]
+            else:
+                suffix = self.path[self.path.rindex("/v1/") :]
+                message = REQUESTS[suffix].FromString(content)
+                items = list(_items(message))
+            status = backend.judge(Request(suffix, coding, items, headers, self.path, message, len(body)))
+            page = b"<html>log in</html>" if status == LOGIN_PAGE else b""
+            self.send_response(200 if page else status)
+            if page:
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(page)))
             self.end_headers()
+            self.wfile.write(page)
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing on the test's console."""

@@ -175,7 +175,7 @@ def test_a_token_file_of_its_own_that_is_not_there_is_named_by_its_setting(capsy
         (["--role", "local", "--with", "receiver-tls"], "option receiver-tls does not fit role local, only agent"),
         (
             ["--role", "gateway", "--sink", "file", "--with", "sink-token"],
-            "option sink-token changes nothing here: it is for --sink lgtm or mlflow or otlp; add that,",
+            "option sink-token changes nothing here: it is for --sink lgtm or mlflow or otlp or opik or phoenix;",
         ),
         (["--role", "agent", "--with", "tenant"], "give the sink to the gateway"),
     ],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OTLP, FILES = ("exporters", "durable_otlp_grpc/sink"), ("processors", "side_sink")
+LOGFIRE = ("exporters", "durable_otlp_http/logfire")
 SECOND = """\
 exporters: {otlp_http/second: {endpoint: "https://second.invalid"}}
 service: {pipelines: {logs/second: {receivers: [forward/logs_out], exporters: [otlp_http/second]}}}
@@ -34,6 +35,9 @@ def when_full(component: tuple[str, str], *arguments: Any, **more: Any) -> str:
         (OTLP, "gateway", ["otlp", "file"], "drop"),
         (FILES, "gateway", ["otlp", "file"], "drop"),
         (OTLP, "local", ["otlp"], "drop"),
+        (OTLP, "gateway", ["otlp", "langfuse"], "drop"),
+        (LOGFIRE, "gateway", ["logfire"], "wait"),
+        (LOGFIRE, "gateway", ["logfire", "phoenix"], "drop"),
     ],
 )
 def test_only_a_sink_beside_others_drops(component: tuple[str, str], role: str, sinks: list[str], expected: str):
@@ -52,3 +56,14 @@ def test_a_sink_of_the_site_is_a_second_one(tmp_path: Path):
 def test_the_word_of_the_site_counts_for_the_only_sink_too(tmp_path: Path):
     (tmp_path / "own.yaml").write_text("exporters: {durable_otlp_grpc/sink: {when_full: push_back}}\n")
     assert when_full(OTLP, "gateway", ["otlp"], files=[tmp_path / "own.yaml"]) == "push_back"
+
+
+@pytest.mark.parametrize(("sinks", "mebibytes"), [(["otlp"], 256), (["otlp", "file"], 32)])
+def test_only_the_only_sink_may_fill_much_of_the_memory_while_it_is_away(sinks: list[str], mebibytes: int):
+    configuration = merge.merge(choices.sources(choices.select("gateway", sinks)))
+    assert configuration["exporters"][OTLP[1]]["sending_queue"]["queue_size"] == mebibytes << 20
+
+
+def test_the_only_sink_with_its_queue_on_disk_has_the_room_of_the_disk():
+    configuration = merge.merge(choices.sources(choices.select("gateway", ["otlp"], ["durable"])))
+    assert "QUEUE_BYTES" in configuration["exporters"][OTLP[1]]["sending_queue"]["queue_size"]

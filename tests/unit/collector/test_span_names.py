@@ -48,3 +48,10 @@ def test_the_strict_overlay_lets_the_lifecycle_of_the_registry_pass():
 @pytest.mark.parametrize("name", sorted(STEP - {"rl.loop", "rl.rank.step"}))
 def test_what_counts_as_a_part_of_a_step_is_a_phase_in_the_registry(name):
     assert attributes.RL_PHASE in REGISTRY[name].attributes
+
+
+def test_what_passes_to_llm_products_is_named_as_in_the_registry():
+    text = (CONFIGURATION / "sinks/shared/llm_spans.yaml").read_text()
+    ours = {name for name in re.findall(r'span\.attributes\["([^"]+)"\]', text) if name.startswith(("rl.", "gen_ai."))}
+    assert ours <= {value for value in vars(attributes).values() if isinstance(value, str)}
+    assert set(re.findall(r'span\.name != "([^"]+)"', text)) <= REGISTRY.keys()

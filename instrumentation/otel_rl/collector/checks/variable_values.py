@@ -100,16 +100,16 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "HEALTH_ENDPOINT": _address(0),
     "OTLP_ENDPOINT": _address(1),
     "GATEWAY": _address(1),
-    "PROMETHEUS_URL": _url,
-    "TEMPO_URL": _url,
-    "LOKI_URL": _url,
-    "MLFLOW_URL": _url,
     "MLFLOW_EXPERIMENT_ID": _whole_number(0),
     "ENGINES": _engines,
     "ENGINE_ROUTERS": _engines,
     "ENGINE_DISCOVERY": _discoveries,
     "ENGINE_TARGETS": _path,
     "ENGINE_RUN_ID": _name,
+    "PROJECT": _name,
+    "LANGFUSE_PUBLIC_KEY": _name,
+    "OPIK_WORKSPACE": _name,
+    "WEAVE_ENTITY": _name,
     "MEMORY_LIMIT_MIB": _whole_number(1),
     "QUEUE_BYTES": _whole_number(1_000_000),
     "SLOW_MILLISECONDS": _whole_number(0),
@@ -119,7 +119,8 @@ _VALUES: dict[str, Callable[[str], str]] = {
     "ROOT_WAIT": _whole_seconds,
 }
 """Variable (without prefix) -> validator that returns an error text, or ""."""
-_PATHS = ("_DIR", "_FILE")
+_ENDS = {"_DIR": _path, "_FILE": _path, "_URL": _url}
+"""The same by the last word of a variable."""
 
 
 def problems(configuration: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
@@ -167,6 +168,6 @@ def _other_number_of_gateways(used: Mapping[str, object], set_here: Mapping[str,
 def _wrong(read_here: Mapping[str, str]) -> Iterator[str]:
     for name, value in read_here.items():
         check = _VALUES.get("GATEWAY" if _NUMBERED.fullmatch(name) else name.removeprefix(PREFIX))
-        check = _path if name.endswith(_PATHS) else check
+        check = _ENDS.get(name[name.rfind("_") :], check)
         if check and (wanted := check(value)):
             yield f"{name}={value} is not {wanted}; correct or unset it"

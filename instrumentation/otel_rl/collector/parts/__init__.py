@@ -7,6 +7,7 @@ Modules:
     gateways: the parts that ``--gateways N`` generates.
     listen_address: the address of the receivers where it is one of IPv6.
     merge: several parts as one configuration, as values and as text.
+    sink_urls: the sinks of the command line, and the URLs that replace their variables.
     only_sink: the generated part for a sink without others beside it, which need not drop.
     own_files: a site's own parts, read and checked.
     variables: the environment variables in a configuration and their values.

@@ -6,16 +6,16 @@ Adding a sink is a file ``collector-config/sinks/NAME.yaml`` and a line in :data
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from otel_rl.collector.errors import Refused
-from otel_rl.collector.parts import gateways
+from otel_rl.collector.parts import gateways, sink_urls
 from otel_rl.collector.parts.files import ConfigurationPart, folder, shipped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 LOCAL, AGENT, GATEWAY = "local", "agent", "gateway"
@@ -41,6 +41,7 @@ class Choice:
         needs: role -> option that has to be chosen too, and why.
         brings: role -> option whose parts it brings along.
         takes_traces_only: a sink that has no place for metrics and logs; a gateway needs another one.
+        shared: files below ``sinks/shared`` that a sink brings along; several sinks bring one of them once.
     """
 
     brief: str
@@ -50,6 +51,7 @@ class Choice:
     needs: Mapping[str, tuple[str, str]] | None = None
     brings: Mapping[str, str] | None = None
     takes_traces_only: bool = False
+    shared: tuple[str, ...] = ()
 
 
 _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
@@ -57,11 +59,26 @@ _GENERATED = {AGENT: gateways.parts, GATEWAY: gateways.gateway_parts}
 
 _SHIPS = "an agent ships everything to its gateways; give the sink to the gateway"
 
+_LLM_SPANS = ("llm_spans",)
+
+
+def _product(brief: str, shared: tuple[str, ...] = _LLM_SPANS, *, takes_traces_only: bool = True) -> Choice:
+    return Choice(brief, (LOCAL, GATEWAY), _SHIPS, takes_traces_only=takes_traces_only, shared=shared)
+
+
 SINKS = {
     "file": Choice("one file of OTLP JSON lines per signal", (LOCAL, GATEWAY), _SHIPS),
     "lgtm": Choice("metrics to Prometheus, traces to Tempo, logs to Loki", (LOCAL, GATEWAY), _SHIPS),
-    "mlflow": Choice("traces to an experiment of MLflow", (LOCAL, GATEWAY), _SHIPS, takes_traces_only=True),
+    "mlflow": _product("traces to an experiment of MLflow", (*_LLM_SPANS, "mlflow_sessions")),
     "otlp": Choice("everything to another OTLP receiver", (LOCAL, GATEWAY), _SHIPS),
+    "langfuse": _product("rollouts and their calls to Langfuse"),
+    "langsmith": _product("rollouts and their calls to a project of LangSmith"),
+    "logfire": _product("rollouts and their calls, metrics and logs to Logfire", takes_traces_only=False),
+    "opik": _product("rollouts and their calls to a project of Opik"),
+    "phoenix": _product("rollouts and their calls to a project of Phoenix"),
+    "weave": _product("rollouts and their calls to a project of W&B Weave"),
+    "jaeger": _product("traces to Jaeger", ()),
+    "zipkin": _product("traces to Zipkin", ()),
 }
 
 _IN_TLS = ("tls", "a certificate is shown in TLS")
@@ -157,12 +174,14 @@ class Selection:
     options: Sequence[str] = ()
     gateways: int | None = None
     files: Sequence[Path] = ()
+    urls: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self) -> str:
         """Return the arguments that ask for this selection."""
         words = ["--role", self.role]
         words += [] if self.gateways is None else ["--gateways", str(self.gateways)]
-        words += ["--sink", *self.sinks] if self.sinks else []
+        named = [f"{name}={self.urls[name]}" if name in self.urls else name for name in self.sinks]
+        words += ["--sink", *named] if named else []
         words += ["--with", *self.options] if self.options else []
         words += [word for file in self.files for word in ("--with-file", str(file))]
         return " ".join(words)
@@ -175,13 +194,14 @@ def select(
     gateways: int | None = None,
     files: Iterable[Path] = (),
 ) -> Selection:
-    """Check the choices against the tables.
+    """Check the choices against the tables. A sink is ``NAME`` or ``NAME=URL``.
 
     Raises:
-        Refused: one is unknown, does not fit the role, conflicts with another, or lacks one that it needs.
+        Refused: one is unknown, does not fit the role, conflicts with another, or lacks one that it needs; or a URL
+            cannot be the address of its sink.
     """
-    unique = [list(dict.fromkeys(names)) for names in (sinks, options)]
-    selection = Selection(role, unique[0], unique[1], gateways, list(dict.fromkeys(files)))
+    names, urls = sink_urls.split(sinks)
+    selection = Selection(role, names, list(dict.fromkeys(options)), gateways, list(dict.fromkeys(files)), urls)
     _known("role", [role], ROLES)
     _known("sink", selection.sinks, SINKS)
     _known("option", selection.options, OPTIONS)
@@ -191,6 +211,8 @@ def select(
             _fits(kind, name, table[name], role)
             _agrees(name, table[name], chosen_words)
             _complete(name, table[name], selection)
+    for name, url in selection.urls.items():
+        sink_urls.check(name, url, shipped(f"sinks/{name}.yaml"))
     if role == GATEWAY:
         _check_sinks(selection.sinks)
     _check_gateways(role, gateways)
@@ -211,7 +233,8 @@ def sources(selection: Selection) -> list[ConfigurationPart]:
     shipped_first = [
         *(shipped(name) for name in base_files(selection.role)),
         *generated,
-        *(shipped(f"sinks/{name}.yaml") for name in selection.sinks),
+        *_shared(selection),
+        *(_sink(name, selection.urls) for name in selection.sinks),
     ]
     chosen_then = [
         *(part for name in _with_brought(selection) for part in _option(name, selection)),
@@ -232,6 +255,16 @@ def _with_brought(selection: Selection) -> list[str]:
     return [name for name in OPTIONS if name in selection.options or name in brought]
 
 
+def _sink(name: str, urls: Mapping[str, str]) -> ConfigurationPart:
+    part = shipped(f"sinks/{name}.yaml")
+    return sink_urls.put(part, name, urls[name]) if name in urls else part
+
+
+def _shared(selection: Selection) -> list[ConfigurationPart]:
+    names = dict.fromkeys(name for sink in selection.sinks for name in SINKS[sink].shared)
+    return [shipped(f"sinks/shared/{name}.yaml") for name in names]
+
+
 def _option(name: str, selection: Selection) -> list[ConfigurationPart]:
     """Return the file of an option, and those that it has for the role and for single sinks and options.
 
@@ -240,8 +273,18 @@ def _option(name: str, selection: Selection) -> list[ConfigurationPart]:
     beside = [selection.role, *selection.sinks, *_with_brought(selection)]
     names = [f"overlays/{name}.yaml", *(f"overlays/{name}/{other}.yaml" for other in beside)]
     parts = [shipped(file) for file in names if (folder() / file).is_file()]
+    parts += _for_each_product(f"overlays/{name}/http.yaml", selection.sinks)
     copies = [copy for part in parts for copy in gateways.copies(part, selection.gateways or 1)]
     return [*parts, *copies]
+
+
+def _for_each_product(file: str, sinks: Iterable[str]) -> Iterator[ConfigurationPart]:
+    """Yield the file, if an option has it, once for each of the sinks with one HTTP exporter, which has their name."""
+    if (folder() / file).is_file():
+        template = shipped(file)
+        for sink in sinks:
+            if f"  durable_otlp_http/{sink}:\n" in shipped(f"sinks/{sink}.yaml").text:
+                yield ConfigurationPart(f"{file} for {sink}", template.text.replace("SINK", sink))
 
 
 def _complete(name: str, choice: Choice, selection: Selection) -> None:
@@ -279,12 +322,9 @@ def _check_sinks(sinks: Sequence[str]) -> None:
     """Refuse a gateway of which a signal has no way out."""
     whole = [name for name, sink in SINKS.items() if not sink.takes_traces_only]
     if set(sinks).isdisjoint(whole):
-        why = (
-            f" for metrics and logs, since {' and '.join(sinks)} takes traces only"
-            if sinks
-            else ", else nothing leaves it"
-        )
-        raise Refused(f"a gateway needs a sink{why}; add --sink {'|'.join(whole)}")
+        verb = "take" if sinks[1:] else "takes"
+        why = f" for metrics and logs, since {' and '.join(sinks)} {verb} traces only" if sinks else ""
+        raise Refused(f"a gateway needs a sink{why or ', else nothing leaves it'}; add --sink {'|'.join(whole)}")
 
 
 def _check_gateways(role: str, gateways: int | None) -> None:

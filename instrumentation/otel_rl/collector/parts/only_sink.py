@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 NAME = "the only sink"
 _HUBS = {"forward/traces_out", "forward/metrics_out", "forward/logs_out"}
 _SHOWS_ONLY = "debug"
-_OTLP, _FILES = "durable_otlp_grpc/sink", "side_sink"
+_WAITING, _FILES = ("durable_otlp_grpc/sink", "durable_otlp_http/logfire"), "side_sink"
+"""Exporters of the sinks that take every signal and say `drop`, and the processor of the files."""
 
-_WAITS = f"""\
-# The only sink: what it has no room for waits, and then becomes dead letters.
+_WAITS = """\
+# The only sink: what it has no room for waits, and then becomes dead letters. No other needs the memory.
 exporters:
-  {_OTLP}:
+  {}:
     when_full: wait
+    sending_queue:
+      queue_size: 268435456
 """
 _PUSHES_BACK = f"""\
 # The only sink: what it cannot write is refused, so that the senders keep it.
@@ -43,8 +46,9 @@ def generated(parts: Sequence[ConfigurationPart]) -> list[ConfigurationPart]:
     ways = [pipeline for pipeline in pipelines.values() if _HUBS & set(_names(pipeline, "receivers"))]
     if any(len(_exporters(ways, hub)) > 1 for hub in _HUBS):
         return []
-    if any(_OTLP in _names(pipeline, "exporters") for pipeline in ways):
-        return [ConfigurationPart(NAME, _WAITS)]
+    for exporter in _WAITING:
+        if any(exporter in _names(pipeline, "exporters") for pipeline in ways):
+            return [ConfigurationPart(NAME, _WAITS.format(exporter))]
     if any(_FILES in _names(pipeline, "processors") for pipeline in ways):
         return [ConfigurationPart(NAME, _PUSHES_BACK)]
     return []
