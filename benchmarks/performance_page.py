@@ -101,6 +101,11 @@ TABLES: dict[str, Table] = {
             "KiB of Python memory": ("memory with its modules", 0, 1, " KiB"),
         },
     ),
+    "engines": _simple(
+        "engine_metrics",
+        ("share of a core", "share of a core", 3, 100, " %"),
+        ("milliseconds of CPU of the longest round", "longest round", 1, 1, " ms of CPU"),
+    ),
     "event_loops": _simple(
         "event_loop_blocks",
         ("asyncio: F1", "F1, asyncio", 2, 1, ""),

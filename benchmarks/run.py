@@ -24,6 +24,7 @@ BENCHMARKS = (
     "collective_event",
     "collective_step",
     "hang_watchdog",
+    "engine_metrics",
     "health_step",
     "tracker_call",
     "hot_hooks",

@@ -8,6 +8,8 @@
 ``dropped_answers``       calls whose answers the program has dropped
 ``engine_calls``          the same for engines in the process of the program
 ``engine_requests``       tokens, candidates and times of an engine's requests
+``engine_targets``        engines that have shown what they are, and their files
+``engine_metrics``        queue and cache of these engines, asked by the leader
 ``engine_times``          times of a request as engines report them
 ``requests``              operation, model and parameters of a request
 ``servers``               address, port and provider
