@@ -62,6 +62,23 @@ def test_an_engine_that_syncs_leave_out_is_named_with_its_onset_its_lag_and_its_
     assert f"behind at the last rollout, in versions: {SLOW} 4" in report.output.read_text(encoding="utf-8")
 
 
+def test_the_share_of_tokens_that_older_weights_made_is_in_the_section_on_trajectories(tmp_path: Path) -> None:
+    run = tmp_path / "data" / "run"
+    writer = process(run, 0, world_size=1, started=STARTED)
+    body = {
+        "rl.rollout.engines": [FAST, FAST],
+        "rl.rollout.engine_versions": [[3], [3]],
+        "rl.rollout.engine_versions_behind": [[0], [0]],
+        "rl.rollout.output_tokens": [300, 100],
+        "rl.rollout.tokens_behind": [100, 0],
+    }
+    writer.event("rl.trajectories", 1.0, body, {"rl.loop.iteration": 1, "rl.trajectories.source": "api"})
+    writer.write()
+
+    write_report(run, tmp_path / "page.html")
+    assert "Older weights than the newest made 25 % of the output tokens." in (tmp_path / "page.html").read_text()
+
+
 def test_the_only_engine_that_skips_one_sync_is_a_warning(tmp_path: Path) -> None:
     [one] = _stale(_run(tmp_path, lambda _, step: int(step == 8), engines=(FAST,)))
     assert (one.onset, one.severity.value) == (8, "warning")

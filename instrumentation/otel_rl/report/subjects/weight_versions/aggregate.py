@@ -183,9 +183,14 @@ WHERE engines IS NOT NULL ORDER BY p.start, time, sample"""
 
 @dataclass(slots=True)
 class WeightVersions:
-    """The engines of the run that say versions, by name, in the order in which they came."""
+    """The engines of the run that say versions, by name, in the order in which they came.
+
+    ``tokens`` are the output tokens that are known by version, ``old_tokens`` those that older weights made.
+    """
 
     engines: dict[str, EngineHistory] = field(default_factory=dict)
+    tokens: int = 0
+    old_tokens: int = 0
     _without_step: int = 0
 
     def add(self, row: Row, attempt: int) -> None:
@@ -196,6 +201,10 @@ class WeightVersions:
         if row.iteration is None:
             part = 1 + self._without_step // WITHOUT_STEPS
             self._without_step += 1
+        old, made = row.get(names.RL_ROLLOUT_TOKENS_BEHIND), row.get(names.RL_ROLLOUT_OUTPUT_TOKENS)
+        if type(old) is int and type(made) is int:
+            self.tokens += made
+            self.old_tokens += min(old, made)
         step = StepOfAttempt(attempt, part, row.iteration)
         versions, lags = (column if isinstance(column, list) else [] for column in numbers)
         given = row.get(names.RL_POLICY_VERSION)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def sentences(collected: Collected) -> list[str]:
     """Return the line of the section on trajectories: who is how far behind at the end."""
-    engines = of_run(collected).engines
+    versions = of_run(collected)
+    engines = versions.engines
     if not engines:
         return []
     unknown = [name for name, history in engines.items() if history.behind is None]
@@ -28,4 +29,6 @@ def sentences(collected: Collected) -> list[str]:
         else "none was behind at its last rollout"
     )
     others = f"; not known of {human.listed(unknown)}" if unknown else ""
-    return [f"{said}; {lags}{others}."]
+    share = human.percent(versions.old_tokens / versions.tokens) if versions.tokens else ""
+    old = [f"Older weights than the newest made {share} of the output tokens."] if versions.old_tokens else []
+    return [f"{said}; {lags}{others}.", *old]
