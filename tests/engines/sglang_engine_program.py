@@ -57,6 +57,12 @@ async def left(engine):
         await chunks.aclose()
 
 
+def streamed_batch(engine):
+    with otel_rl.rollout("stream of a batch"):
+        for _ in engine.generate(["one two", "three"], GREEDY, stream=True):
+            pass
+
+
 def refused(engine):
     with otel_rl.rollout("refused"):
         try:
@@ -74,6 +80,7 @@ def main(model):
             answers = {"text": [generated(engine), streamed(engine)], "batch": batch(engine)}
             answers["text"].append(engine.loop.run_until_complete(followed(engine)))
             engine.loop.run_until_complete(left(engine))
+            streamed_batch(engine)
             answers["refused"] = refused(engine)
             with otel_rl.phase("sync"):
                 answers["updated"] = engine.update_weights_from_disk(model)[0]

@@ -52,6 +52,11 @@ def test_a_stream_ends_with_its_last_chunk(engine, name):
     assert (call["rl.inference.stream.ended"], call["gen_ai.usage.output_tokens"]) == ("completed", 4)
 
 
+def test_a_streamed_batch_counts_each_of_its_requests(engine):
+    call = calls(engine)["stream of a batch"]
+    assert (call["rl.engine.requests"], call["gen_ai.usage.output_tokens"]) == (2, 8)
+
+
 def test_a_stream_that_the_program_leaves_is_no_error_and_a_refusal_is_one(engine):
     found = calls(engine)
     assert found["left"]["rl.inference.stream.ended"] == "closed"
@@ -61,7 +66,7 @@ def test_a_stream_that_the_program_leaves_is_no_error_and_a_refusal_is_one(engin
 
 def test_the_step_sums_up_its_calls_and_has_the_sync(engine):
     first, second = (step["attributes"] for step in engine.store.named("rl.rank.step"))
-    assert (first["rl.engine.requests"], second["rl.engine.requests"]) == (6, 1)
+    assert (first["rl.engine.requests"], second["rl.engine.requests"]) == (8, 1)
     assert second["rl.engine.max.queue_time"] == second["rl.engine.queue_time"]
     assert "update_weights_from_disk" in [
         span["attributes"].get("rl.sync.operation") for span in engine.store.named("rl.sync")

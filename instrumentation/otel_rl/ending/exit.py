@@ -24,6 +24,7 @@ from otel_rl.ending import exceptions, summary
 from otel_rl.flight_recorder.recorder import flight
 from otel_rl.pipeline import outage
 from otel_rl.pipeline.last_delivery import LastDelivery
+from otel_rl.pipeline.processors import IsolatedSpanProcessors
 from otel_rl.process import process_identity
 from otel_rl.ranks import watchdog
 from otel_rl.semconv.attributes import RlRoleValues
@@ -195,6 +196,9 @@ def _at_exit() -> None:
     # A second Ctrl-C: the user does not want to wait, nor to read a traceback of ours.
     with suppress(KeyboardInterrupt):
         deliver()
+        processors = getattr(getattr(_telemetry, "tracer_provider", None), "_active_span_processor", None)
+        if isinstance(processors, IsolatedSpanProcessors):
+            processors.end_foreign()
     exceptions.keep_interrupt_exit_code()
 
 

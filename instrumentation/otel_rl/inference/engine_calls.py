@@ -1,7 +1,7 @@
 """Calls of an inference engine in the process of the program: one span per call, histograms per request.
 
 The counterpart of :mod:`otel_rl.inference.calls` where no client and no server stand between program and model. Its
-metrics have other names than those of clients: a program may be client and engine at once, and count nothing twice.
+metrics of calls and tokens have other names than those of clients: a program may be both, and count nothing twice.
 """
 
 from __future__ import annotations

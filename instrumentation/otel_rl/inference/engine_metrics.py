@@ -6,10 +6,12 @@ router. A round may take 20 ms of CPU; whoever is left over comes first in the n
 
 from __future__ import annotations
 
+import math
+import socket
 import time
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
-from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -34,9 +36,13 @@ _CPU, _TIMEOUT, _LONGEST = 0.02, 2.0, 4 << 20
 _REST = 20
 _PATHS = ("/metrics", "/engine_metrics")
 _STATUS = "engine_metrics"
-#: Replicas of one engine or router.
-_MOST_REPLICAS = 64
-_OK = 200
+#: Schedulers of one engine or router.
+_MOST_SCHEDULERS = 512
+_WITHOUT = "the server has no metrics; start SGLang with --enable-metrics, or set OTEL_RL_ENGINE_METRICS=0"
+
+
+class _NoSuchPageError(ValueError):
+    """The server knows no such path."""
 
 
 class _Gauge(NamedTuple):
@@ -70,38 +76,50 @@ class _Engines:
         self._rests: dict[str, int] = {}
         #: Engine -> what was wrong with its last answer.
         self._problems: dict[str, str] = {}
-        self._first = 0
+        #: Engine that comes first in the next round.
+        self._next = ""
         self.thread = PeriodicThread("otel-rl-engines", 0.0, self.round)
 
     def round(self) -> float:
         """Ask all engines; return the seconds until the next round."""
-        known = engine_targets.known()[:MOST_ENGINES]
         values: dict[str, dict[_Replica, float]] = {}
-        began, number = time.thread_time(), 0
+        began = time.thread_time()
         with uninstrumented():
-            for number in range(len(known)):
+            chosen = self._chosen()
+            for number, engine in enumerate(chosen):
                 if number and time.thread_time() - began > _CPU:
-                    drops.count("metrics", "engine_scrape", len(known) - number)
-                    self._first += number
+                    drops.count("metrics", "engine_scrape", len(chosen) - number)
+                    self._next = engine
                     break
-                self._ask(known[(self._first + number) % len(known)], values)
+                self._ask(engine, values)
         self.values, self.asked = values, time.monotonic()
         reasons = [f"http://{engine}{_PATHS[0]}: {problem}" for engine, problem in self._problems.items()]
-        state = instrumentor_status.DEGRADED if reasons else instrumentor_status.ACTIVE
-        instrumentor_status.report(_STATUS, state, "; ".join(reasons))
+        # SGLang has none by default: that is no fault of anybody's.
+        is_fault = any(problem != _WITHOUT for problem in self._problems.values())
+        state = instrumentor_status.DEGRADED if is_fault else instrumentor_status.SKIPPED
+        instrumentor_status.report(_STATUS, state if reasons else instrumentor_status.ACTIVE, "; ".join(reasons))
         return INTERVAL
 
+    def _chosen(self) -> list[str]:
+        """Return the engines of this round: of more than eight others each time, without those that rest."""
+        known = engine_targets.known()
+        self._rests = {engine: left - 1 for engine, left in self._rests.items() if left > 1}
+        self._problems = {engine: said for engine, said in self._problems.items() if engine in known}
+        first = known.index(self._next) if self._next in known else 0
+        awake = [engine for engine in [*known[first:], *known[:first]] if engine not in self._rests]
+        self._next = awake[MOST_ENGINES] if len(awake) > MOST_ENGINES else ""
+        return awake[:MOST_ENGINES]
+
     def _ask(self, engine: str, values: dict[str, dict[_Replica, float]]) -> None:
-        rest = self._rests.get(engine, 0)
-        if rest:
-            self._rests[engine] = rest - 1
-            return
         problem = ""
         for path in (self._paths[engine],) if engine in self._paths else _PATHS:
             try:
                 text = fetch(engine, path)
-            except (OSError, HTTPException, ValueError) as error:
-                problem = problem or str(error) or type(error).__name__
+            except _NoSuchPageError:
+                problem = problem or _WITHOUT
+                continue
+            except (OSError, ValueError) as error:
+                problem = str(error) or type(error).__name__
                 continue
             found = dict(_read(engine, text))
             if found:
@@ -111,7 +129,8 @@ class _Engines:
                 self._problems.pop(engine, None)
                 return
             problem = "no metrics of vLLM or SGLang (which needs --enable-metrics)"
-        drops.count("metrics", "engine_scrape")
+        if problem != _WITHOUT:
+            drops.count("metrics", "engine_scrape")
         self._paths.pop(engine, None)
         self._rests[engine] = _REST
         self._problems[engine] = problem
@@ -120,47 +139,51 @@ class _Engines:
 def fetch(engine: str, path: str) -> bytes:
     """Return the metrics of an engine, from a line break on.
 
+    Over a socket of our own: no proxy, no redirect, and one deadline for all of the answer.
+
     Raises:
         OSError: no answer in time.
-        HTTPException: an answer that is none.
         ValueError: one with another status than 200, which a redirect is, or that is too long.
     """
     deadline = time.monotonic() + _TIMEOUT
-    # Without proxies, and without a look at the redirect: an engine is where it has answered the program.
-    connection = HTTPConnection(engine, timeout=_TIMEOUT / 2)
-    try:
-        connection.request("GET", path, headers={"Accept": "text/plain"})
-        answer = connection.getresponse()
-        if answer.status != _OK:
-            raise ValueError(f"status {answer.status}")
-        parts = [b"\n"]
-        length = 0
-        while part := answer.read1(65_536):
-            parts.append(part)
-            length += len(part)
-            if length > _LONGEST:
+    host, _, port = engine.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT / 2) as connection:
+        # HTTP/1.0: the end of the connection is that of the answer.
+        connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {engine}\r\nAccept: text/plain\r\n\r\n".encode())
+        answer = bytearray()
+        while part := connection.recv(65_536):
+            answer += part
+            if len(answer) > _LONGEST:
                 raise ValueError(f"more than {_LONGEST >> 20} MiB")
-            if time.monotonic() > deadline:
+            left = deadline - time.monotonic()
+            if left <= 0:
                 raise ValueError(f"not complete after {_TIMEOUT:g} s")
-        return b"".join(parts)
-    finally:
-        connection.close()
+            connection.settimeout(left)
+    head, _, body = bytes(answer).partition(b"\r\n\r\n")
+    status = head.split(b" ", 2)[1:2]
+    if status == [b"404"]:
+        raise _NoSuchPageError
+    if status != [b"200"]:
+        raise ValueError(f"status {status[0].decode(errors='replace')[:3]}" if status else "no answer of HTTP")
+    return b"\n" + body
 
 
 def _read(engine: str, text: bytes) -> Iterator[tuple[str, dict[_Replica, float]]]:
     for gauge in _GAUGES:
-        found: dict[_Replica, float] = {}
+        # Ranks of one scheduler repeat what it says; several share a replica with data parallelism.
+        schedulers: dict[tuple[_Replica, str], float] = {}
         for name in (name.replace("?", separator) for name in gauge.names for separator in _SEPARATORS):
             for labels, value in _samples(text, name.encode()):
                 replica = _replica(labels.get("worker_addr") or engine)
-                # With metrics of all schedulers each shard counts the requests of its replica.
-                if replica is None or {labels.get("tp_rank", "0"), labels.get("pp_rank", "0")} != {"0"}:
-                    continue
-                before = found.get(replica, 0.0)
-                if replica in found or len(found) < _MOST_REPLICAS:
-                    found[replica] = before + value if gauge.adds_up else max(before, value)
+                if replica is not None and len(schedulers) < _MOST_SCHEDULERS:
+                    key = replica, labels.get("dp_rank") or labels.get("engine", "")
+                    schedulers[key] = max(value, schedulers.get(key, 0.0))
+        found: dict[_Replica, list[float]] = defaultdict(list)
+        for (replica, _), value in schedulers.items():
+            found[replica].append(value)
         if found:
-            yield gauge.metric.name, found
+            together = sum if gauge.adds_up else max
+            yield gauge.metric.name, {replica: float(together(values)) for replica, values in found.items()}
 
 
 def _samples(text: bytes, name: bytes) -> Iterator[tuple[dict[str, str], float]]:
@@ -176,15 +199,16 @@ def _samples(text: bytes, name: bytes) -> Iterator[tuple[dict[str, str], float]]
         labels, _, value = line.rpartition(b"} ") if line[:1] == b"{" else (b"", b"", line)
         with suppress(ValueError, IndexError):
             number = float(value.split()[0])
-            if number >= 0:
+            if 0 <= number < math.inf:
                 yield _labels(labels[1:].decode()), number
 
 
 def _labels(text: str) -> dict[str, str]:
     """Return the labels that are read here; none of their values has a quote."""
     found = {}
-    for name in ("worker_addr", "tp_rank", "pp_rank"):
-        _, has_it, rest = text.partition(f'{name}="')
+    for name in ("worker_addr", "dp_rank", "engine"):
+        # A label's name may end with that of another one.
+        _, has_it, rest = f",{text}".partition(f',{name}="')
         if has_it:
             found[name] = rest.partition('"')[0]
     return found
@@ -209,8 +233,9 @@ def register() -> None:
 
 
 def _values(name: str) -> Iterator[tuple[float, Mapping[str, object]]]:
-    if not process_identity.current().leads or not engine_targets.known():
+    if not process_identity.current().leads:
         return
+    # The thread looks for engines: the SDK holds a lock here.
     _engines.thread.start()
     # What an engine said that answers no more is no value of now.
     if time.monotonic() - _engines.asked < 2 * INTERVAL:

@@ -3,21 +3,27 @@
 Each process writes those that it has met into a file of its own, in the form of Prometheus' ``file_sd``
 (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config). A collector scrapes them,
 and so does the process that leads the run (:mod:`otel_rl.inference.engine_metrics`). The files lie in the folder that
-``OTEL_RL_ENGINE_TARGETS`` names, else beside the files of the run, if it has any.
+``OTEL_RL_ENGINE_TARGETS`` names, which several jobs may share, else beside the files of the run, if it has any.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_rl.core import settings
 from otel_rl.process import process_identity
+from otel_rl.process.launch import safe
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.store.writer import process_store
-from otel_rl.telemetry import deferral, lifecycle
+from otel_rl.telemetry import deferral, lifecycle, propagation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Engines that one process tells of, and files that are looked into.
 MOST = 64
@@ -26,8 +32,9 @@ _FOLDER = "engine-targets"
 #: Longest file that is read, in bytes.
 _LONGEST = 65_536
 
-#: ``host:port`` of the engines that this process has met, in their order.
+#: ``host:port`` of the engines that this process has met.
 _met: dict[str, None] = {}
+_has_ended = False
 
 
 def note(address: str, port: int | None) -> None:
@@ -39,21 +46,31 @@ def note(address: str, port: int | None) -> None:
 
 
 def known() -> list[str]:
-    """Return the engines that any process of this file system has told of; for our threads."""
+    """Return the engines that any process of the run on this file system has told of; for threads that may wait."""
     found = dict.fromkeys(_met)
     folder = _folder()
     if folder is not None:
-        for path in sorted(folder.glob("*.json"))[:_MOST_FILES]:
-            found.update(dict.fromkeys(_targets(path)))
-    return list(found)[:MOST]
+        with suppress(OSError):
+            for path in sorted(folder.glob("*.json"))[:_MOST_FILES]:
+                found.update(dict.fromkeys(_targets(path)))
+    return list(found)
 
 
-def _targets(path: Path) -> list[str]:
-    with suppress(OSError, ValueError, RecursionError, TypeError, AttributeError):
-        if path.stat().st_size <= _LONGEST:
-            groups = json.loads(path.read_bytes())
-            return [str(target) for group in groups for target in group.get("targets", ())]
-    return []
+def _targets(path: Path) -> Iterator[str]:
+    """Yield the targets of this run at private addresses: what lies in a folder is anybody's."""
+    with suppress(OSError, ValueError, LookupError, RecursionError, TypeError, AttributeError):
+        if path.is_symlink() or not path.is_file():
+            return
+        with path.open("rb") as file:
+            groups = json.loads(file.read(_LONGEST))
+        run = process_identity.current().id
+        for group in groups:
+            if group["labels"].get("rl_run_id") == run:
+                yield from (target for target in map(str, group["targets"][:MOST]) if _is_private(target))
+
+
+def _is_private(target: str) -> bool:
+    return "@" not in target and propagation.may_have_baggage(target.rpartition(":")[0].strip("[]"))
 
 
 def _folder() -> Path | None:
@@ -66,12 +83,12 @@ def _folder() -> Path | None:
 
 def _path() -> Path | None:
     folder = _folder()
-    who = process_identity.current()
-    return None if folder is None else folder / f"{process_store.run_name()}-{who.rank or 0}-{os.getpid()}.json"
+    host = safe(socket.gethostname())
+    return None if folder is None else folder / f"{process_store.run_name()}-{host}-{os.getpid()}.json"
 
 
 def _write() -> None:
-    path = _path()
+    path = None if _has_ended else _path()
     if path is None:
         return
     labels = {"rl_run_id": process_identity.current().id or "", "rl_role": "engine"}
@@ -85,12 +102,22 @@ def _write() -> None:
 
 def _remove() -> None:
     """Tell of nothing any more: the engines may end with the run."""
+    global _has_ended
+    _has_ended = True
     path = _path() if _met else None
     if path is not None:
         with suppress(OSError):
             path.unlink(missing_ok=True)
-            path.parent.rmdir()
+        if settings.current().engine_targets is None:
+            with suppress(OSError):
+                path.parent.rmdir()
+
+
+def _after_fork_in_child() -> None:
+    global _has_ended
+    _met.clear()
+    _has_ended = False
 
 
 lifecycle.before_shutdown(_remove)
-lifecycle.after_fork_in_child(_met.clear)
+lifecycle.after_fork_in_child(_after_fork_in_child)

@@ -139,6 +139,9 @@ class ForeignProcessor:
             self.trouble = f"{self.failed} of its calls failed, the latest with {type(error).__name__} in {method}"
         elif seconds >= SLOW:
             self.slow += 1
+            if self.slow == 1:
+                # A machine that stands still for a moment.
+                return
             self.trouble = (
                 f"{self.slow} of its calls were slow, the latest took {seconds:.3g} s in the thread of a span"
             )
@@ -153,6 +156,19 @@ class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.known: dict[type, ForeignProcessor] = {}
+        self._has_ended = False
+
+    def shutdown(self) -> None:
+        """Shut all down: the program ends its provider."""
+        self._has_ended = True
+        super().shutdown()
+
+    def end_foreign(self) -> None:
+        """Shut down those of the program at its exit, as a provider of the SDK does: they may hold spans."""
+        for processor in () if self._has_ended else self._span_processors:
+            if not type(processor).__module__.startswith("otel_rl."):
+                self._call(processor, "shutdown")
+        self._has_ended = True
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Call each processor for a span that has started."""
@@ -176,14 +192,14 @@ class IsolatedSpanProcessors(SynchronousMultiSpanProcessor):
                 self._call(processor, "on_end", span)
 
     def _call(self, processor: SpanProcessor, method: str, *arguments: Any, **named: Any) -> None:
-        kind, call = type(processor), getattr(processor, method)
+        kind = type(processor)
         if kind.__module__.startswith("otel_rl."):
             _ours.add(kind)
-            call(*arguments, **named)
+            getattr(processor, method)(*arguments, **named)
             return
         began, failure = time.monotonic(), None
         try:
-            call(*arguments, **named)
+            getattr(processor, method)(*arguments, **named)
         except Exception as error:
             if raised_by_signal_handler(error):
                 raise
@@ -201,7 +217,7 @@ def isolate_processors(provider: TracerProvider) -> None:
     multi: Any = provider._active_span_processor  # noqa: SLF001 - no public way to ask
     is_of_sdk = type(multi) is SynchronousMultiSpanProcessor
     if is_of_sdk:
-        multi.__class__, multi.known = IsolatedSpanProcessors, {}
+        multi.__class__, multi.known, multi._has_ended = IsolatedSpanProcessors, {}, False  # noqa: SLF001
 
 
 def foreign_processors(provider: TracerProvider | None) -> list[ForeignProcessor]:

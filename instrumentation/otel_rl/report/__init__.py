@@ -61,10 +61,10 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         ModuleNotFoundError: the extra ``report`` is not installed.
     """
     from otel_rl.report import run_summary, subjects  # noqa: PLC0415 - heavy
-    from otel_rl.report.core import engines  # noqa: PLC0415 - as above
     from otel_rl.report.core.collected import Collected  # noqa: PLC0415 - as above
     from otel_rl.report.page import page, page_head  # noqa: PLC0415 - as above
     from otel_rl.report.subjects import overview  # noqa: PLC0415 - as above
+    from otel_rl.report.subjects.engines import request_times  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.health import replay  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.trajectories import totals  # noqa: PLC0415 - as above
     from otel_rl.report.subjects.weight_syncs import syncs as weight_syncs  # noqa: PLC0415 - as above
@@ -86,7 +86,7 @@ def write_report(path: Path, output: Path | None, run: str | None = None, torch_
         target,
         examined,
         totals.as_json(collected),
-        engines.as_json(collected.steps.engines),
+        request_times.as_json(collected),
         weight_syncs.as_json(collected.totals),
         weight_versions.as_json(weight_versions.of_run(collected)),
         page_head.as_json(collected),

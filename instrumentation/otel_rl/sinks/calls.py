@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import addresses, instrumentor_status
@@ -49,6 +50,8 @@ class SinkQueue:
         self.told = SinkStatus(name)
         #: The method that is being called, and since when (``time.monotonic()``); None between calls.
         self.call: tuple[str, float] | None = None
+        #: It has been reported as hanging.
+        self.was_slow = False
 
     def put(self, item: StepEnded | RunEnded) -> None:
         """Queue ``item``; in place of the oldest one where there is no room."""
@@ -96,10 +99,15 @@ class SinkQueue:
             self.report(f"{self.counts['failed']} of its calls failed, the latest with {type(error).__name__}")
         finally:
             self.call = None
+            if self.was_slow and not self.error:
+                # It has returned after all.
+                self.was_slow = False
+                instrumentor_status.report(f"sink {self.name}", instrumentor_status.ACTIVE)
 
     def report_hanging(self) -> None:
         """Name it in the last line and in ``otel-rl doctor``, if it is in a call."""
         if self.call is not None:
+            self.was_slow = True
             self.report(f"{self.call[0]} has not returned for {self.open_for:.1f} s")
 
     def report(self, reason: str) -> None:
@@ -145,7 +153,11 @@ class SinkThread:
     def put(self, item: StepEnded | RunEnded) -> None:
         """Queue ``item`` for every sink."""
         for queue in tuple(self.queues.values()):
-            queue.put(item)
+            # What one sink changes in its dictionaries is no other's.
+            copies: dict[str, Any] = {
+                name: dict(value) for name, value in vars(item).items() if isinstance(value, dict)
+            }
+            queue.put(replace(item, **copies))
         self.wake()
 
     def wake(self) -> None:

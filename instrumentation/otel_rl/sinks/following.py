@@ -205,7 +205,7 @@ def remove(name: str) -> StepSink | None:
 
     Where there is none that is a line on standard error.
     """
-    queue = follower.thread.queues.pop(name, None)
+    queue = follower.thread.queues.pop(str(name), None)
     if queue is None:
         known = ", ".join(follower.thread.queues) or "none"
         say_once(
@@ -218,5 +218,5 @@ def remove(name: str) -> StepSink | None:
 
 def get(name: str) -> StepSink | None:
     """Return the sink of this ``name``; None if there is none."""
-    queue = follower.thread.queues.get(name)
+    queue = follower.thread.queues.get(str(name))
     return None if queue is None else queue.sink

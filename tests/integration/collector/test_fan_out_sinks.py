@@ -37,6 +37,7 @@ PASSING: dict[str, tuple[dict[str, Any], str]] = {
     "node n": ({"rl.rollout.id": "r1", "rl.agent.node.name": "n"}, OTEL_RL),
     "rl.reward": ({"rl.rollout.id": "r1", "rl.reward.name": "exact"}, OTEL_RL),
     "verify_answer": ({"rl.rollout.id": "r1"}, OTEL_RL),
+    "plan": ({"rl.rollout.id": "r1"}, OTHERS),
     "ChatCompletion": ({"openinference.span.kind": "LLM"}, OTHERS),
     "openai.chat": ({"traceloop.span.kind": "task"}, OTHERS),
     "chat judge": ({"gen_ai.operation.name": "chat"}, OTHERS),

@@ -82,7 +82,19 @@ def test_what_a_product_answers_is_explained_in_its_words(doctor: Doctor, status
     [of_traces] = [problem for problem in problems if problem.startswith("traces")]
     assert said in of_traces
     [of_others] = [problem for problem in problems if not problem.startswith("traces")]
-    assert "takes traces only; set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" in of_others
+    assert "takes traces only; in place of OTEL_EXPORTER_OTLP_ENDPOINT set OTEL_EXPORTER_OTLP_TRACES_END" in of_others
+
+
+def test_a_key_that_is_set_and_refused_is_told_as_that(doctor: Doctor) -> None:
+    with http_server(401) as server:
+        problems = doctor(
+            f"http://127.0.0.1:{server.port}/api/public/otel",
+            OTEL_EXPORTER_OTLP_HEADERS="authorization=Basic%20eA",
+            **HTTP,
+        )
+
+    [of_traces] = [problem for problem in problems if problem.startswith("traces")]
+    assert "is Langfuse and refuses the credentials that are set (401)" in of_traces
 
 
 def test_metrics_that_a_product_takes_and_throws_away_are_a_problem(doctor: Doctor) -> None:
@@ -101,10 +113,16 @@ def test_metrics_that_a_product_takes_and_throws_away_are_a_problem(doctor: Doct
         ("http://127.0.0.1:6006", "does not take protobuf (415); ...", "is Phoenix and takes protobuf only"),
         ("https://trace.wandb.ai", "answers with a web page (200), so ...", "takes traces at /otel/v1/traces (200)"),
         ("http://127.0.0.1:4318", "wants credentials (401); set X", "wants credentials (401); set X"),
+        ("http://otel.phoenix-az.example:4318", "wants credentials (401); set X", "wants credentials (401); set X"),
     ],
 )
 def test_a_product_is_known_by_its_address(destination: str, answered: str, said: str) -> None:
     assert said in explained(destination, "traces", answered)
+
+
+def test_a_receiver_that_takes_metrics_is_well_whatever_its_address_looks_like() -> None:
+    assert explained("http://127.0.0.1:6006", "metrics", "") == ""
+    assert explained("http://logfire.example:4318", "metrics", "") == ""
 
 
 def test_signals_with_the_same_problem_share_a_sentence(doctor: Doctor) -> None:

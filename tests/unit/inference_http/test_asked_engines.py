@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,7 @@ from support.engine_server import EngineServer
 
 from otel_rl.core import instrumentor_status, settings
 from otel_rl.inference import engine_metrics, engine_targets
+from otel_rl.process import process_identity
 from otel_rl.telemetry import drops
 
 VLLM = b"""# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -103,6 +105,24 @@ def test_shards_of_a_replica_add_up_and_the_fullest_cache_counts(engines, serve)
     assert engines.values == {RUNNING: {here: 5.0}, WAITING: {here: 7.0}, CACHE: {here: 0.5}}
 
 
+def test_schedulers_of_data_parallel_attention_add_up_and_ranks_of_one_do_not(engines, serve):
+    lines = [b'sglang:num_running_reqs{dp_rank="%d",tp_rank="%d"} 10.0\n' % (tp // 2, tp) for tp in range(8)]
+    server = serve({"/metrics": (200, [*lines, b'sglang:num_queue_reqs{dp_rank="0",tp_rank="0"} +Inf\n'])})
+    meet(server)
+    engines.round()
+    assert engines.values == {RUNNING: {("127.0.0.1", server.server_port): 40.0}}
+
+
+def test_of_more_than_eight_engines_others_are_asked_each_time(engines, serve, monkeypatch):
+    monkeypatch.setattr(engine_metrics, "MOST_ENGINES", 2)
+    servers = [serve({"/metrics": (200, VLLM)}) for _ in range(3)]
+    for server in servers:
+        meet(server)
+    for _ in range(3):
+        engines.round()
+    assert [len(server.paths) for server in servers] == [2, 2, 2]
+
+
 def test_a_router_is_asked_by_its_own_path_and_gives_its_replicas(engines, serve):
     server = serve({"/engine_metrics": (200, ROUTER)})
     meet(server)
@@ -145,6 +165,16 @@ def test_what_answers_otherwise_is_counted_named_and_left_alone(engines, serve, 
     assert f"http://{server.where}/metrics: " in state["reason"]
     assert said in state["reason"]
     assert well.where not in state["reason"]
+
+
+def test_a_server_without_metrics_is_told_and_is_no_fault(engines, serve):
+    server = serve({})
+    meet(server)
+    before = sum(drops.snapshot().values())
+    engines.round()
+    state = instrumentor_status._outcomes["engine_metrics"]
+    assert (state["state"], sum(drops.snapshot().values())) == (instrumentor_status.SKIPPED, before)
+    assert "start SGLang with --enable-metrics" in state["reason"]
 
 
 def test_an_engine_that_hangs_holds_the_others_back_for_a_bounded_time(engines, serve, monkeypatch):
@@ -190,9 +220,17 @@ def test_who_leads_observes_engines_that_it_has_met_and_another_process_has_told
 ):
     own, other = serve({"/metrics": (200, VLLM)}), serve({"/metrics": (200, VLLM)})
     meet(own)
-    (tmp_path / "theirs.json").write_text(json.dumps([{"targets": [other.where], "labels": {}}]))
+    run = process_identity.current().id
+    groups = [
+        {"targets": [other.where, "8.8.8.8:80", "user:pw@127.0.0.1:80"], "labels": {"rl_run_id": run}},
+        {"targets": ["10.0.0.1:1"], "labels": {"rl_run_id": "of another job"}},
+    ]
+    (tmp_path / "theirs.json").write_text(json.dumps(groups))
     (tmp_path / "hostile.json").write_text('[{"targets": 5}]')
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
     monkeypatch.setattr(engine_targets, "_folder", lambda: tmp_path)
+    assert engine_targets.known() == [own.where, other.where]
     engines.round()
     values = list(engine_metrics._values(WAITING))
     assert {labels["server.port"] for _, labels in values} == {own.server_port, other.server_port}
@@ -215,5 +253,8 @@ def test_an_engine_that_an_answer_proves_is_written_for_a_collector_and_removed_
         assert group["targets"] == [f"127.0.0.1:{server.server_port}"]
         assert group["labels"]["rl_role"] == "engine"
         assert "rl_run_id" in group["labels"]
+    monkeypatch.setattr(engine_targets, "_has_ended", False)
     engine_targets._remove()
-    assert not folder.exists()
+    engine_targets._write()
+    assert folder.is_dir(), "it may be the user's"
+    assert list(folder.iterdir()) == []

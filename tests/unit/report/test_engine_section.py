@@ -102,6 +102,27 @@ def test_a_run_without_engines_says_what_would_fill_the_section(tmp_path):
     assert "Times of a request" not in page.read_text()
 
 
+def test_times_of_calls_are_exact_over_the_run_and_by_server_without_any_step(tmp_path):
+    lines = Lines(tmp_path / "run")
+    for port, queue in ((8000, 0.01), (8001, 0.5)):
+        for number in range(10):
+            times = {"rl__engine__queue_time": queue, "rl__engine__time_to_first_token": queue + number / 100}
+            call = {"gen_ai__operation__name": "chat", "server__address": "10.0.0.1", "server__port": port, **times}
+            lines.span("chat m", number * 100, number * 100 + 90, f"c{port}{number}", **call)
+    lines.write()
+    page = tmp_path / "page.html"
+    found = write_report(tmp_path / "run", page).engines
+
+    assert found is not None
+    assert found["whole"]["times"]["queue_time"] == pytest.approx(
+        {"mean": 0.255, "median": 0.5, "p95": 0.5, "max": 0.5}
+    )
+    assert [one["server"] for one in found["servers"]] == ["10.0.0.1:8000", "10.0.0.1:8001"]
+    assert found["servers"][0]["times"]["time_to_first_token"]["max"] == pytest.approx(0.1)
+    section = page.read_text().partition('id="engines"')[2].partition("</section>")[0]
+    assert "How long requests took, by server" in section
+
+
 def test_queue_and_cache_of_each_replica_are_charts_even_if_no_step_asked_an_engine(tmp_path):
     lines = Lines(tmp_path / "run")
     for port in (8000, 8001):

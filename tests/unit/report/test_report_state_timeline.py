@@ -213,12 +213,12 @@ def test_a_rollout_has_a_lane_for_the_prefill_server_and_one_for_the_decode_serv
     [one] = content_of(timeline_of([call, root]))["rollouts"]
     assert stretches(one) == [("generate", 0, 400_000)]
     assert {lane["name"]: stretches(lane) for lane in one["beneath"]} == {
-        "r [P]": [
+        "[P] r": [
             ("waiting in a queue", 0, 50_000),
             ("prefill", 50_000, 120_000),
             ("waiting for the transfer of a cache", 120_000, 150_000),
         ],
-        "r [D]": [
+        "[D] r": [
             ("waiting in a queue", 150_000, 170_000),
             ("waiting for the transfer of a cache", 170_000, 200_000),
             ("generate", 200_000, 400_000),

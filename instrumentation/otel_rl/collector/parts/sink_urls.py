@@ -61,9 +61,12 @@ def check(name: str, url: str, part: ConfigurationPart) -> None:
 
 def put(part: ConfigurationPart, name: str, url: str) -> ConfigurationPart:
     """Return the part of a sink with the URL in place of its variable."""
-    text = _variable(name).sub(url.rstrip("/"), part.text)
+    found = _variable(name).search(part.text)
+    # Products publish the whole address of their route, of which the part has the end already.
+    address = url.rstrip("/").removesuffix("/v1/traces").removesuffix(found["route"] if found else "")
+    text = _variable(name).sub(lambda match: address + match["route"], part.text)
     return replace(part, text=text.replace(*_WITHOUT_TLS) if url.startswith("http://") else text)
 
 
 def _variable(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\$\{{env:OTEL_RL_COLLECTOR_{name.upper()}_(URL|ENDPOINT)(:-[^{{}}]*)?\}}")
+    return re.compile(rf"\$\{{env:OTEL_RL_COLLECTOR_{name.upper()}_(URL|ENDPOINT)(:-[^{{}}]*)?\}}(?P<route>[\w./-]*)")

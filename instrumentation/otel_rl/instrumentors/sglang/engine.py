@@ -74,11 +74,12 @@ class _Request:
         add_generation_parameters(values, body)
         model = str(getattr(manager, "served_model_name", "") or "")
         self._call = EngineCall(scope, GenAiOperationNameValues.TEXT_COMPLETION, "sglang", model, values)
-        self._last: Any = None
+        #: Newest output, of a batch that is streamed by its place.
+        self._outputs: dict[int, Any] = {}
 
     def observe(self, output: Any) -> None:
-        """Keep the newest output: of a stream each has all so far, of a call without it the first is all."""
-        self._last = output
+        """Keep the newest output: in a stream each has all so far of one request, else the first is all."""
+        self._outputs[output.get("index", 0) if isinstance(output, dict) else 0] = output
         if not self._is_stream:
             self.finish(None, None)
 
@@ -87,8 +88,9 @@ class _Request:
         if self._call.has_ended:
             return
         answer = self._answer
-        answer.observe(self._last)
-        if self._last is not None:
+        outputs = [*self._outputs.values()]
+        answer.observe(outputs[0] if len(outputs) == 1 else outputs)
+        if outputs:
             self._call.requests = requests_of(answer, answer.finish_reasons or (ABORT,) * answer.samples)
         self._call.requests.logprobs = answer.logprobs
         values = {attributes.RL_INFERENCE_STREAM_ENDED: ended, **answer.version_attributes()}
@@ -101,7 +103,8 @@ def _has_started(_: Any, engine: Any, *__: Any, **___: Any) -> None:
 
 
 def _begin(manager: Any, given: Any, *_: Any, **__: Any) -> _Request | None:
-    if not scope.enabled or ownership.suppressed() or manager not in _managers or not hasattr(given, "sampling_params"):
+    # Requests for embeddings and scores have no stream.
+    if not scope.enabled or ownership.suppressed() or manager not in _managers or not hasattr(given, "stream"):
         return None
     return _Request(manager, given)
 

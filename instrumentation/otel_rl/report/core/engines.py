@@ -146,16 +146,8 @@ def _of(wanted: Iterable[str], with_requests: str = "") -> str:
     return _STEPS.format(names=listed, with_requests=with_requests, requests=names.RL_ENGINE_REQUESTS)
 
 
-def as_json(engines: Engines) -> dict[str, Any] | None:
-    """Return all steps together and each row, for programs; None where no engine was asked."""
-    steps = engines.steps()
-    if not steps:
-        return None
-    whole = _as_json(engines.whole())
-    return {"whole": whole, "steps_of_a_row": 1, "steps": [_as_json(work) for work in steps]}
-
-
-def _as_json(work: EngineWork) -> dict[str, Any]:
+def work_as_json(work: EngineWork) -> dict[str, Any]:
+    """Return what engines did in some steps, for programs."""
     keys: dict[str, Any] = {} if work.step is None else {"step": work.step}
     keys.update({name: getattr(work, name) for name in _COUNTS.values()})
     return {**keys, "cached_share": work.cached_share, "times": work.times}

@@ -2,6 +2,7 @@
 
 Modules:
     section: the section on inference engines.
+    request_times: how long requests took, of all calls and by server.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from otel_rl.report.core import human
 from otel_rl.report.core.blocks import PageBlock, Section
 from otel_rl.report.core.cells import Table, Value, number_cell, seconds_cell
 from otel_rl.report.core.lines import Line, over_time
+from otel_rl.report.subjects.engines import request_times
 from otel_rl.semconv import attributes, metrics
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.report.core.charts import Charts, Drawing
     from otel_rl.report.core.collected import Collected
     from otel_rl.report.core.engines import EngineWork
+    from otel_rl.report.subjects.engines.request_times import CallTimes
     from otel_rl.semconv.definitions import MetricDefinition
 
 #: Times of the table by step.
@@ -42,9 +44,11 @@ def build(collected: Collected, charts: Charts) -> Section:
     section = Section("engines", "Inference engines", filler)
     engines = collected.steps.engines
     steps = engines.steps()
-    replicas = [drawing for drawing in _of_replicas(collected, charts) if drawing is not None]
+    replicas = _of_replicas(collected, charts)
+    calls = request_times.of_calls(collected)
     if not steps:
         section.blocks += [PageBlock(charts=replicas)] if replicas else []
+        section.blocks += _of_requests(calls, {})
         return section
     whole = engines.whole()
     section.lead = (
@@ -55,24 +59,24 @@ def build(collected: Collected, charts: Charts) -> Section:
         else "What engines did in each step, summed over the ranks. Times are means of all requests."
     )
     section.blocks.append(PageBlock(table=_table(whole, steps)))
-    if whole.times:
-        note = "Median and 95 % are those of the step, and of several ranks of the rank, in which they are the longest."
-        section.blocks.append(PageBlock(title="How long requests took", table=_spreads(whole), note=note))
+    section.blocks += _of_requests(calls, whole.times)
     drawings = [drawing for drawing in _drawings(charts, steps) if drawing is not None]
     section.blocks += [PageBlock(charts=drawn) for drawn in (drawings, replicas) if drawn]
     return section
 
 
-def _of_replicas(collected: Collected, charts: Charts) -> list[Drawing | None]:
-    """Return charts of what the engines' own metrics said, by replica."""
-    return [
-        _drawing(charts, key, title, "by the engine's own metrics", _by_replica(collected, metric), unit)
-        for metric, key, title, unit in (
-            (metrics.RL_ENGINE_REQUESTS_WAITING, "engine-waiting", "Requests in the queue of an engine", "requests"),
-            (metrics.RL_ENGINE_REQUESTS_RUNNING, "engine-running", "Requests that an engine works on", "requests"),
-            (metrics.RL_ENGINE_KV_CACHE_USAGE, "engine-cache", "Cache of an engine in use", "share"),
-        )
-    ]
+def _of_replicas(collected: Collected, charts: Charts) -> list[Drawing]:
+    """Return charts of what the engines' own metrics said, by replica; with those of which it is 0."""
+    drawings = []
+    for metric, key, title, unit in (
+        (metrics.RL_ENGINE_REQUESTS_WAITING, "engine-waiting", "Requests in the queue of an engine", "requests"),
+        (metrics.RL_ENGINE_REQUESTS_RUNNING, "engine-running", "Requests that an engine works on", "requests"),
+        (metrics.RL_ENGINE_KV_CACHE_USAGE, "engine-cache", "Cache of an engine in use", "share"),
+    ):
+        lines = _by_replica(collected, metric)
+        if any(len(line.x) >= _FEWEST for line in lines.values()):
+            drawings.append(charts.over_time(key, title, "by the engine's own metrics", lines, unit))
+    return drawings
 
 
 def _by_replica(collected: Collected, metric: MetricDefinition) -> dict[str, Line]:
@@ -98,14 +102,36 @@ def _table(whole: EngineWork, steps: list[EngineWork]) -> Table:
     return table
 
 
-def _spreads(whole: EngineWork) -> Table:
-    """Return how each time is spread over the requests of a step."""
-    table = Table(["Time", ">Mean", ">Median", ">95 % below", ">Longest"], shown=len(whole.times))
-    for name, values in whole.times.items():
+def _of_requests(calls: dict[str, CallTimes], of_steps: dict[str, dict[str, float]]) -> list[PageBlock]:
+    """Return how long requests took; by server where there are several."""
+    known = {name: request_times.spread(values) for name, values in calls.get("", {}).items()}
+    note = "" if known else "Median, 95 % and largest are those of the step and rank in which they are the largest."
+    blocks = [PageBlock("How long requests took", note, _spreads(known or of_steps))] if known or of_steps else []
+    servers = {server: times for server, times in calls.items() if server}
+    if len(servers) > 1:
+        blocks.append(
+            PageBlock("How long requests took, by server", "Mean, and what 95 % are below.", _by_server(servers))
+        )
+    return blocks
+
+
+def _spreads(times: dict[str, dict[str, float]]) -> Table:
+    table = Table(["Time", ">Mean", ">Median", ">95 % below", ">Largest"], shown=len(times))
+    for name, values in times.items():
         written = _WRITTEN.get(name, human.duration)
         known = [values.get(key) for key in ("mean", "median", "p95", "max")]
         title = Value(human.capital(name.replace(".", " ").replace("_", " ")))
         table.rows.append([title, *(Value(written(value), value) for value in known)])
+    return table
+
+
+def _by_server(servers: dict[str, CallTimes]) -> Table:
+    shown = {key: title for key, title in _TIMES.items() if any(key in times for times in servers.values())}
+    table = Table(["Server", *(f">{title}{of}" for title in shown.values() for of in ("", ", 95 %"))])
+    for server, times in sorted(servers.items()):
+        spreads = [request_times.spread(times[key]) if key in times else {} for key in shown]
+        cells = [seconds_cell(spread.get(of)) for spread in spreads for of in ("mean", "p95")]
+        table.rows.append([Value(server), *cells])
     return table
 
 

@@ -116,7 +116,7 @@ class Rollouts:
             parts += [_part(stage, -1, parts[0][4]) for stage in of_servers.pop("", ())]
             parts.sort(key=lambda part: (part[0], -part[3]))
             beneath = [
-                RolloutLanes(f"{name} [{server}]", list(paint(_part(stage, 0, parts[0][4]) for stage in listed)), [])
+                RolloutLanes(f"[{server}] {name}", list(paint(_part(stage, 0, parts[0][4]) for stage in listed)), [])
                 for server, listed in of_servers.items()
             ]
             yield RolloutLanes(name, list(paint(parts)), beneath)

@@ -44,7 +44,7 @@ def build(collected: Collected, charts: Charts) -> Section:
         section.blocks.append(PageBlock(charts=[drawing], anchor="states-of-ranks"))
     if timeline.rollouts.number:
         plot = state_charts.lanes("rollouts", [""] * _ROWS, seconds, "" if rows else content.text)
-        drawing = charts.of_plot("Rollouts", "", plot, _legend_of_rollouts(), "states-rollouts")
+        drawing = charts.of_plot("Rollouts", "", plot, _legend_of_rollouts(collected), "states-rollouts")
         section.blocks.append(PageBlock(charts=[drawing], anchor="states-of-rollouts"))
     note = " ".join(_left_out(timeline, content))
     if note:
@@ -63,8 +63,10 @@ def _legend(timeline: StateTimeline) -> Legend:
     return legend_of([place for place, time in enumerate(times) if time > 0])
 
 
-def _legend_of_rollouts() -> Legend:
-    places = [place for place, state in enumerate(STATES) if state.name in ("generate", "tool", "reward")]
+def _legend_of_rollouts(collected: Collected) -> Legend:
+    has_times = collected.tables.value("SELECT 1 FROM call WHERE times IS NOT NULL LIMIT 1")
+    named = ("generate", "tool", "reward", *(["prefill"] if has_times else []))
+    places = [place for place, state in enumerate(STATES) if state.name in named]
     return [*legend_of(places), ("waiting: in a queue, between calls", colours.WAITING)]
 
 
