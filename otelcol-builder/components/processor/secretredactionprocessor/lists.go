@@ -15,7 +15,7 @@ func (w *walk) jointly(items pcommon.Slice, at place) {
 	if len(places) < 2 || at.secret {
 		return
 	}
-	findings, err := w.find(at.name, line, w.counts.request.workOn(line), &w.counts)
+	findings, err := w.find(at.name, line, w.counts.workOn(line), &w.counts)
 	if err != nil {
 		w.dropItems(items, reasonOf(err))
 		return

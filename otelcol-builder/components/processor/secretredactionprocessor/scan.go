@@ -35,7 +35,7 @@ type scanner struct {
 // mask returns the text with masks. It scans its own result again until nothing is found outside of masks, so that a second
 // hop has nothing left to change. An error means that the text must not pass.
 func (s *scanner) mask(key, text string, constant bool, counts *tally) (string, error) {
-	work := counts.request.workOn(text)
+	work := counts.workOn(text)
 	for range maximumPasses {
 		findings, err := s.find(key, text, work, counts)
 		if err != nil {

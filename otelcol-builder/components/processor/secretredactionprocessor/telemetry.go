@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/detect"
 	"otel-rl.example/otelcol-rl/processor/secretredactionprocessor/internal/metadata"
 )
 
@@ -25,6 +26,7 @@ const (
 // tally counts what happened in one batch.
 type tally struct {
 	request             *request
+	work                *detect.Work
 	classes             map[string]int64
 	dropped             map[string]int64
 	merged              map[string]int64

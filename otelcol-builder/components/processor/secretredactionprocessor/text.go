@@ -120,7 +120,7 @@ func (w *walk) secretText(text, key string) string {
 		return w.scanned(key, text) // a secret may have the form of a placeholder: <ghp_...>
 	}
 	finding := detect.Finding{Class: credentialClass}
-	if findings, err := w.find(key, text, w.counts.request.workOn(text), &w.counts); err == nil {
+	if findings, err := w.find(key, text, w.counts.workOn(text), &w.counts); err == nil {
 		for _, each := range outsideMarks(text, findings) {
 			if !each.LowEntropy {
 				finding, secret = each, text[each.Start:each.End]

@@ -24,5 +24,12 @@ func (r *request) wanted() error {
 	return r.ended
 }
 
-// workOn returns what the scans of a text may cost together.
-func (r *request) workOn(text string) *detect.Work { return detect.NewWork(len(text), r.wanted) }
+// workOn returns what the scans of a text may cost together, until it is called for the next text.
+func (t *tally) workOn(text string) *detect.Work {
+	if t.work == nil {
+		t.work = detect.NewWork(len(text), t.request.wanted)
+	} else {
+		t.work.Renew(len(text))
+	}
+	return t.work
+}

@@ -140,19 +140,24 @@ const publicKey = "AAAA"
 
 // gradeOf judges a value by itself.
 func gradeOf(text string) grade {
-	if len(text) < shortestGraded || isPlaceholder(text) || isPath(text) || isVersion(text) || isNumbered(text) || strings.HasPrefix(text, publicKey) ||
+	if len(text) < shortestGraded {
+		return noGrade
+	}
+	counted, isID := shape{}, isUUID(text) || allBytes(strings.TrimPrefix(text, "0x"), isHex)
+	if !isID {
+		counted = shapeOf(text)
+		if counted.letters() < 4 || counted.digits+counted.upper == 0 || counted.separators > 2+counted.length/8 ||
+			counted.letters()+counted.digits < shortestGraded-2 || counted.longestSame > 6 || readable(text) > mostReadable {
+			return noGrade // sentences end here, before what costs more
+		}
+	}
+	if isPlaceholder(text) || isPath(text) || isVersion(text) || isNumbered(text) || strings.HasPrefix(text, publicKey) ||
 		strings.Contains(text, "/") && strings.ContainsAny(text, "-_.") { // no alphabet of base64 has both
 		return noGrade
 	}
-	if isUUID(text) || allBytes(strings.TrimPrefix(text, "0x"), isHex) {
-		return idGrade
-	}
-	counted := shapeOf(text)
-	if counted.letters() < 4 || counted.digits+counted.upper == 0 || counted.separators > 2+counted.length/8 ||
-		counted.letters()+counted.digits < shortestGraded-2 || counted.longestSame > 6 || readable(text) > mostReadable {
-		return noGrade
-	}
 	switch {
+	case isID:
+		return idGrade
 	case counted.lower == 0 && strings.Count(text, "_") > 1: // a constant of a program
 		return noGrade
 	case isGeneratedName(text):

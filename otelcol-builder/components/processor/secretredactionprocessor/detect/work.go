@@ -34,7 +34,14 @@ type Work struct {
 
 // NewWork returns the bound of a text of this size. The function says why the result is no longer wanted, or nil.
 func NewWork(size int, wanted func() error) *Work {
-	return &Work{left: leastSteps + mostSteps*size, untilQuestion: stepsPerQuestion, wanted: wanted}
+	work := &Work{wanted: wanted}
+	work.Renew(size)
+	return work
+}
+
+// Renew makes it the bound of another text of this size.
+func (w *Work) Renew(size int) {
+	w.left, w.untilQuestion = leastSteps+mostSteps*size, stepsPerQuestion
 }
 
 // Spend notes steps, and says why there may be no more.
