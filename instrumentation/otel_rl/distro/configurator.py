@@ -201,9 +201,13 @@ def _observe_pressure() -> None:
 def _observe_engines() -> None:
     from otel_rl.process import process_identity  # noqa: PLC0415 - see above
 
-    if process_identity.current().leads:
+    if not process_identity.current().leads:
+        return
+    try:
         from otel_rl.inference import engine_metrics  # noqa: PLC0415 - one process of the run asks
-
+    except Exception as error:  # noqa: BLE001 - whatever an audit hook raises
+        instrumentor_status.report_unloadable("engine_metrics", error, "no queue and cache of engines")
+    else:
         engine_metrics.register()
 
 

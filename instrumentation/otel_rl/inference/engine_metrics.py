@@ -235,8 +235,9 @@ def register() -> None:
 def _values(name: str) -> Iterator[tuple[float, Mapping[str, object]]]:
     if not process_identity.current().leads:
         return
-    # The thread looks for engines: the SDK holds a lock here.
-    _engines.thread.start()
+    if engine_targets.may_know_any():
+        # The thread looks for engines: the SDK holds a lock here.
+        _engines.thread.start()
     # What an engine said that answers no more is no value of now.
     if time.monotonic() - _engines.asked < 2 * INTERVAL:
         for (address, port), value in _engines.values.get(name, {}).items():

@@ -6,6 +6,8 @@ and so does the process that leads the run (:mod:`otel_rl.inference.engine_metri
 ``OTEL_RL_ENGINE_TARGETS`` names, which several jobs may share, else beside the files of the run, if it has any.
 """
 
+# ruff: noqa: PTH112 - of a folder that may not be looked into, pathlib raises
+
 from __future__ import annotations
 
 import json
@@ -45,6 +47,11 @@ def note(address: str, port: int | None) -> None:
         deferral.post(Signal.METRICS, _write)
 
 
+def may_know_any() -> bool:
+    """Return whether it is worth calling :func:`known`."""
+    return bool(_met) or _folder(must_exist=True) is not None
+
+
 def known() -> list[str]:
     """Return the engines that any process of the run on this file system has told of; for threads that may wait."""
     found = dict.fromkeys(_met)
@@ -73,12 +80,13 @@ def _is_private(target: str) -> bool:
     return "@" not in target and propagation.may_have_baggage(target.rpartition(":")[0].strip("[]"))
 
 
-def _folder() -> Path | None:
+def _folder(*, must_exist: bool = False) -> Path | None:
     named = settings.current().engine_targets
-    if named is not None:
-        return Path(named)
     run = process_store.run_directory()
-    return run / _FOLDER if run.is_dir() else None
+    folder = run / _FOLDER if named is None else Path(named)
+    if must_exist:
+        return folder if os.path.isdir(folder) else None
+    return folder if named is not None or os.path.isdir(run) else None
 
 
 def _path() -> Path | None:

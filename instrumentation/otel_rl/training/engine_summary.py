@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MAXIMUM_CALLS = 1024
 #: Values from which a median is taken. Of more every second one is kept, then every fourth, and so on.
 _MOST_VALUES = 4096
-_NAMESPACE = "rl.engine."
+_NAMESPACE = attributes.RL_ENGINE_REQUESTS.removesuffix("requests")
 _QUANTILES = {attributes.RL_ENGINE_MEDIAN: 0.5, attributes.RL_ENGINE_P95: 0.95}
 
 

@@ -86,7 +86,7 @@ def engines(monkeypatch):
     monkeypatch.setattr(engine_targets, "_met", {})
     found = engine_metrics._Engines()
     monkeypatch.setattr(engine_metrics, "_engines", found)
-    monkeypatch.setattr(engine_targets, "_folder", lambda: None)
+    monkeypatch.setattr(engine_targets, "_folder", lambda **_: None)
     yield found
     found.thread.end()
     instrumentor_status._outcomes.pop("engine_metrics", None)
@@ -229,7 +229,7 @@ def test_who_leads_observes_engines_that_it_has_met_and_another_process_has_told
     (tmp_path / "hostile.json").write_text('[{"targets": 5}]')
     (tmp_path / "endless.json").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe.json")
-    monkeypatch.setattr(engine_targets, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(engine_targets, "_folder", lambda **_: tmp_path)
     assert engine_targets.known() == [own.where, other.where]
     engines.round()
     values = list(engine_metrics._values(WAITING))

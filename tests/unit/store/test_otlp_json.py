@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.attributes import BoundedAttributes
@@ -85,6 +85,7 @@ def pipeline() -> tuple[TracerProvider, InMemorySpanExporter]:
     return provider, memory
 
 
+@settings(deadline=None)
 @given(
     parent=contexts,
     link=contexts,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv import attributes as names
+from otel_rl.store.tables.engine_stages import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,8 +46,7 @@ TIMES = (
     names.RL_ENGINE_DECODE_THROUGHPUT,
     names.RL_ENGINE_REQUEST_TIME,
 )
-_NAMESPACE = "rl.engine."
-_KEYS = {name: name.removeprefix(_NAMESPACE) for name in TIMES}
+_KEYS = {name: name.removeprefix(NAMESPACE) for name in TIMES}
 #: Attribute that a key follows -> how the values of the requests are spread.
 _SPREADS = {names.RL_ENGINE_MEDIAN: "median", names.RL_ENGINE_P95: "p95", names.RL_ENGINE_MAX: "max"}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from otel_rl.store.reader.records import Span
 
-NAMESPACE = "rl.engine."
+NAMESPACE = names.RL_ENGINE_REQUESTS.removesuffix("requests")
 PREFILL_SERVER, DECODE_SERVER = "P", "D"
 
 
