@@ -51,7 +51,7 @@ def test_a_partial_sync_is_one_finding_with_its_steps_and_tensors(tmp_path: Path
 
 
 def test_a_run_that_was_compared_says_so_and_another_says_that_it_was_not(tmp_path: Path) -> None:
-    what = "old weights in the engine"
+    what = "an engine whose weights are not the trainer's"
     [compared] = [one for one in examined(_run(tmp_path / "a")).checks if one.what == what]
     [not_compared] = [one for one in examined(_run(tmp_path / "b", checks=0)).checks if one.what == what]
     assert (compared.state, not_compared.state) == ("checked", "not_recorded")

@@ -50,7 +50,8 @@ def _finding(problem: SyncProblem, where: str) -> Finding:
 
 def checks(collected: Collected) -> list[Check]:
     """Return whether that was looked for."""
-    what, codes, number = "old weights in the engine", tuple(CODES.values()), syncs.compared(collected.totals)
+    what, codes = "an engine whose weights are not the trainer's", tuple(CODES.values())
+    number = syncs.compared(collected.totals)
     if number:
         return [Check.of(what, number, 1, "comparison", codes)]
     if workload.of(collected).has_engine:
