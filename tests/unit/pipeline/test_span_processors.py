@@ -133,3 +133,32 @@ def test_a_provider_made_elsewhere_is_isolated_with_the_tracers_that_it_has(expo
 
     assert [span.name for span in exported.get_finished_spans()] == ["work"]
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+class Ended(Noted):
+    """Notes that it was shut down."""
+
+    def shutdown(self):
+        self._note("shutdown")
+
+
+def test_those_of_the_program_are_shut_down_once_at_its_exit_whoever_fails(provider):
+    bad, good = Ended(failing=["shutdown"]), Ended()
+    provider.add_span_processor(bad)
+    provider.add_span_processor(good)
+    for _ in range(2):
+        provider._active_span_processor.end_foreign()
+    assert [call[1] for call in (*bad.calls, *good.calls)] == ["shutdown", "shutdown"]
+
+
+def test_one_that_lacks_a_method_costs_the_program_no_error(provider, exported):
+    class Duck:
+        def on_start(self, span, parent_context=None):
+            pass
+
+        def on_end(self, span):
+            pass
+
+    provider.add_span_processor(Duck())
+    start_and_end(provider)
+    assert len(exported.get_finished_spans()) == 1

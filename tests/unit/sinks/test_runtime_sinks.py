@@ -126,7 +126,27 @@ def take_steps(*numbers, loop=None):
             pass
 
 
+class Clearing(Noted):
+    """Empties what it is given."""
+
+    def step_ended(self, step):
+        step.values.clear()
+        step.phases.clear()
+        super().step_ended(step)
+
+
 class TestWhatASinkGets:
+    def test_what_one_sink_changes_in_a_step_is_no_other_s(self):
+        clearing, noted = Clearing(), Noted()
+        sinks.add(clearing, "first")
+        sinks.add(noted, "second")
+        with otel_rl.step(1), otel_rl.phase("train"):
+            pass
+        clearing.next(sinks.RunStarted)
+        noted.next(sinks.RunStarted)
+        assert clearing.next(sinks.StepEnded).phases == {}
+        assert "train" in noted.next(sinks.StepEnded).phases
+
     def test_the_run_comes_first_then_each_step_then_the_end(self, monkeypatch):
         monkeypatch.setattr(configuration, "_all", configuration._Configurations())
         configuration.record_configuration("trl", {"learning_rate": 0.5, "api_key": "sk-0123456789abcdef0123"})
