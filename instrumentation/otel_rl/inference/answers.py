@@ -294,7 +294,7 @@ class Answer:
 
     def server_attributes(self) -> dict[str, Any]:
         """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
-        values: dict[str, Any] = dict(engine_times.means(self.times))
+        values: dict[str, Any] = dict(engine_times.means(engine_times.together(self.times)))
         if self.token_ids:
             values[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.logprobs:

@@ -50,7 +50,7 @@ def add(answer: Answer, error: BaseException | None, ended: str | None, *, is_pr
 
 
 def requests_of(answer: Answer, reasons: Sequence[str]) -> EngineRequests:
-    """Return the requests that an answer is of; ``reasons`` are those for the end of its candidates."""
+    """Return an answer as requests of an engine; ``reasons`` has why each of its candidates ended."""
     times = answer.times
     requests = EngineRequests()
     requests.add(

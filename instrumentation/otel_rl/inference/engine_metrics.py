@@ -1,7 +1,7 @@
 """Queue and cache of the engines, as their own metrics report them, asked by the process that leads the run.
 
 Every 15 s there is a round over at most eight engines: ``/metrics`` of vLLM and SGLang, ``/engine_metrics`` of SGLang's
-router. A round may take 20 ms of CPU; whoever is left over comes first in the next one.
+router. A round may take 20 ms of CPU; engines that it does not reach come first in the next one.
 """
 
 from __future__ import annotations

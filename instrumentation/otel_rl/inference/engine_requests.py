@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.inference import engine_times
 from otel_rl.semconv import attributes
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class EngineRequests:
             values[attributes.RL_INFERENCE_LOGPROBS_COUNT] = self.logprobs
         if self.cached_tokens:
             values[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
-        values.update({name: sum(listed) / len(listed) for name, listed in self.times.items()})
+        values.update(engine_times.means(self.times))
         if 0 < len(self.reasons) <= MOST_REASONS:
             values[attributes.GEN_AI_RESPONSE_FINISH_REASONS] = tuple(self.reasons)
         return values

@@ -109,7 +109,7 @@ def _write() -> None:
 
 
 def _remove() -> None:
-    """Tell of nothing any more: the engines may end with the run."""
+    """Remove the file of this process: the engines may end with the run."""
     global _has_ended
     _has_ended = True
     path = _path() if _met else None

@@ -99,7 +99,7 @@ def of_vllm(source: Any) -> dict[str, float]:
 
 
 def of_sglang(facts: Mapping[str, Any]) -> dict[str, float]:
-    """Return the times of ``meta_info``; all but the whole time need ``--enable-metrics``, so that alone is none."""
+    """Return the times of ``meta_info``; none without ``--enable-metrics``, which leaves only the whole time."""
     times = _read(facts, _SGLANG)
     first, whole = times.get(_FIRST), times.get(_WHOLE)
     tokens = count_of(facts.get("completion_tokens")) or 0
@@ -130,9 +130,9 @@ def together(requests: Iterable[Mapping[str, float]]) -> dict[str, list[float]]:
     return listed
 
 
-def means(requests: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def means(listed: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """Return the mean of each time."""
-    return {name: sum(values) / len(values) for name, values in together(requests).items()}
+    return {name: sum(values) / len(values) for name, values in listed.items()}
 
 
 def record(

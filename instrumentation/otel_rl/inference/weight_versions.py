@@ -16,12 +16,15 @@ _MOST = 16
 
 
 def add(tokens: dict[str, int], listed: Any) -> None:
-    """Add the tokens by version that samples list, as far as they do."""
+    """Add the tokens that each listed range of output tokens gives to its version."""
     for one in items_of(listed):
         fields = fields_of(one)
-        version, start, end = fields.get("version"), count_of(fields.get("start")), count_of(fields.get("end"))
-        if version is not None and start is not None and end is not None and (version in tokens or len(tokens) < _MOST):
-            version = text(str(version))
+        given, start, end = fields.get("version"), count_of(fields.get("start")), count_of(fields.get("end"))
+        if given is None or start is None or end is None:
+            continue
+        # Of a server: any type, also one that no dictionary takes.
+        version = text(str(given))
+        if version in tokens or len(tokens) < _MOST:
             tokens[version] = tokens.get(version, 0) + max(end - start, 0)
 
 

@@ -178,6 +178,14 @@ def test_tokens_that_older_weights_made_are_counted_by_range(engines, instrument
     assert row["rl.rollout.tokens_behind"] == 310 + META_INFO["completion_tokens"]
 
 
+def test_versions_of_any_type_in_a_list_of_ranges_cost_no_call(engines, instrumented):
+    ranges = [{"version": ["x"], "start": 0, "end": 1}, {"version": 12, "start": 1, "end": 3}, {"version": "12"}, 7]
+    with otel_rl.rollout("r"):
+        engines.ask(0, 12, weight_versions=ranges)
+
+    assert instrumented.span("text_completion").attributes["rl.inference.weight_version_tokens"] == (1, 2)
+
+
 def test_versions_begin_anew_when_the_trainer_gives_a_lower_one(engines, instrumented):
     engines.update(0, 8)
     rollout_of(engines, (0, 8))

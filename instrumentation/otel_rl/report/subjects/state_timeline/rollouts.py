@@ -69,7 +69,7 @@ WHERE times IS NOT NULL ORDER BY place, started"""
 
 
 class RolloutLanes(NamedTuple):
-    """What a rollout did, and below it each server of its requests: of separate servers for prefill and decode."""
+    """What a rollout did; ``beneath`` has a lane for each of separate prefill and decode servers."""
 
     name: str
     stretches: list[Stretch]
