@@ -243,25 +243,29 @@ def test_a_rank_that_does_not_report_is_no_failure_of_a_job_that_ended_well(prog
 
 def finding_of_two_ranks(programs: Programs) -> dict[str, Any]:
     """The only finding that is more than a notice."""
-    [finding] = [one for one in report(programs)[1] if one["severity"] != "notice"]
-    return finding
+    findings = [one for one in report(programs)[1] if one["severity"] != "notice"]
+    assert len(findings) == 1, [one["text"] for one in findings]
+    return findings[0]
 
 
 @pytest.mark.parametrize(
     ("how", "first"),
     [
-        ("{}['reward']", "rank 1 failed: KeyError: 'reward' (program.py:5), during step 3, phase train."),
+        ("{}['reward']", "rank 1 failed: KeyError: 'reward' (program.py:7), during step 3, phase train."),
         ("sys.exit(7)", "rank 1 exited with status 7, during step 3."),
     ],
 )
 def test_the_first_error_in_time_over_all_ranks_is_the_headline(programs: Programs, how: str, first: str) -> None:
+    # A rank that torchrun ends while it still starts would be one that never reported: rank 1 waits for the other.
     text = (
-        "import os, signal, sys, time, otel_rl\n"
+        "import os, pathlib, signal, sys, time, otel_rl\n"
+        "there = pathlib.Path('rank0')\n"
         "for number in range(1, 6):\n"
         "    with otel_rl.step(number), otel_rl.phase('train'):\n"
         "        if number == 3 and os.environ['RANK'] == '1':\n"
+        "            while not there.exists(): time.sleep(0.01)\n"
         f"            {how}\n"
-        "        elif number == 3: time.sleep(60)\n"
+        "        elif number == 3: there.touch(); time.sleep(60)\n"
     )
     programs.torchrun(text, "--nproc-per-node=2")
     finding = finding_of_two_ranks(programs)
