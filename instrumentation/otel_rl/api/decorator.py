@@ -74,14 +74,16 @@ def wrap(function: Any, operation: Operation) -> Any:
     return functools.wraps(function)(_compile(function, operation, None))
 
 
-def wrap_call(function: Any, operation: OperationOfCall) -> Any:
+def wrap_call(function: Any, operation: OperationOfCall, *, has_receiver: bool = False) -> Any:
     """Like :func:`wrap`; the operation gets the arguments of the call and what it returned.
+
+    With ``has_receiver`` the instance or class of a method is among the arguments.
 
     Of a generator it gets each item too, where it asks for them (``produced``).
     """
     if isinstance(function, classmethod | staticmethod):
-        return type(function)(wrap_call(function.__func__, operation))
-    names = _argument_names(_code(function))
+        return type(function)(wrap_call(function.__func__, operation, has_receiver=has_receiver))
+    names = _argument_names(_code(function), has_receiver=has_receiver)
     return functools.wraps(function)(_compile(function, lambda *values: operation(names, values), names))
 
 
@@ -151,15 +153,15 @@ def _compile(function: Any, operation: Any, arguments: tuple[str, ...] | None) -
     return compiled
 
 
-def _argument_names(code: CodeType | None) -> tuple[str, ...]:
-    """Names that the compiled function has for its arguments, without the instance or class of a method."""
+def _argument_names(code: CodeType | None, *, has_receiver: bool) -> tuple[str, ...]:
+    """Names that the compiled function has for its arguments; of a method without the instance, unless asked for."""
     if code is None or parameters_of(code) is None:
         return ("args", "kwargs")
     flags = code.co_flags
     number = code.co_argcount + code.co_kwonlyargcount
     number += bool(flags & inspect.CO_VARARGS) + bool(flags & inspect.CO_VARKEYWORDS)
     names = code.co_varnames[:number]
-    return names[1:] if names[:1] and names[0] in _RECEIVERS else names
+    return names[1:] if not has_receiver and names[:1] and names[0] in _RECEIVERS else names
 
 
 class _Operated:

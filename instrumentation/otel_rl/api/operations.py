@@ -53,7 +53,7 @@ _SPANS_BY_PHASE = {
 }
 
 
-class _Operation(Protocol):
+class Operation(Protocol):
     """Something that begins when it is made."""
 
     def leave(self) -> None:
@@ -160,7 +160,7 @@ class _Span:
         _scope.end_span(self._span, error, at.wall if at else None)
 
 
-_KINDS: dict[str, Callable[..., _Operation]] = {
+_KINDS: dict[str, Callable[..., Operation]] = {
     "rollout": Rollout,
     "step": _UserStep,
     "phase": _Phase,
@@ -182,7 +182,7 @@ class Opened:
     generator itself makes current stays current in it from piece to piece.
     """
 
-    def __init__(self, operation: _Operation, context: Context = _EMPTY) -> None:
+    def __init__(self, operation: Operation, context: Context = _EMPTY) -> None:
         self._operation = operation
         self._context = context
         self._token: Token[Context] | None = None
@@ -209,7 +209,7 @@ class Opened:
 
     def returned(self, value: Any) -> None:
         """Record ``value``, which a generator has returned."""
-        if value is not None and isinstance(self._operation, Rollout | RewardFunction):
+        if value is not None and hasattr(self._operation, "result") and not isinstance(self._operation, _Tool):
             self.tell("result", {"value": value})
 
     def ends_before(self, value: Any) -> bool:

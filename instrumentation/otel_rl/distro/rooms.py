@@ -54,6 +54,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
             "inference",
             "one boundary for all model calls; `http` for engines and named services behind a plain HTTP client",
         ),
+        Room("agents", "one boundary for all runs of agents, and the trajectories that they are"),
         Room("collectives", "collectives: counters, wait times, the record of each in the ring"),
         Room("weight_sync", "whether an engine serves the weights that the trainer has"),
         Room("runtime_metrics", "memory, control groups, garbage collection, compilation, GPUs"),

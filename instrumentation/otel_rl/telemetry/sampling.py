@@ -22,6 +22,7 @@ from otel_rl.telemetry.cardinality_budgets import within_budget
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from opentelemetry.context import Context
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Span
 
@@ -39,6 +40,8 @@ ROLLOUT_SPANS = "rollout_spans"
 #: Takes an ended span instead of the queue that it is for, and returns True, where spans of its trace are held; set by
 #: ``held_traces``, which few programs load.
 hold: Callable[[ReadableSpan, Callable[[ReadableSpan], None]], bool] | None = None
+#: Takes a span that has started, and the context of its parent; set by ``agents``, where a library has spans of its own.
+adopt: Callable[[Span, Context | None], None] | None = None
 
 
 class Durations:

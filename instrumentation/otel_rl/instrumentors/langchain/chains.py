@@ -5,24 +5,21 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.agents import runs as agent_runs
+from otel_rl.agents.runs import Description
+from otel_rl.agents.trajectories import of_run
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain import graph_rewards, other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
-from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues, RlTrajectoriesSourceValues
-from otel_rl.telemetry import Scope, conversations, guard, lifecycle, open_trajectory
+from otel_rl.semconv import attributes, spans
+from otel_rl.telemetry import Scope, conversations, guard, lifecycle
 from otel_rl.telemetry.attribute_values import error_type, text
-from otel_rl.telemetry.correlation import correlation_attributes
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
-from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from otel_rl.semconv.definitions import SpanDefinition
-
-    #: Definition, span name, attributes, metric of the duration with its attributes.
-    Description = tuple[SpanDefinition, str, dict[str, Any], runs.Duration | None]
+    from otel_rl.agents.trajectories import AgentTrajectory
 
 scope = Scope("langchain")
 #: Kinds of runs that are steps of others, by the names of langchain-core.
@@ -51,10 +48,7 @@ def started(
         span = scope.start_span(definition, span_name, attributes=values, context=above)
         context = ownership.span_context(span, above)
         if trajectory is not None:
-            context = open_trajectory.context_with(trajectory.counters, context)
-            trajectory.held = rollout_spans.began(span, trajectory.ids.get(attributes.RL_LOOP_ITERATION))
-            if trajectory.held is not None:
-                context = rollout_spans.marked(span, context)
+            context = trajectory.context_below(span, context)
         conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
         if conversation is not None:
             context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
@@ -64,7 +58,7 @@ def started(
         graph_rewards.node_began(run, inputs)
         if parent is not None:
             parent.is_graph = True
-        _is_trajectory(run)
+        _begins_trajectory(run)
     elif graph_rewards.resumes(inputs):
         run.resumes = True
     for evicted in runs.add(run):
@@ -97,70 +91,37 @@ def end_all() -> None:
         _end(run, left_open=True)
 
 
+def _begins_trajectory(run: runs.TracedRun) -> None:
+    """The run at the top is a trajectory."""
+    if run.trajectory is not None:
+        run.trajectory.begin()
+
+
 def models_began(managers: Any) -> None:
     """Models are asked: the runs above them are trajectories."""
     for manager in managers if isinstance(managers, list) else ():
         run = runs.open_run(manager.parent_run_id)
         if run is not None:
-            _is_trajectory(run)
+            _begins_trajectory(run)
 
 
-def _is_trajectory(run: runs.TracedRun) -> None:
-    """Count that a trajectory has begun with the run at the top, once."""
-    trajectory = run.trajectory
-    if trajectory is not None and not trajectory.has_begun:
-        trajectory.has_begun = True
-        trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
-
-
-def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description) -> runs.Trajectory | None:
+def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description) -> AgentTrajectory | None:
     """Return what may be a trajectory, for a run that nothing else called; None where a rollout is open around it.
 
     An agent is one. Anything else, which may be data processing alone, is one with its first node of a graph, or its
     first call of a model or tool.
     """
-    if open_trajectory.current() is not None:
-        return None
-    step = steps.where().step
-    ids: dict[str, Any] = correlation_attributes(None)
-    ids.setdefault(attributes.RL_ROLLOUT_ID, str(run_id))
-    conversation = _conversation(metadata)
-    if conversation is not None:
-        ids[attributes.GEN_AI_CONVERSATION_ID] = text(conversation, MAXIMUM_LENGTH)
-    if step is not None:
-        ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
-    trajectory = runs.Trajectory(open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
-    if description[0] is spans.GEN_AI_INVOKE_AGENT:
-        trajectory.has_begun = True
-        trajectories.began(scope, RlTrajectoriesSourceValues.AGENT)
+    trajectory = of_run(scope, str(run_id), _conversation(metadata))
+    if trajectory is not None and description.definition is spans.GEN_AI_INVOKE_AGENT:
+        trajectory.begin()
     return trajectory
 
 
-def _end_trajectory(
-    run: runs.TracedRun, error: BaseException | None, *, left_open: bool
-) -> trajectory_rows.Ended | None:
-    """End what the run at the top of a tree is; return it where that is a trajectory."""
-    trajectory = run.trajectory
-    if trajectory is None or run.above is not None:
-        return None
-    with guard("langchain.trajectory"):
-        if trajectory.counters.has_counted:
-            _is_trajectory(run)
-        if not trajectory.has_begun:
-            trajectory.counters.has_ended = True
-            return None
-        reason = RlRolloutStatusValues.CANCELLED if left_open else error
-        seconds = time.perf_counter() - run.started
-        ended = trajectory_rows.Ended(trajectory.counters, trajectory.ids, run.span, seconds, reason)
-        totals = trajectory_rows.add(scope, RlTrajectoriesSourceValues.AGENT, ended)
-        if run.span is not None:
-            run.span.set_attributes(totals)
-        return ended
-    return None
-
-
 def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: bool = False) -> None:
-    ended = _end_trajectory(run, error, left_open=left_open)
+    trajectory = run.trajectory if run.above is None else None
+    ended = None
+    if trajectory is not None:
+        ended = trajectory.end(time.perf_counter() - run.started, error, left_open=left_open)
     if run.span is None:
         return
     if run.duration is not None:
@@ -169,9 +130,8 @@ def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: 
             labels = {**labels, attributes.ERROR_TYPE: error_type(error)}
         scope.record(metric, time.perf_counter() - run.started, labels, run.context)
     scope.end_span(run.span, error)
-    if run.above is None and run.trajectory is not None and run.trajectory.held is not None:
-        with guard("langchain.rollout_spans"):
-            rollout_spans.ended(run.trajectory.held, ended, is_forced=False)
+    if trajectory is not None:
+        trajectory.let_go(ended)
 
 
 def _describe(
@@ -183,13 +143,13 @@ def _describe(
         if node.startswith("__"):
             return None
         values = {attributes.RL_AGENT_NODE_NAME: node, attributes.GEN_AI_AGENT_NAME: metadata.get("lc_agent_name")}
-        return spans.RL_AGENT_NODE, f"node {node}", values, None
+        return Description(spans.RL_AGENT_NODE, f"node {node}", values, None)
     agent = metadata.get("lc_agent_name") or metadata.get("agent_name")
     if (agent and agent == name) or (is_root and _is_agent(agent, name, metadata)):
-        return _agent(agent or name or "", metadata)
+        return agent_runs.agent(agent or name or "", _conversation(metadata))
     # A root without a serialised form is a graph or a composed chain; one with it is a prompt, a parser and the like.
     if is_root and (not serialized or "LangGraph" in str(serialized.get("name"))):
-        return _workflow(name or "", metadata)
+        return agent_runs.workflow(name or "", _conversation(metadata))
     return None
 
 
@@ -214,29 +174,6 @@ def _is_agent(agent: str | None, name: str | None, metadata: dict[str, Any]) -> 
     return bool(
         agent or metadata.get("ls_integration") == "langchain_create_agent" or (name and "agent" in name.lower())
     )
-
-
-def _agent(name: str, metadata: dict[str, Any]) -> Description:
-    operation = GenAiOperationNameValues.INVOKE_AGENT
-    values = {
-        attributes.GEN_AI_OPERATION_NAME: operation,
-        attributes.GEN_AI_AGENT_NAME: name or None,
-        attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
-    }
-    labels = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_AGENT_NAME: name or None}
-    duration = metrics.GEN_AI_INVOKE_AGENT_DURATION, labels
-    return spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, duration
-
-
-def _workflow(name: str, metadata: dict[str, Any]) -> Description:
-    operation = GenAiOperationNameValues.INVOKE_WORKFLOW
-    values = {
-        attributes.GEN_AI_OPERATION_NAME: operation,
-        attributes.GEN_AI_WORKFLOW_NAME: name or None,
-        attributes.GEN_AI_CONVERSATION_ID: _conversation(metadata),
-    }
-    duration = metrics.GEN_AI_INVOKE_WORKFLOW_DURATION, {attributes.GEN_AI_WORKFLOW_NAME: name or None}
-    return spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), values, duration
 
 
 def _conversation(metadata: dict[str, Any]) -> str | None:

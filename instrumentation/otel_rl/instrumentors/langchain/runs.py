@@ -20,9 +20,8 @@ from otel_rl.telemetry.context import attach, get_current
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from otel_rl.agents.trajectories import AgentTrajectory
     from otel_rl.semconv.definitions import MetricDefinition
-    from otel_rl.telemetry.held_traces import HeldTrace
-    from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
     #: A metric, and its attributes.
     Duration = tuple[MetricDefinition, dict[str, Any]]
@@ -32,17 +31,6 @@ if TYPE_CHECKING:
 
 #: Open runs: eight of each of 8,192 rollouts at once. An agent holds two to four of them.
 MAXIMUM_RUNS = 65_536
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Trajectory:
-    """What a run is part of: its counters, and the attributes that name it; ``has_begun`` once it is one for sure."""
-
-    counters: OpenTrajectory
-    ids: dict[str, Any]
-    has_begun: bool = False
-    #: Its spans, where they are held until it ends.
-    held: HeldTrace | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -71,7 +59,7 @@ class TracedRun:
     #: All that are open below it, where it is the top of its tree; the tree has one such table.
     open_below: dict[UUID, TracedRun] = field(default_factory=dict)
     #: What this run is part of, where it is the top of its tree and no rollout is open around it.
-    trajectory: Trajectory | None = None
+    trajectory: AgentTrajectory | None = None
 
     def __post_init__(self) -> None:
         if self.above is not None:

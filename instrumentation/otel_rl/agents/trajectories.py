@@ -1,0 +1,122 @@
+"""The run of an agent that nothing else called is a trajectory: its counters, its row, and whether its spans leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from otel_rl.core.guard import guard
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
+from otel_rl.telemetry import lifecycle, open_trajectory, sampling
+from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.correlation import correlation_attributes
+from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
+    from otel_rl.telemetry.held_traces import HeldTrace
+    from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.scope import Scope
+
+_SOURCE = RlTrajectoriesSourceValues.AGENT
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class AgentTrajectory:
+    """What a run is part of: its counters, and the attributes that name it; ``has_begun`` once it is one for sure."""
+
+    scope: Scope
+    counters: OpenTrajectory
+    ids: dict[str, Any]
+    has_begun: bool = False
+    #: The span that stands for it, of ours or of the library.
+    span: Span | None = None
+    #: Its spans, if they are held until it ends.
+    held: HeldTrace | None = None
+
+    def begin(self) -> None:
+        """Count that it has begun, once."""
+        if not self.has_begun:
+            self.has_begun = True
+            trajectories.began(self.scope, _SOURCE)
+
+    def context_below(self, span: Span, context: Context) -> Context:
+        """Return ``context`` as part of the trajectory that ``span`` stands for."""
+        self._stands_for(span)
+        context = open_trajectory.context_with(self.counters, context)
+        return context if self.held is None else rollout_spans.marked(span, context)
+
+    def context_awaiting_span(self, context: Context) -> Context:
+        """Return ``context`` as part of the trajectory; the first span that the library starts in it stands for it."""
+        _awaiting[self.counters] = self
+        sampling.adopt = _adopt
+        return open_trajectory.context_with(self.counters, context)
+
+    def _stands_for(self, span: Span) -> None:
+        self.span = span
+        self.held = rollout_spans.began(span, self.ids.get(attributes.RL_LOOP_ITERATION))
+
+    def end(
+        self, seconds: float, error: BaseException | str | None, *, left_open: bool = False
+    ) -> trajectory_rows.Ended | None:
+        """Add its row and return it; None if it turned out to be no trajectory."""
+        _awaiting.pop(self.counters, None)
+        with guard("agents.trajectory"):
+            if self.counters.has_counted:
+                self.begin()
+            if not self.has_begun:
+                self.counters.has_ended = True
+                return None
+            reason = RlRolloutStatusValues.CANCELLED if left_open else error
+            ended = trajectory_rows.Ended(self.counters, self.ids, self.span, seconds, reason)
+            totals = trajectory_rows.add(self.scope, _SOURCE, ended)
+            if self.span is not None and self.span.is_recording():
+                self.span.set_attributes(totals)
+            return ended
+        return None
+
+    def let_go(self, ended: trajectory_rows.Ended | None) -> None:
+        """Decide whether its spans leave; called when the last of them has ended."""
+        if self.held is not None:
+            with guard("agents.rollout_spans"):
+                rollout_spans.ended(self.held, ended, is_forced=False)
+
+
+def of_run(scope: Scope, identifier: str, conversation: object = None) -> AgentTrajectory | None:
+    """Return what a run may be that nothing else called; None inside of a rollout or another agent's run."""
+    if open_trajectory.current() is not None:
+        return None
+    step = steps.where().step
+    ids: dict[str, Any] = correlation_attributes(None)
+    ids.setdefault(attributes.RL_ROLLOUT_ID, identifier)
+    if conversation is not None:
+        ids[attributes.GEN_AI_CONVERSATION_ID] = text(str(conversation), MAXIMUM_LENGTH)
+    if step is not None:
+        ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
+    return AgentTrajectory(scope, open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
+
+
+#: Trajectories whose span the library has not started yet.
+_awaiting: WeakKeyDictionary[OpenTrajectory, AgentTrajectory] = WeakKeyDictionary()
+
+
+def _adopt(span: Span, parent: Context | None) -> None:
+    """Let a span that starts stand for the trajectory that waits for one."""
+    if not _awaiting:
+        return
+    counters = open_trajectory.current(parent)
+    trajectory = None if counters is None else _awaiting.pop(counters, None)
+    if trajectory is None:
+        return
+    trajectory._stands_for(span)  # noqa: SLF001 - a function of this class but for the hook
+    span.set_attribute(attributes.RL_ROLLOUT_ID, trajectory.ids[attributes.RL_ROLLOUT_ID])
+    if trajectory.held is not None:
+        rollout_spans.marked(span, parent or open_trajectory.context_with(trajectory.counters))
+
+
+lifecycle.after_fork_in_child(_awaiting.clear)
