@@ -112,6 +112,8 @@ INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/in
 SIZE :=
 $(if $(filter-out quick full,$(SIZE)),$(error SIZE is "$(SIZE)"; it is quick, full or not given))
 QUICK := $(filter quick,$(SIZE))
+#: Those of test-agents that CI runs.
+QUICK_AGENTS := anthropic openai_agents smolagents
 #: Suites of test-hosts; without any all run, and the results are written.
 HOSTS :=
 
@@ -152,6 +154,10 @@ test-trainers: $(VENV)/.test ## every trainer class of TRL, stable and experimen
 test-systems: $(VENV)/.test | $(UV) ## verl and others, each in an environment of its own (5 GB), compared with their own logs; SYSTEMS=verl: one of them
 	UV="$(UV)" $(BIN)/python tests/systems/environments.py $(CACHE)/systems $(SYSTEMS)
 	OTEL_RL_SYSTEMS="$(CACHE)/systems" $(PYTEST) -q $(if $(SYSTEMS),$(SYSTEMS:%=tests/systems/test_%.py),tests/systems)
+
+.PHONY: test-agents
+test-agents: $(VENV)/.test | $(UV) ## model clients and agent libraries, each in an environment of its own, resumed where it stopped (40 minutes); SIZE=quick: three of them
+	UV="$(UV)" $(BIN)/python tests/library_versions.py --agents $(if $(QUICK),$(QUICK_AGENTS) --only latest)
 
 .PHONY: test-hosts
 test-hosts: $(VENV)/.test ## other projects' tests, plain against instrumented; all write the table, HOSTS=langchain-core is CI's part

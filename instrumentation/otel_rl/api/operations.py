@@ -53,7 +53,7 @@ _SPANS_BY_PHASE = {
 }
 
 
-class Operation(Protocol):
+class ProducerOperation(Protocol):
     """Something that begins when it is made."""
 
     def leave(self) -> None:
@@ -160,7 +160,7 @@ class _Span:
         _scope.end_span(self._span, error, at.wall if at else None)
 
 
-_KINDS: dict[str, Callable[..., Operation]] = {
+_KINDS: dict[str, Callable[..., ProducerOperation]] = {
     "rollout": Rollout,
     "step": _UserStep,
     "phase": _Phase,
@@ -182,7 +182,7 @@ class Opened:
     generator itself makes current stays current in it from piece to piece.
     """
 
-    def __init__(self, operation: Operation, context: Context = _EMPTY) -> None:
+    def __init__(self, operation: ProducerOperation, context: Context = _EMPTY) -> None:
         self._operation = operation
         self._context = context
         self._token: Token[Context] | None = None

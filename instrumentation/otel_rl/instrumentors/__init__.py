@@ -7,6 +7,7 @@ What they share:
 ``companions``       versions of the distributions that a library is instrumented with
 ``dynamo``           keeps our frames out of ``torch.compile``
 ``engine_tracers``   tracers of engines beside ours
+``followed_calls``   calls of a library's function inside of an operation
 ``httpx_clients``    hooks of ``httpx``, and of ``httpx2``, which has the same classes
 ``named_functions``  rollout and reward functions of the program, named by the user
 ``observing``        hooks around functions, coroutines, generators and async generators

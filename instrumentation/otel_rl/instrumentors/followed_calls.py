@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from otel_rl.api.operations import Operation
+    from otel_rl.api.operations import ProducerOperation
     from otel_rl.instrumentors.patching import Patches
 
     #: Begins the operation of a call from its arguments by name; None where the call is not to be followed.
-    Begin = Callable[[Mapping[str, Any]], Operation | None]
+    Begin = Callable[[Mapping[str, Any]], ProducerOperation | None]
 
 
 def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: bool = False) -> bool:
@@ -55,7 +55,7 @@ class _FollowedCall:
         self._arguments: Mapping[str, Any] = arguments
         self._opened: Opened | None = None
 
-    def _operation(self) -> Operation | None:
+    def _operation(self) -> ProducerOperation | None:
         begin, self._begin = self._begin, None
         # A long call must not keep its arguments alive.
         arguments, self._arguments = self._arguments, {}

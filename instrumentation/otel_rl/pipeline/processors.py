@@ -49,13 +49,6 @@ class QueueSpanProcessor(SpanProcessor):
     def __init__(self, queue: BatchQueue[ReadableSpan]) -> None:
         self._queue = queue
 
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Let the span of a library stand for the trajectory that it begins."""
-        adopt = sampling.adopt
-        if adopt is not None:
-            with guard("processors.adopt"):
-                adopt(span, parent_context)
-
     def on_end(self, span: ReadableSpan) -> None:
         """Queue the span, unless it is one of a rollout that is held."""
         if span.context is not None and span.context.trace_flags.sampled:

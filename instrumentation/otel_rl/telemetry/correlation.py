@@ -129,6 +129,8 @@ class BaggageSpanProcessor(SpanProcessor):
                 own = span.attributes or {}
                 span.set_attributes({key: value for key, value in values.items() if key not in own})
             sampling.pass_on(span)
+            if sampling.adopt is not None:
+                sampling.adopt(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Nothing to do at the end."""

@@ -40,7 +40,7 @@ ROLLOUT_SPANS = "rollout_spans"
 #: Takes an ended span instead of the queue that it is for, and returns True, where spans of its trace are held; set by
 #: ``held_traces``, which few programs load.
 hold: Callable[[ReadableSpan, Callable[[ReadableSpan], None]], bool] | None = None
-#: Takes a span that has started, and the context of its parent; set by ``agents``, where a library has spans of its own.
+#: Takes a span that has started, and the context of its parent; set by ``agents`` for libraries with own spans.
 adopt: Callable[[Span, Context | None], None] | None = None
 
 

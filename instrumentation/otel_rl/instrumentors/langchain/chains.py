@@ -92,7 +92,7 @@ def end_all() -> None:
 
 
 def _begins_trajectory(run: runs.TracedRun) -> None:
-    """The run at the top is a trajectory."""
+    """Count the run at the top as a trajectory."""
     if run.trajectory is not None:
         run.trajectory.begin()
 
