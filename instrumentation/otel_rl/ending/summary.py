@@ -15,7 +15,7 @@ from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
-from otel_rl.process import child_processes, process_identity
+from otel_rl.process import agent_libraries, child_processes, process_identity
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import drops, run_span
 from otel_rl.training import step_sampling, steps
@@ -91,7 +91,7 @@ def write(telemetry: Telemetry) -> None:
             f"{_remarks()}"
         )
     elif reports and _is_worth_explaining(telemetry):
-        stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}")
+        stderr.write_line(f"otel-rl: nothing was recorded: {_why_nothing()}{_unrecorded_libraries()}")
 
 
 def _is_worth_a_line(telemetry: Telemetry, recorded: dict[str, int]) -> bool:
@@ -185,7 +185,19 @@ def _dropped() -> str:
 
 
 def _remarks() -> str:
-    return f"{_degraded()}{_unrecorded_servers()}{_own_cost()}"
+    return f"{_degraded()}{_unrecorded_servers()}{_unrecorded_libraries()}{_own_cost()}"
+
+
+def _unrecorded_libraries() -> str:
+    """Return the libraries of agents and models that the program has loaded and nothing records."""
+    loaded, states = agent_libraries.loaded(), instrumentor_status.snapshot()
+    words = {False: "agents and tools of ", True: "model calls of "}
+    named = [
+        f"{what}{', '.join(libraries)}"
+        for clients, what in words.items()
+        if (libraries := agent_libraries.unrecorded(loaded, states, clients=clients))
+    ]
+    return f"; {' and '.join(named)} are not recorded (`otel-rl doctor` says what is)" if named else ""
 
 
 def _unrecorded_servers() -> str:

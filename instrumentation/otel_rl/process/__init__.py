@@ -1,6 +1,7 @@
 """Identity of this process, its launch and its run. Imports no OpenTelemetry.
 
 ========================  ============================================================
+``agent_libraries``       libraries that run agents or call models, and who records them
 ``child_exits``           how children end that torchrun's agent or multiprocessing started
 ``child_processes``       policy: Python children that record, decided in a millisecond
 ``exit_records``          these ends as a file

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core.guard import working_directory
-from otel_rl.process import child_processes, lifetime
+from otel_rl.process import agent_libraries, child_processes, lifetime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,21 +24,9 @@ if TYPE_CHECKING:
 REMOVED = "***"
 """Stands for a secret."""
 
-#: Frameworks of agents that nothing instruments, by module: they run tools themselves.
-AGENT_FRAMEWORKS = {
-    "smolagents": "smolagents",
-    "pydantic_ai": "pydantic-ai",
-    "crewai": "crewai",
-    "autogen_agentchat": "autogen-agentchat",
-    "llama_index.core": "llama-index-core",
-    "dspy": "dspy",
-    "google.adk": "google-adk",
-    "semantic_kernel": "semantic-kernel",
-    "strands": "strands-agents",
-}
 #: Distributions that shape a run, by the module that says that they are loaded.
 _LIBRARIES = {
-    **AGENT_FRAMEWORKS,
+    **{module: library.distribution for module, library in agent_libraries.LIBRARIES.items()},
     "accelerate": "accelerate",
     "datasets": "datasets",
     "deepspeed": "deepspeed",

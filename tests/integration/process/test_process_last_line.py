@@ -90,6 +90,15 @@ def test_a_long_program_of_which_nothing_is_instrumented_is_told_so(programs: Pr
     assert "transformers, trl, vllm" not in line
 
 
+def test_loaded_libraries_of_agents_and_models_that_nothing_instruments_are_named(programs: Programs) -> None:
+    for name in ("haystack", "cohere"):
+        (programs.directory / f"{name}.py").write_text("")
+    line = _line(programs, "import cohere, haystack, otel_rl\nwith otel_rl.rollout('r'): pass")
+
+    said = "agents and tools of haystack-ai and model calls of cohere are not recorded (`otel-rl doctor` says what is)"
+    assert f"; {said}" in line
+
+
 def test_where_all_instrumentors_are_off_doctor_is_named(programs: Programs) -> None:
     line = _line(programs, A_WHILE, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
 

@@ -55,23 +55,36 @@ def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("versions", "runs"),
+    ("versions", "state", "runs"),
     [
-        ({"smolagents": "1.2"}, "smolagents, which runs them, is not instrumented"),
-        ({}, "what runs them is not instrumented; otel_rl.tool records a tool function"),
+        ({"smolagents": "1.2"}, "failed", "smolagents, which runs them, is not instrumented"),
+        ({"smolagents": "1.2"}, "active", "what runs them is not instrumented; otel_rl.tool records a tool function"),
+        ({"haystack-ai": "2.1"}, "active", "haystack-ai, which runs them, is not instrumented"),
+        ({}, "active", "what runs them is not instrumented; otel_rl.tool records a tool function"),
     ],
 )
 def test_tools_that_answers_ask_for_are_not_said_to_be_called_by_nobody(
-    tmp_path: Path, versions: dict[str, str], runs: str
+    tmp_path: Path, versions: dict[str, str], state: str, runs: str
 ) -> None:
     writer = process(tmp_path / tmp_path.name, None, started=STARTED)
-    writer.versions = versions
+    writer.versions, writer.instrumentors = versions, {"otel_rl_smolagents": {"state": state, "reason": ""}}
     asking = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "rl.inference.tool_calls": ("get_weather",)}
     for number in range(5):
         writer.span("chat m", number, number + 0.5, asking)
     writer.write()
     check = _check(examined(tmp_path), "failing tools")
     assert (check.state, check.detail) == (CheckState.NOT_RECORDED, f"5 answers asked for get_weather; {runs}")
+
+
+def test_of_libraries_that_nothing_instruments_nothing_is_said_not_to_have_happened(tmp_path: Path) -> None:
+    writer = process(tmp_path / tmp_path.name, None, started=STARTED)
+    writer.versions = {"cohere": "5.1", "haystack-ai": "2.1"}
+    writer.write()
+    overview = examined(tmp_path)
+    tools, models = _check(overview, "failing tools"), _check(overview, "failing model calls")
+    assert (tools.state, models.state) == (CheckState.NOT_RECORDED, CheckState.NOT_RECORDED)
+    assert tools.detail == "tools of haystack-ai are not instrumented; otel_rl.tool records them"
+    assert models.detail == "calls of cohere are not instrumented; otel_rl.llm records them"
 
 
 def test_a_loop_that_moves_its_weights_by_hand_has_training_steps_that_were_not_recognised(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from otel_rl.cli.doctor import installed_instrumentors
 from otel_rl.core import instrumentor_status
+from otel_rl.process import agent_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,21 +49,14 @@ _LOGGING = _Kind(
     "steps, phases and values that it logs to a tracker, workers on Ray, model calls; otel_rl.rollout()",
 )
 _AGENTS = _Kind(
-    (
-        "smolagents",
-        "openai-agents",
-        "pydantic-ai",
-        "crewai",
-        "autogen-agentchat",
-        "llama-index-core",
-        "dspy",
-        "google-adk",
-        "haystack-ai",
-        "semantic-kernel",
-        "strands-agents",
-    ),
+    tuple(library.distribution for library in agent_libraries.LIBRARIES.values() if not library.is_client),
     "agents, tools, turns",
     "model calls by an instrumented client; otel_rl.rollout() and otel_rl.tool()",
+)
+_CLIENTS = _Kind(
+    tuple(library.distribution for library in agent_libraries.LIBRARIES.values() if library.is_client),
+    "its model calls",
+    "calls in OpenAI's form by an HTTP client; OTEL_RL_MODEL_PATHS names other paths; otel_rl.llm()",
 )
 _TRACKERS = _Kind(
     ("wandb", "mlflow", "trackio", "swanlab", "comet-ml", "neptune", "tensorboard"),
@@ -77,7 +71,7 @@ def installed_here(instrumentors: Mapping[str, Mapping[str, Any]]) -> list[dict[
     ready = {name: row for name, row in instrumentors.items() if row["state"] in _USED}
     covered = {name for row in ready.values() for name in _instrumented(row)}
     found: list[dict[str, str]] = []
-    for kind in (_TRAINERS, _LOGGING, _AGENTS, _TRACKERS):
+    for kind in (_TRAINERS, _LOGGING, _AGENTS, _CLIENTS, _TRACKERS):
         for name in kind.distributions:
             version = installed_instrumentors.installed(name)
             if version is not None and name not in covered:

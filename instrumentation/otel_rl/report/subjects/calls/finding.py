@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_rl.process.program_facts import AGENT_FRAMEWORKS
+from otel_rl.process import agent_libraries
 from otel_rl.report.core import human, levels, sentences, thresholds
 from otel_rl.report.core.finding import STILL, VALUE, Check, Finding, Severity, take_over
 from otel_rl.report.core.lines import merged
@@ -45,10 +45,7 @@ def checks(collected: Collected) -> list[Check]:
     return [
         hanging.check(sum(one.number for one in (*tools, *models))),
         *_of_tools(collected, tools),
-        _failing("failing model calls", models, _NO_MODEL, "failing_model"),
-        _slower("model calls that become slower", _lines(collected, "seconds", MODEL), models, _NO_MODEL, _SLOW_MODEL),
-        _first_chunk(_lines(collected, "first_chunk", MODEL), models),
-        _retried(collected, models),
+        *_of_models(collected, models),
         *tool_faults.checks(collected),
     ]
 
@@ -61,17 +58,26 @@ def _lines(collected: Collected, value: str, kind: str) -> list[Line]:
     return list(merged(lines.of_kind(collected, value, kind), lambda called: called.name).values())
 
 
+def _of_models(collected: Collected, models: list[CallStatistics]) -> list[Check]:
+    slower = "model calls that become slower"
+    checks = [
+        _failing("failing model calls", models, _NO_MODEL, "failing_model"),
+        _slower(slower, _lines(collected, "seconds", MODEL), models, _NO_MODEL, _SLOW_MODEL),
+        _first_chunk(_lines(collected, "first_chunk", MODEL), models),
+        _retried(collected, models),
+    ]
+    libraries = [] if models else _unrecorded(collected, clients=True)
+    if not libraries:
+        return checks
+    reason = f"calls of {human.listed(libraries)} are not instrumented; otel_rl.llm records them"
+    return [Check.not_recorded(check.what, reason, check.codes) for check in checks]
+
+
 def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
     told = rollouts.told_tool_calls(collected)
     failing, slower = "failing tools", "tools that become slower"
     codes = ("slower_tool", "slow_tool")
-    if not tools and (asked := statistics.asked_tools(collected)):
-        reason = _of_asked(collected, asked)
-        return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
-    if not tools and told:
-        number = human.amount(told, "tool call")
-        is_known = "is known from the messages" if told == 1 else "are known from the messages"
-        reason = f"{number} {is_known}, but no tool function is recorded (otel_rl.tool does that)"
+    if not tools and (reason := _unseen_tools(collected, told)):
         return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
     return [
         _failing(failing, tools, _NO_TOOL, "failing_tool"),
@@ -79,11 +85,37 @@ def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
     ]
 
 
+def _unseen_tools(collected: Collected, told: int) -> str:
+    """Return why tools may have been called though none is recorded; empty if nothing speaks for that."""
+    asked = statistics.asked_tools(collected)
+    if asked:
+        return _of_asked(collected, asked)
+    if told:
+        is_known = "is known from the messages" if told == 1 else "are known from the messages"
+        return (
+            f"{human.amount(told, 'tool call')} {is_known}, but no tool function is recorded (otel_rl.tool does that)"
+        )
+    libraries = _unrecorded(collected, clients=False)
+    return f"tools of {human.listed(libraries)} are not instrumented; otel_rl.tool records them" if libraries else ""
+
+
+def _unrecorded(collected: Collected, *, clients: bool) -> list[str]:
+    """Return the libraries that a process has loaded and nothing instruments there."""
+    return sorted(
+        {
+            library
+            for process in collected.reader.processes
+            for library in agent_libraries.unrecorded(
+                process.mapping("versions"), process.mapping("instrumentors"), clients=clients
+            )
+        }
+    )
+
+
 def _of_asked(collected: Collected, asked: dict[str, Asked]) -> str:
-    """Return which tools answers have asked for, and which framework has run them unseen."""
-    loaded = {name for process in collected.reader.processes for name in process.mapping("versions")}
-    frameworks = sorted(loaded & set(AGENT_FRAMEWORKS.values()))
-    runs = f"{human.listed(frameworks)}, which runs them, is not instrumented" if frameworks else ""
+    """Return which tools answers have asked for, and which library has run them unseen."""
+    libraries = _unrecorded(collected, clients=False)
+    runs = f"{human.listed(libraries)}, which runs them, is not instrumented" if libraries else ""
     unseen = runs or "what runs them is not instrumented; otel_rl.tool records a tool function"
     named = [f"{human.amount(told.number, 'answer')} asked for {tool}" for tool, told in asked.items()]
     return f"{human.listed(named[:_NAMED_TOOLS])}; {unseen}"
