@@ -133,6 +133,18 @@ TABLES: dict[str, Table] = {
         {"step of CartPole": "step of CartPole", "small save in memory": "save of a small tensor in memory"},
         {"{}: ratio": ("with us / without", 2, 1, ""), "{}: added us": ("added", 1, 1, " µs")},
     ),
+    "agents": _simple(
+        "agent_step",
+        (
+            "beside its companion, added / one of our spans",
+            "beside a companion's span, added / one of our spans",
+            2,
+            1,
+            "",
+        ),
+        ("alone / one of our spans", "alone / one of our spans", 2, 1, ""),
+        ("MiB that 50,000 more runs add", "memory that 50,000 more runs add", 1, 1, " MiB"),
+    ),
     "start": _simple(
         "process_start",
         ("child_to_official_with_genai", "ours / official distro with openai and langchain", 3, 1, ""),

@@ -28,6 +28,7 @@ BENCHMARKS = (
     "health_step",
     "tracker_call",
     "hot_hooks",
+    "agent_step",
     "guessed_step",
     "process_start",
     "exit_with_dead_collector",
