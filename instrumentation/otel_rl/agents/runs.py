@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextvars import Token
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Link, Span
 
     from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
@@ -104,7 +104,11 @@ class AgentRun:
             self._trajectory.begin()
         context = get_current()
         if has_span:
-            self._span = scope.start_span(definition, name, attributes={**shown, **(values or {})}, context=context)
+            links: list[Link] = []
+            if self._trajectory is not None:
+                context, links = self._trajectory.place(context)
+            given = {**shown, **(values or {})}
+            self._span = scope.start_span(definition, name, attributes=given, context=context, links=links)
             context = trace_api.set_span_in_context(self._span, context)
             if self._trajectory is not None:
                 context = self._trajectory.context_below(self._span, context)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from opentelemetry.trace import INVALID_SPAN, Link, get_current_span, set_span_in_context
+
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
@@ -17,7 +19,7 @@ from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, SpanContext
 
     from otel_rl.telemetry.held_traces import HeldTrace
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
@@ -38,12 +40,21 @@ class AgentTrajectory:
     span: Span | None = None
     #: Its spans, if they are held until it ends.
     held: HeldTrace | None = None
+    #: The step that was open when it began.
+    _of_step: SpanContext | None = None
 
     def begin(self) -> None:
         """Count that it has begun, once."""
         if not self.has_begun:
             self.has_begun = True
             trajectories.began(self.scope, _SOURCE)
+
+    def place(self, context: Context) -> tuple[Context, list[Link]]:
+        """Return the context and the links of its span: a trace of its own where it would lie in that of a step."""
+        of_step = self._of_step
+        if of_step is None or get_current_span(context).get_span_context().trace_id != of_step.trace_id:
+            return context, []
+        return set_span_in_context(INVALID_SPAN, context), [Link(of_step)]
 
     def context_below(self, span: Span, context: Context) -> Context:
         """Return ``context`` as part of the trajectory that ``span`` stands for."""
@@ -55,7 +66,7 @@ class AgentTrajectory:
         """Return ``context`` as part of the trajectory; the first span that the library starts in it stands for it."""
         _awaiting[self.counters] = self
         sampling.adopt = _adopt
-        return open_trajectory.context_with(self.counters, context)
+        return open_trajectory.context_with(self.counters, self.place(context)[0])
 
     def _stands_for(self, span: Span) -> None:
         self.span = span
@@ -98,7 +109,8 @@ def of_run(scope: Scope, identifier: str, conversation: object = None) -> AgentT
         ids[attributes.GEN_AI_CONVERSATION_ID] = text(str(conversation), MAXIMUM_LENGTH)
     if step is not None:
         ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
-    return AgentTrajectory(scope, open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID]), ids)
+    counters = open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID])
+    return AgentTrajectory(scope, counters, ids, _of_step=None if step is None else step.span_context)
 
 
 #: Trajectories whose span the library has not started yet.
@@ -114,6 +126,8 @@ def _adopt(span: Span, parent: Context | None) -> None:
     if trajectory is None:
         return
     trajectory._stands_for(span)  # noqa: SLF001 - a function of this class but for the hook
+    if trajectory._of_step is not None and getattr(span, "parent", None) is None:  # noqa: SLF001
+        span.add_link(trajectory._of_step)  # noqa: SLF001
     span.set_attribute(attributes.RL_ROLLOUT_ID, trajectory.ids[attributes.RL_ROLLOUT_ID])
     if trajectory.held is not None:
         rollout_spans.marked(span, parent or open_trajectory.context_with(trajectory.counters))

@@ -96,6 +96,23 @@ def test_an_agent_inside_of_another_or_of_a_rollout_has_no_row_of_its_own(record
     assert spans["invoke_agent inner"].attributes["error.type"] == "ValueError"
 
 
+@pytest.mark.parametrize("has_span", [True, False])
+def test_a_run_inside_of_a_step_has_a_trace_of_its_own_that_is_linked_to_the_step(recorded, has_span):
+    with otel_rl.step(3), otel_rl.phase("sample"):
+        run = AgentRun(SCOPE, runs.agent("a"), has_span=has_span)
+        with trace.get_tracer("native").start_as_current_span("inside") as inside:
+            pass
+        run.end()
+        assert trace.get_current_span() is not trace.INVALID_SPAN
+    step = recorded.span("rl.loop")
+    top = recorded.span("invoke_agent a" if has_span else "inside")
+    assert top.parent is None
+    assert top.context.trace_id == inside.get_span_context().trace_id != step.context.trace_id
+    assert [link.context.trace_id for link in top.links] == [step.context.trace_id]
+    (row,) = rows(recorded)
+    assert row["rl.rollout.trace_id"] == [f"{top.context.trace_id:032x}"]
+
+
 def test_a_failure_that_is_not_raised_is_one_of_the_run(recorded):
     run = AgentRun(SCOPE, runs.agent("a", "conversation 1"))
     run.fail("max_turns")

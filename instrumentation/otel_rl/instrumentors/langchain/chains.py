@@ -14,6 +14,7 @@ from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import Scope, conversations, guard, lifecycle
 from otel_rl.telemetry.attribute_values import error_type, text
+from otel_rl.telemetry.context import get_current
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def started(
         run = runs.TracedRun(manager.run_id, runs.context_without_span(parent), is_node=is_node, above=parent)
     else:
         definition, span_name, values, duration = description
-        above = runs.context_below(parent)
-        span = scope.start_span(definition, span_name, attributes=values, context=above)
+        above, links = (runs.context_below(parent), []) if trajectory is None else trajectory.place(get_current())
+        span = scope.start_span(definition, span_name, attributes=values, context=above, links=links)
         context = ownership.span_context(span, above)
         if trajectory is not None:
             context = trajectory.context_below(span, context)
