@@ -107,7 +107,7 @@ PARALLEL := -q --numprocesses 4 --dist loadfile
 UNIT := tests/unit tests/conformance
 #: Real programs on this machine; what needs the collector or the backends is test-stack's.
 INTEGRATION := $(filter-out %/collector %/stack %/dashboards,$(wildcard tests/integration/*))
-#: How much of test-{collector,faults,stragglers,health,causes,engines} runs: `quick` is the part of minutes that CI runs; `full`
+#: How much of test-{agents,collector,faults,stragglers,health,causes,engines} runs: `quick` is the part of minutes that CI runs; `full`
 #: adds nothing but to test-faults, whose faults of full size no other size has.
 SIZE :=
 $(if $(filter-out quick full,$(SIZE)),$(error SIZE is "$(SIZE)"; it is quick, full or not given))
