@@ -28,6 +28,14 @@ MESSAGE: dict[str, Any] = {
 }
 TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
 ASKING = {**MESSAGE, "content": [TOOL_USE], "stop_reason": "tool_use"}
+OLLAMA_END = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 7, "total_duration": 5}
+#: What a gateway answers at a path of its own, in OpenAI's form.
+CHAT = {
+    "id": "chat-1",
+    "model": "own-served",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 11, "completion_tokens": 7},
+}
 ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "planted overload"}}
 
 
@@ -85,6 +93,10 @@ class Handler(BaseHTTPRequestHandler):
             self.server.slow_request_seen.set()
             self.server.release.wait(10)
             self._answer(200, MESSAGE)
+        elif self.path.startswith("/api/"):
+            self._ollama(body)
+        elif self.path.endswith("/complete"):
+            self._answer(200, CHAT)
         elif self.path.endswith("/count_tokens"):
             self._answer(200, {"input_tokens": 11})
         else:
@@ -98,13 +110,34 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, message)
             return
         events: list[Any] = message_events(message)
-        if body["model"] == "breaking":
+        if body.get("model") == "breaking":
             events[4:] = [ERROR]
-        elif body["model"] == "cut_short":
+        elif body.get("model") == "cut_short":
             events[5:] = []
-        elif body["model"] == "chunk_no_json":
+        elif body.get("model") == "chunk_no_json":
             events.insert(4, "planted")
-        self._stream([_event(event) for event in events], "text/event-stream", stall=body["model"] == "stalling")
+        self._stream([_event(event) for event in events], "text/event-stream", stall=body.get("model") == "stalling")
+
+    def _ollama(self, body: dict[str, Any]) -> None:
+        is_chat = self.path == "/api/chat"
+        head = {"model": "llama-served", "created_at": "2026-01-01T00:00:00Z"}
+        pieces = [
+            {"message": {"role": "assistant", "content": text}} if is_chat else {"response": text} for text in "ab"
+        ]
+        if body.get("tools"):
+            call = {"function": {"name": "add", "arguments": {"a": 1}}}
+            pieces = [{"message": {"role": "assistant", "content": "", "tool_calls": [call]}}]
+        if body.get("stream", True):
+            last = {**pieces[-1], **OLLAMA_END}
+            lines = [*({**head, **piece, "done": False} for piece in pieces), {**head, **last}]
+            if body.get("model") == "breaking":
+                lines[1:] = [{"error": "planted"}]
+            data = [json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines]
+            if body.get("model") == "chunk_no_json":
+                data.insert(1, b"planted\n")
+            self._stream(data, "application/x-ndjson", stall=body.get("model") == "stalling")
+        else:
+            self._answer(200, {**head, **pieces[0], **OLLAMA_END})
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -124,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             for number, piece in enumerate(pieces):
-                if stall and number == 4:
+                if stall and number == min(4, len(pieces) - 1):
                     self.server.slow_request_seen.set()
                     self.server.release.wait(10)
                 self.wfile.write(piece)
