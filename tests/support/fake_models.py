@@ -29,6 +29,14 @@ MESSAGE: dict[str, Any] = {
 TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
 ASKING = {**MESSAGE, "content": [TOOL_USE], "stop_reason": "tool_use"}
 OLLAMA_END = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 7, "total_duration": 5}
+GEMINI = {"modelVersion": "gemini-served", "responseId": "resp-1"}
+GEMINI_USAGE = {
+    "promptTokenCount": 11,
+    "candidatesTokenCount": 5,
+    "thoughtsTokenCount": 2,
+    "cachedContentTokenCount": 4,
+    "totalTokenCount": 18,
+}
 #: What a gateway answers at a path of its own, in OpenAI's form.
 CHAT = {
     "id": "chat-1",
@@ -93,8 +101,14 @@ class Handler(BaseHTTPRequestHandler):
             self.server.slow_request_seen.set()
             self.server.release.wait(10)
             self._answer(200, MESSAGE)
-        elif self.path.startswith("/api/"):
+        else:
+            self._answer_of_protocol(model, body)
+
+    def _answer_of_protocol(self, model: str, body: dict[str, Any]) -> None:
+        if self.path.startswith("/api/"):
             self._ollama(body)
+        elif "Content" in self.path:
+            self._gemini(model, body)
         elif self.path.endswith("/complete"):
             self._answer(200, CHAT)
         elif self.path.endswith("/count_tokens"):
@@ -138,6 +152,33 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(data, "application/x-ndjson", stall=body.get("model") == "stalling")
         else:
             self._answer(200, {**head, **pieces[0], **OLLAMA_END})
+
+    def _gemini(self, model: str, body: dict[str, Any]) -> None:
+        last = body["contents"][-1]["parts"][0] if "contents" in body else {}
+        asks = bool(body.get("tools")) and "functionResponse" not in last
+        call = {"functionCall": {"name": "add", "args": {"a": 1}}}
+        parts = [call] if asks else [{"text": text} for text in ("planted", " answer")]
+        if "embed" in self.path or "batchEmbed" in self.path:
+            self._answer(200, {"embeddings": [{"values": [0.5]}]})
+        elif "stream" not in self.path:
+            usage = {} if model == "without_usage" else {"usageMetadata": GEMINI_USAGE}
+            candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+            self._answer(200, {**GEMINI, **usage, "candidates": [candidate]})
+        else:
+            chunks: list[Any] = [
+                {
+                    **GEMINI,
+                    "candidates": [{"content": {"parts": [part]}}],
+                    "usageMetadata": {**GEMINI_USAGE, "candidatesTokenCount": 1},
+                }
+                for part in parts
+            ]
+            chunks.append({**GEMINI, "candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})
+            chunks.append({**GEMINI, "usageMetadata": GEMINI_USAGE})
+            if model == "breaking":
+                chunks[1:] = [{"error": {"code": 503, "message": "planted", "status": "UNAVAILABLE"}}]
+            data = [b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks]
+            self._stream(data, "text/event-stream", stall=model == "stalling")
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

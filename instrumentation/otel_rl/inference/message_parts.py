@@ -172,7 +172,7 @@ def _sourced(modality: str) -> Callable[[dict[str, Any]], Part | None]:
 
 def _tool_result(fields: dict[str, Any]) -> Part:
     content = fields.get("content")
-    return tool_response(fields.get("tool_use_id"), content if isinstance(content, str) else of_content(content))
+    return tool_response(fields.get("tool_use_id"), of_content(content) if isinstance(content, list) else content)
 
 
 _MADE_OF: dict[str, Callable[[dict[str, Any]], Part | None]] = {

@@ -37,10 +37,8 @@ class MessagesAnswer(Answer):
         """Take the facts of a complete message, or of an error in its place."""
         fields = all_fields_of(answer)
         blocks = list(map(fields_of, items_of(fields.get("content"))))
-        tools = [_tool_call(block) for block in blocks if block.get("type") == "tool_use"]
-        message = {"content": [block for block in blocks if block.get("type") != "tool_use"], "tool_calls": tools}
         reason = reason_of(fields.get("stop_reason"))
-        choices = [{"message": message, "finish_reason": reason}] if blocks or reason else None
+        choices = [{"message": message_of(blocks), "finish_reason": reason}] if blocks or reason else None
         known = {name: fields.get(name) for name in ("id", "model", "error")}
         super().observe({**known, "choices": choices, "usage": self._usage(fields.get("usage"))})
 
@@ -96,6 +94,12 @@ def reason_of(given: Any) -> str | None:
     """Return a reason as OpenAI names it, or as it is."""
     reason = text_of(given)
     return reason and _REASONS.get(reason, reason)
+
+
+def message_of(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the blocks of an answer as a message of OpenAI's."""
+    tools = [_tool_call(block) for block in blocks if block.get("type") == "tool_use"]
+    return {"content": [block for block in blocks if block.get("type") != "tool_use"], "tool_calls": tools}
 
 
 def _tool_call(block: dict[str, Any], arguments: Any = None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def has_events(response: object) -> bool:
     return isinstance(kind, str) and kind.lower().startswith(_EVENTS)
 
 
-def parsed(chunk: bytes) -> Any:
+def parsed(chunk: bytes | str) -> Any:
     """Return the value of JSON; None for anything else."""
     try:
         return json.loads(chunk)
