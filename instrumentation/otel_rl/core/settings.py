@@ -121,18 +121,35 @@ def _services(text: str) -> tuple[ServiceAddress, ...]:
 
 def _service(entry: str) -> ServiceAddress:
     name, separator, address = (part.strip() for part in entry.partition("="))
+    is_name = bool(name) and all(character.isalnum() or character in "._-" for character in name)
+    if not separator or not is_name:
+        raise ValueError(entry)
+    return _address(name, address)
+
+
+def _model_paths(text: str) -> tuple[ServiceAddress, ...]:
+    return tuple(map(_model_path, _listed(text)))
+
+
+def _model_path(entry: str) -> ServiceAddress:
+    address = _address("", f"*{entry}" if entry.startswith("/") else entry, any_host=True)
+    if not address.path:
+        raise ValueError(entry)
+    return address
+
+
+def _address(name: str, address: str, *, any_host: bool = False) -> ServiceAddress:
     scheme, has_scheme, rest = address.partition("://") if "://" in address else ("", "", address)
     place, slash, path = rest.partition("/")
     # A colon in the brackets of an IPv6 address is no port's.
     host, colon, port = place.rpartition(":") if ":" in place.rpartition("]")[2] else (place, "", "")
     host = host.strip("[]").rstrip(".").lower()
-    is_name = bool(name) and all(character.isalnum() or character in "._-" for character in name)
-    is_wrong = not separator or not is_name or scheme not in (("http", "https") if has_scheme else ("",))
-    if is_wrong or not host or set(rest) & set(" @?#") or "*" in path or (colon and not port.isdecimal()):
-        raise ValueError(entry)
+    is_wrong = scheme not in (("http", "https") if has_scheme else ("",)) or (colon and not port.isdecimal())
+    if is_wrong or not host or set(rest) & set(" @?#=") or "*" in path:
+        raise ValueError(address)
     # Of all hosts, only those on one port.
-    if not host.strip("*.") and not port:
-        raise ValueError(entry)
+    if not any_host and not host.strip("*.") and not port:
+        raise ValueError(address)
     default = {"http": 80, "https": 443}.get(scheme)
     path = f"/{path}".rstrip("/") if slash else ""
     return ServiceAddress(name, scheme or None, host, int(port) if port else default, path)
@@ -384,6 +401,17 @@ class Settings:
         parse=_services,
         accepted="name=http://host:port/path or name=host:port, `*` in a host for anything, separated by commas; "
         "no user, query or fragment",
+    )
+    model_paths: tuple[ServiceAddress, ...] | None = _setting(
+        None,
+        "OTEL_RL_MODEL_PATHS",
+        "ends of paths of further model calls over HTTP, on any host or on those named: `/my/complete` or "
+        "`http://10.0.0.*:9000/ask`, see engines-over-http.md",
+        scope=PROCESS,
+        shown="(none)",
+        parse=_model_paths,
+        accepted="/path or host:port/path, with http:// or https:// or without, `*` in a host for anything, separated "
+        "by commas",
     )
     redact: str | None = _setting(
         None,

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_anthropic": ("anthropic._base_client", "anthropic"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
+    "otel_rl_google_genai": ("google.genai._api_client", "google.genai._extra_utils", "google_genai"),
     "otel_rl_gymnasium": (
         "gymnasium.core",
         "gymnasium.wrappers.common",

@@ -20,6 +20,7 @@
 ``measurements``          the metrics of calls
 ``pending_measurements``  measurements that are recorded together
 ``ownership``             spans of other instrumentors for the same call
+``messages_protocol``    answers of the protocol of Anthropic
 ``messages``              content in the shape of the conventions
 ``message_parts``         the parts of messages
 ``histories``             messages that an earlier call of the trajectory has recorded

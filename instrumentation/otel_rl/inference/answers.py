@@ -77,6 +77,7 @@ class Answer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     #: Input and output tokens of the calls inside of this one, as far as they are known.
     _inside: tuple[int | None, int | None] = (None, None)
@@ -224,7 +225,9 @@ class Answer:
         # Versions of the client that do not know the details keep them among the extra fields.
         inputs = usage.get(names.input_details) or extra.get(names.input_details)
         if inputs is not None:
-            self.cached_tokens = count_of(fields_of(inputs).get("cached_tokens"))
+            details = fields_of(inputs)
+            self.cached_tokens = count_of(details.get("cached_tokens"))
+            self.cache_write_tokens = count_of(details.get("cache_write_tokens"))
         outputs = usage.get(names.output_details) or extra.get(names.output_details)
         if outputs is not None:
             self.reasoning_tokens = count_of(fields_of(outputs).get("reasoning_tokens"))
@@ -338,6 +341,8 @@ class Answer:
             values[attributes.GEN_AI_USAGE_OUTPUT_TOKENS] = output_tokens
         if self.cached_tokens is not None:
             values[attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS] = self.cached_tokens
+        if self.cache_write_tokens is not None:
+            values[attributes.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS] = self.cache_write_tokens
         if self.reasoning_tokens is not None:
             values[attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS] = self.reasoning_tokens
 

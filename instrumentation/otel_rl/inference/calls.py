@@ -82,6 +82,8 @@ class InferenceCall:
     _emits_metrics = True
     _counts = True
     owned = True
+    #: The span gets what the conventions ask of a call, content included.
+    _describes = True
     #: Whose call it is, see ``call_roles``.
     role: str | None = None
     #: The reward outside of all trajectories that it is part of.
@@ -133,7 +135,7 @@ class InferenceCall:
         if owner is None:
             self._begin(scope, request, context)
         else:
-            self._join(owner)
+            self._join(owner, request)
         self.answer = answers(self._content is not None)
         if "prompt" in request.body:
             self.answer.requests = number_of_prompts(request.body)
@@ -151,18 +153,24 @@ class InferenceCall:
             values[attributes.GEN_AI_CONVERSATION_ID] = conversation
         self.span = span = scope.begin_span(request.name, context, SpanKind.CLIENT, values)
         self._context = trace_api.set_span_in_context(span, context)
-        wanted = capture()
+        self._capture(request)
+
+    def _capture(self, request: ModelRequest) -> None:
+        wanted, span = capture(), self.span
         if wanted.event or (wanted.span and span.is_recording()):
             from otel_rl.inference import captured_content  # noqa: PLC0415 - few programs record content
 
             self._content = captured_content.CapturedContent(wanted, request, self._trajectory)
 
-    def _join(self, owner: ownership.Owned) -> None:
+    def _join(self, owner: ownership.Owned, request: ModelRequest) -> None:
         """Add to the span of another instrumentor."""
         self.owned = False
         self._emits_metrics = not owner.emits_metrics
         self.span = owner.span
-        if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
+        self._describes = owner.is_partial
+        if owner.is_partial:
+            self._capture(request)
+        if owner.span.is_recording() and (owner.is_partial or owner.span is not trace_api.get_current_span()):
             # For the trace context on the wire.
             self._context = trace_api.set_span_in_context(owner.span)
 
@@ -170,6 +178,11 @@ class InferenceCall:
     def has_ended(self) -> bool:
         """True when the answer is there."""
         return self._ended or self._read is not None
+
+    @property
+    def is_recorded(self) -> bool:
+        """True after :meth:`finish`."""
+        return self._ended
 
     def state(self) -> progress.CallState | None:
         """See :class:`otel_rl.telemetry.progress.OpenCall`."""
@@ -366,17 +379,21 @@ class InferenceCall:
         turn = self._turn_inside if self.turn is None and kind is None and is_of_policy else self.turn
         if turn is not None:
             values[attributes.RL_ROLLOUT_TURN] = turn
-        if self.owned:
-            try:
-                if self._content is not None:
-                    values |= self._content.ended(self._scope, self._request, self.answer, values, kind, self._context)
-                open_spans.add(self.span, values)
-            finally:
+        try:
+            self._describe(values, kind)
+        finally:
+            if self.owned:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
-        else:
-            ownership.add_attributes(self.span, values)
         if self._emits_metrics:
             self._measure(duration, kind)
+
+    def _describe(self, values: dict[str, Any], kind: str | None) -> None:
+        if self._content is not None:
+            values |= self._content.ended(self._scope, self._request, self.answer, values, kind, self._context)
+        if self.owned:
+            open_spans.add(self.span, values)
+        else:
+            ownership.add_attributes(self.span, values)
 
     def _count(self, error: BaseException | None, ended: str | None, *, failed: bool) -> None:
         """Count it where it belongs, and in the step."""
@@ -410,11 +427,23 @@ class InferenceCall:
             how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended
             if how is not None:
                 values[attributes.RL_INFERENCE_STREAM_ENDED] = how
-        if self.owned:
+        if self._describes:
             self.answer.add_attributes(values)
-            if self._first_chunk is not None:
-                values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
+        if self.owned and self._first_chunk is not None:
+            values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
+        elif self._describes and not self.owned:
+            values = {**self._request.values, **values}
         return values
+
+    def owner_ends(self) -> bool:
+        """Add to a span of another instrumentor what is known, if the program has dropped the answer.
+
+        The call itself ends later, outside of the garbage collector, and the span does not wait.
+        """
+        if self._dropped is None:
+            return False
+        ownership.add_attributes(self.span, self._span_values(None, RlInferenceStreamEndedValues.ABANDONED))
+        return True
 
     def _measure(self, duration: float, kind: str | None) -> None:
         context = self._context or trace_api.set_span_in_context(self.span)

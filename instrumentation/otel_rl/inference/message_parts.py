@@ -1,4 +1,4 @@
-"""Parts of messages in the shape of the GenAI conventions, from the parts of the protocol of OpenAI.
+"""Parts of messages in the shape of the GenAI conventions, from the parts of the protocols of OpenAI and Anthropic.
 
 The shapes are those of ``gen-ai-input-messages.json`` and ``gen-ai-output-messages.json`` in
 https://github.com/open-telemetry/semantic-conventions-genai, as ``opentelemetry.util.genai.types`` has them.
@@ -109,7 +109,7 @@ def _part(item: Any) -> Part | None:
         if not isinstance(content, str):
             return None
         return text(content) if kind in _TEXTS else reasoning(content)
-    make = _MEDIA.get(kind)
+    make = _MADE_OF.get(kind)
     if make is not None:
         return make(fields)
     # Of a kind that the conventions do not have the kind is recorded.
@@ -157,7 +157,29 @@ def _blob(modality: str, mime_type: str | None, content: str) -> Part:
     return _without_none({"type": "blob", "modality": modality, "mime_type": mime_type, "content": content})
 
 
-_MEDIA: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+def _sourced(modality: str) -> Callable[[dict[str, Any]], Part | None]:
+    """Return what makes a part of a block of Anthropic's, whose ``source`` holds its data or its URL."""
+
+    def make(fields: dict[str, Any]) -> Part | None:
+        source = fields_of(fields.get("source"))
+        data = text_of(source.get("data"))
+        if data is not None:
+            return _blob(modality, text_of(source.get("media_type")), data)
+        return _media(modality, source, source.get("url"))
+
+    return make
+
+
+def _tool_result(fields: dict[str, Any]) -> Part:
+    content = fields.get("content")
+    return tool_response(fields.get("tool_use_id"), of_content(content) if isinstance(content, list) else content)
+
+
+_MADE_OF: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+    "tool_use": lambda fields: tool_call(fields.get("id"), fields.get("name"), fields.get("input")),
+    "tool_result": _tool_result,
+    "image": _sourced("image"),
+    "document": _sourced("document"),
     "image_url": _image,
     "input_image": _image,
     "input_audio": _audio,

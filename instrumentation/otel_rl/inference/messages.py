@@ -26,7 +26,7 @@ def of_request(
     messages = left(input_messages(body))
     if messages:
         values[attributes.GEN_AI_INPUT_MESSAGES] = shortening.messages_as_json(messages)
-    instructions = _instructions(body.get("instructions"))
+    instructions = _instructions(body.get("instructions") or body.get("system"))
     if instructions:
         values[attributes.GEN_AI_SYSTEM_INSTRUCTIONS] = shortening.parts_as_json(instructions)
     tools = [tool for tool in map(_tool, items_of(body.get("tools"))) if tool is not None]
@@ -150,9 +150,9 @@ def _instructions(given: Any) -> list[parts_of.Part]:
 
 
 def _tool(tool: Any) -> dict[str, Any] | None:
-    """Return a tool offered to the model. Chat nests the description of a function, Responses does not."""
+    """Return a tool offered to the model. Chat nests the description of a function, Responses and Messages do not."""
     fields = fields_of(tool)
-    kind = text_of(fields.get("type"))
+    kind = text_of(fields.get("type")) or (text_of(fields.get("name")) and "function")
     if kind is None:
         return None
     described = fields_of(fields.get(kind)) or fields
@@ -160,6 +160,7 @@ def _tool(tool: Any) -> dict[str, Any] | None:
     definition: dict[str, Any] = {"type": kind, "name": name}
     if text_of(described.get("description")):
         definition["description"] = described["description"]
-    if isinstance(described.get("parameters"), dict):
-        definition["parameters"] = described["parameters"]
+    parameters = described.get("parameters", described.get("input_schema"))
+    if isinstance(parameters, dict):
+        definition["parameters"] = parameters
     return definition

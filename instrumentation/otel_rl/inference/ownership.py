@@ -58,10 +58,12 @@ class Owner(NamedTuple):
     Attributes:
         only_model_calls: every span of the scope stands for a model call, whatever its attributes are.
         measures: operations for which it records the ``gen_ai.client.*`` metrics, beside the spans.
+        is_partial: its spans lack attributes of the conventions; ours adds them, and content by our own switch.
     """
 
     only_model_calls: bool
     measures: frozenset[str]
+    is_partial: bool = False
 
 
 _ALL = frozenset(
@@ -86,6 +88,11 @@ OWNERS = {
     # OpenInference records spans and nothing else.
     "openinference.instrumentation.openai": Owner(only_model_calls=True, measures=_NONE),
     "openinference.instrumentation.langchain": Owner(only_model_calls=False, measures=_NONE),
+    # The client itself (2.12): no metrics, no finish reasons, few parameters. Platforms have scopes of their own.
+    **{
+        f"com.anthropic.sdk.python{platform}": Owner(only_model_calls=False, measures=_NONE, is_partial=True)
+        for platform in ("", ".aws", ".bedrock", ".foundry", ".google_cloud", ".vertex")
+    },
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
 #: The span of a model call that an agent library has in progress and does not make current.
@@ -105,17 +112,22 @@ class Owned(NamedTuple):
     Attributes:
         span: its span, to add to; one that records nothing where it has none yet.
         emits_metrics: it records the ``gen_ai.client.*`` metrics of the call.
+        is_partial: see :class:`Owner`.
     """
 
     span: Span
     emits_metrics: bool
+    is_partial: bool = False
 
 
 def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
     """Return what an instrumentor other than ``own_scope`` has for the call in progress; None where it is ours."""
     span = inference_span(own_scope, context) or _announced_span()
     if span is not None:
-        return Owned(span, emits_metrics(span, endpoint.operation))
+        owner = _owner_of(span)
+        # The span of a client may lie inside of an inference of the package, which measures then.
+        is_measured = endpoint.operation in owner.measures or _is_of_package(context)
+        return Owned(span, is_measured, owner.is_partial)
     if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
         return Owned(INVALID_SPAN, emits_metrics=False)
     return None
@@ -165,7 +177,7 @@ def suppressed() -> bool:
 def inference_span(own_scope: str, context: Context) -> Span | None:
     """Return the span of an instrumentor other than ``own_scope`` for the model call in progress, or None."""
     span = trace_api.get_current_span(context)
-    if context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None:
+    if _is_of_package(context):
         return span
     # SDK spans can be read; everything else (no parent, a remote parent) has no scope.
     scope = getattr(span, "instrumentation_scope", None)
@@ -177,10 +189,18 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     return span if operation in _ALL else None
 
 
+def _is_of_package(context: Context) -> bool:
+    return context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None
+
+
 def emits_metrics(span: Span, operation: str) -> bool:
     """Return whether the instrumentor that made ``span`` records the metrics of such a call as well."""
+    return operation in _owner_of(span).measures
+
+
+def _owner_of(span: Span) -> Owner:
     scope = getattr(span, "instrumentation_scope", None)
-    return operation in OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).measures
+    return OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER)
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:

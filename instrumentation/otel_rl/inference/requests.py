@@ -1,4 +1,4 @@
-"""A request of the OpenAI protocol before it is sent: operation, model, parameters; never changes the body."""
+"""A request before it is sent, in the protocol of OpenAI or Anthropic: its model and parameters. Nothing changes it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class Endpoint(NamedTuple):
 
 CHAT = Endpoint("/chat/completions", GenAiOperationNameValues.CHAT)
 COMPLETIONS = Endpoint("/completions", GenAiOperationNameValues.TEXT_COMPLETION)
+#: Anthropic's, which vLLM, SGLang and LiteLLM serve, too.
+MESSAGES = Endpoint("/v1/messages", GenAiOperationNameValues.CHAT)
 RESPONSES = Endpoint("/responses", GenAiOperationNameValues.CHAT)
 EMBEDDINGS = Endpoint("/embeddings", GenAiOperationNameValues.EMBEDDINGS)
 #: The longer of two ends that match comes first.
-ENDPOINTS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS)
+ENDPOINTS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS, MESSAGES)
 
 #: Most stop sequences on a span; OpenAI takes 4.
 _MAXIMUM_STOP_SEQUENCES = 16
@@ -185,7 +187,9 @@ _GENERATION_PARAMETERS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "n": (attributes.GEN_AI_REQUEST_CHOICE_COUNT, _choices),
     "stream": (attributes.GEN_AI_REQUEST_STREAM, lambda value: True if value else None),
     "stop": (attributes.GEN_AI_REQUEST_STOP_SEQUENCES, _stop_sequences),
-    # Chat names it so, Responses `text.format`.
+    "stop_sequences": (attributes.GEN_AI_REQUEST_STOP_SEQUENCES, _stop_sequences),
+    # Chat names it so, Responses `text.format`, Messages `output_config.format`.
     "response_format": (attributes.GEN_AI_OUTPUT_TYPE, _output_type),
     "text": (attributes.GEN_AI_OUTPUT_TYPE, lambda value: _output_type(fields_of(value).get("format"))),
+    "output_config": (attributes.GEN_AI_OUTPUT_TYPE, lambda value: _output_type(fields_of(value).get("format"))),
 }

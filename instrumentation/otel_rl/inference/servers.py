@@ -22,7 +22,23 @@ _HOSTS = {
     "api.mistral.ai": GenAiProviderNameValues.MISTRAL_AI,
     "api.perplexity.ai": GenAiProviderNameValues.PERPLEXITY,
     "api.x.ai": GenAiProviderNameValues.X_AI,
+    "api.cohere.com": GenAiProviderNameValues.COHERE,
+    "api.cohere.ai": GenAiProviderNameValues.COHERE,
+    "api.fireworks.ai": GenAiProviderNameValues.FIREWORKS_AI,
+    "api.together.ai": GenAiProviderNameValues.TOGETHER_AI,
+    "api.together.xyz": GenAiProviderNameValues.TOGETHER_AI,
+    "dashscope.aliyuncs.com": GenAiProviderNameValues.DASHSCOPE,
+    "dashscope-intl.aliyuncs.com": GenAiProviderNameValues.DASHSCOPE,
+    "openrouter.ai": GenAiProviderNameValues.OPENROUTER,
+    "router.huggingface.co": GenAiProviderNameValues.HUGGING_FACE,
+    "aiplatform.googleapis.com": GenAiProviderNameValues.GCP_VERTEX_AI,
     "generativelanguage.googleapis.com": GenAiProviderNameValues.GCP_GEMINI,
+}
+#: Ends of hosts with a region or a name of the user's before them.
+_ENDS = {
+    "-aiplatform.googleapis.com": GenAiProviderNameValues.GCP_VERTEX_AI,
+    ".endpoints.huggingface.cloud": GenAiProviderNameValues.HUGGING_FACE,
+    ".services.ai.azure.com": GenAiProviderNameValues.AZURE_AI_INFERENCE,
 }
 #: Azure's public cloud, and its clouds of the United States and China.
 _AZURE = tuple(
@@ -96,11 +112,14 @@ def ascii_host(host: str) -> str:
         return host
 
 
-def provider_of(address: str) -> str:
-    """Return the provider behind a host name; ``openai`` where the name does not say."""
+def provider_of(address: str, otherwise: str = GenAiProviderNameValues.OPENAI) -> str:
+    """Return the provider behind a host name; ``otherwise`` if the name does not show it."""
     if address.endswith(_AZURE):
         return GenAiProviderNameValues.AZURE_AI_OPENAI
-    return _HOSTS.get(address, GenAiProviderNameValues.OPENAI)
+    if address.startswith("bedrock-") and ".amazonaws." in address:
+        return GenAiProviderNameValues.AWS_BEDROCK
+    by_end = (provider for end, provider in _ENDS.items() if address.endswith(end))
+    return _HOSTS.get(address) or next(by_end, otherwise)
 
 
 def engine_of(fingerprint: object, has_weight_version: bool) -> str | None:

@@ -139,10 +139,10 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
     # Their answer may have been read by other means than the client's: it is parsed by now.
     trajectory.finish_unparsed()
     trajectory.turns.number_open()
-    for identifier, content in reversed((first, *results)):
+    for identifier, content, failed in reversed((first, *results)):
         call = trajectory.tool_matches.asked.pop(text(identifier, MAXIMUM_LENGTH), None)
         if call is not None:
-            if not call.has_run and _counts(trajectory, call.group):
+            if not call.has_run and _counts(trajectory, call.group, failed=failed):
                 marks = _marks_in(body) if marks is None else marks
                 trajectory.repeated.add(call.name, marks.get(identifier), _mark(content))
             _record_returned(scope, trajectory, call, identifier, content)
@@ -150,8 +150,8 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
             return
 
 
-def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Id and content of the results after the last answer in a request, of a chat or for a response."""
+def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+    """Id, content and failure of the results after the last answer in a request, the last result first."""
     given = items_of(body.get("messages")) or items_of(body.get("input"))
     for item in islice(reversed(given), _MOST_MESSAGES):
         fields = fields_of(item)
@@ -159,9 +159,14 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if identifier is None and str(fields.get("type")).endswith("_call_output"):
             identifier, content = fields.get("call_id"), fields.get("output")
         if isinstance(identifier, str):
-            yield identifier, content
+            yield identifier, content, False
         elif fields.get("role") == "assistant":
             return
+        else:
+            # In Messages they are blocks of one message of the user.
+            for block in map(fields_of, islice(reversed(items_of(content)), _MOST_MESSAGES)):
+                if isinstance(block.get("tool_use_id"), str):
+                    yield block["tool_use_id"], block.get("content"), block.get("is_error") is True
 
 
 def _marks_in(body: Mapping[str, Any]) -> dict[str, int | None]:
@@ -175,6 +180,9 @@ def _marks_in(body: Mapping[str, Any]) -> dict[str, int | None]:
         elif fields.get("role") == "assistant":
             for call in map(fields_of, islice(items_of(fields.get("tool_calls")), MOST_ASKED)):
                 marks[str(call.get("id"))] = _mark(fields_of(call.get("function")).get("arguments"))
+            for block in map(fields_of, islice(items_of(fields.get("content")), MOST_ASKED)):
+                if "input" in block:
+                    marks[str(block.get("id"))] = _mark(str(block["input"]))
             break
     return marks
 
@@ -183,7 +191,7 @@ def _mark(content: Any) -> int | None:
     return hash(content) if isinstance(content, str) and len(content) < _LONGEST_ARGUMENTS else None
 
 
-def _counts(trajectory: OpenTrajectory, group: _AnswerCalls) -> bool:
+def _counts(trajectory: OpenTrajectory, group: _AnswerCalls, *, failed: bool) -> bool:
     """Count a call, unless a tool call without an id that was counted since the answer stands for it: then False.
 
     Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time
@@ -193,7 +201,7 @@ def _counts(trajectory: OpenTrajectory, group: _AnswerCalls) -> bool:
         group.seen += 1
         return False
     trajectory.tool_matches.by_result += 1
-    trajectory.tool_call_ended(failed=False)
+    trajectory.tool_call_ended(failed=failed)
     return True
 
 

@@ -12,6 +12,10 @@ What they share:
 ``named_functions``  rollout and reward functions of the program, named by the user
 ``observing``        hooks around functions, coroutines, generators and async generators
 ``patching``         replacing attributes, and putting them back
+``stainless_answers`` answers of clients that Stainless generates: streams, raw responses
+``stainless_chunks`` the body of a raw response of theirs that the program reads itself
+``stainless_clients`` hooks of these clients: ``openai``, ``anthropic``
+``stainless_requests`` their requests
 ``summary_writers``  hooks of the ``SummaryWriter`` of torch, and of tensorboardX
 ``timed_trainers``   hooks of verl and SkyRL, whose timer names the parts of a step
 ``vector_episodes``  episodes of environments that are stepped together

@@ -97,6 +97,7 @@ GEN_AI_INFERENCE: Final = definitions.SpanDefinition(
         attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK,
         attributes.GEN_AI_USAGE_OUTPUT_TOKENS,
         attributes.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS,
+        attributes.GEN_AI_USAGE_CACHE_WRITE_INPUT_TOKENS,
         attributes.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS,
         attributes.GEN_AI_AGENT_NAME,
         attributes.GEN_AI_INPUT_MESSAGES,

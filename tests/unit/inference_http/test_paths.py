@@ -44,9 +44,12 @@ TOKENS = [
     ("POST", "/inference/v1/generate", IDS, "text_completion tiny"),
     # SkyRL's own, with what it replays of each token
     ("POST", "/skyrl/v1/generate", IDS, "text_completion tiny"),
+    ("POST", "/v1/messages", CHAT, "chat tiny"),
     ("POST", "/generate", TEXT, "text_completion"),
     ("POST", "/generate/", {"prompts": ["a"]}, "text_completion"),
     ("PUT", "/generate", TEXT, "text_completion"),
+    ("POST", "/api/chat", CHAT, "chat tiny"),
+    ("POST", "/api/generate", PROMPT, "text_completion tiny"),
     ("POST", "/chat/", {"messages": [CHAT["messages"]]}, "chat"),
 ]
 #: (method, path, body); each is a part of bringing weights, under the last part of its path.
@@ -142,7 +145,9 @@ OTHER = [
     ("POST", "/embeddings", RESPONSES),
     ("POST", "/v1/batches", {"endpoint": "/v1/chat/completions"}),
     ("POST", "/v1/files", {}),
-    ("POST", "/v1/messages", CHAT),
+    ("POST", "/v1/messages", PROMPT),
+    ("POST", "/v1/messages/batches", CHAT),
+    ("POST", "/api/chat", TEXT),
     ("POST", "/v1/audio/transcriptions", {}),
     ("POST", "/v1/images/generations", {}),
     ("POST", "/v1/rerank", {}),
@@ -321,7 +326,7 @@ def test_no_path_of_the_table_is_missing_in_the_list():
 
 
 @pytest.mark.parametrize(
-    ("row", "anywhere"), [*((row, True) for row in TOKENS[:12]), *((row, False) for row in TOKENS[12:])]
+    ("row", "anywhere"), [*((row, True) for row in TOKENS[:13]), *((row, False) for row in TOKENS[13:])]
 )
 def test_the_protocol_of_openai_counts_on_any_host_and_the_engines_own_on_private_ones(row, anywhere):
     found = paths.target_of(row[0], row[1].partition("?")[0])

@@ -13,13 +13,14 @@ from openai import _base_client
 from otel_rl.core import instrumentor_status
 from otel_rl.inference import calls, dropped_answers
 from otel_rl.inference.answers import Answer
-from otel_rl.instrumentors.openai import OpenAIInstrumentor, patch
+from otel_rl.instrumentors import stainless_clients
+from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
 TARGETS = [
     (_base_client.SyncAPIClient, "request"),
     (_base_client.AsyncAPIClient, "request"),
     (_base_client.BaseClient, "_build_headers"),
-    *((getattr(_base_client, name), method) for name, method, _ in patch._METHODS),
+    *((getattr(_base_client, name), method) for name, method, _ in stainless_clients._METHODS),
 ]
 
 
@@ -70,7 +71,7 @@ def test_a_defect_of_ours_reaches_neither_the_program_nor_its_stream(recorded, c
     monkeypatch.setattr(Answer, "observe", fail)
     monkeypatch.setattr(Answer, "observe_chunk", fail)
     monkeypatch.setattr(calls.InferenceCall, "_finish", fail)
-    monkeypatch.setattr(patch.propagation, "inject", fail)
+    monkeypatch.setattr(stainless_clients.propagation, "inject", fail)
     with caplog.at_level(logging.WARNING, logger="otel_rl"):
         chat = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
         assert client.chat.completions.create(**chat).usage.total_tokens == 10

@@ -82,10 +82,11 @@ def test_sglang_shows_in_engine_and_weight_version(recorded, server, client):
     ],
 )
 def test_the_provider_is_known_from_the_address(base_url, provider):
-    from otel_rl.instrumentors.openai.request import describe
+    from otel_rl.instrumentors.openai.patch import _provider_of
+    from otel_rl.instrumentors.stainless_requests import describe
 
     options = openai._models.FinalRequestOptions.construct(method="post", url="/chat/completions", json_data=dict(CHAT))
-    request = describe(openai.OpenAI(api_key="none", base_url=base_url), options)
+    request = describe(openai.OpenAI(api_key="none", base_url=base_url), options, _provider_of)
     assert request.labels["gen_ai.provider.name"] == provider
 
 

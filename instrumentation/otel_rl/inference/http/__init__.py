@@ -3,6 +3,7 @@
 ===================  ============================================================
 ``paths``            which requests ask an engine for tokens, or control it
 ``protocols``        bodies of the engines in the form of OpenAI's completions
+``other_protocols``  streams of protocols other than OpenAI's
 ``bodies``           what a request or an answer is, without reading what is long
 ``event_streams``    the events of a streamed answer, as they go past
 ``streamed_answers`` what a streamed answer says, of which little is parsed

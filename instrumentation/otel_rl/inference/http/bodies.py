@@ -25,3 +25,11 @@ def has_events(response: object) -> bool:
     get = getattr(getattr(response, "headers", None), "get", None)
     kind = None if get is None else get("content-type")
     return isinstance(kind, str) and kind.lower().startswith(_EVENTS)
+
+
+def parsed(chunk: bytes | str) -> Any:
+    """Return the value of JSON; None for anything else."""
+    try:
+        return json.loads(chunk)
+    except (ValueError, RecursionError):
+        return None

@@ -19,21 +19,28 @@ from otel_rl.core.guard import guard
 from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
-from otel_rl.inference.http import paths
+from otel_rl.inference.http import paths, services
 from otel_rl.inference.http.base_call import FAILED, HttpCall, Url, default_port
 from otel_rl.inference.http.bodies import has_events, object_of
 from otel_rl.inference.http.event_streams import EventStream
+from otel_rl.inference.http.other_protocols import MessagesEvents, OllamaAnswer, as_ollama_request
 from otel_rl.inference.http.paths import target_of
 from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
+from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.inference.requests import Endpoint, ModelRequest
-from otel_rl.semconv.attributes import GenAiOperationNameValues, RlInferenceStreamEndedValues
+from otel_rl.semconv.attributes import (
+    GenAiOperationNameValues,
+    GenAiProviderNameValues,
+    RlInferenceStreamEndedValues,
+)
 from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
+    from otel_rl.inference.answers import Answer
     from otel_rl.inference.http.control_calls import ControlCall
     from otel_rl.inference.http.paths import Target
 
@@ -44,7 +51,14 @@ _ENDPOINTS = {
     **{endpoint.path: endpoint for endpoint in requests.ENDPOINTS},
     paths.GENERATE: Endpoint(paths.GENERATE, _COMPLETION),
     paths.GENERATE_TOKENS: Endpoint(paths.GENERATE_TOKENS, _COMPLETION),
-    paths.TRL_CHAT: Endpoint(paths.TRL_CHAT, GenAiOperationNameValues.CHAT),
+    **{path: Endpoint(path, GenAiOperationNameValues.CHAT) for path in (paths.TRL_CHAT, paths.OLLAMA_CHAT)},
+    paths.OLLAMA_GENERATE: Endpoint(paths.OLLAMA_GENERATE, _COMPLETION),
+}
+#: Endpoints in protocols of their own: the provider unless the host shows it, the forms of an answer and of a stream.
+_PROTOCOLS: dict[str, tuple[str, Callable[..., Answer], Callable[..., Answer]]] = {
+    paths.MESSAGES: (GenAiProviderNameValues.ANTHROPIC, MessagesAnswer, MessagesEvents),
+    paths.OLLAMA_CHAT: (GenAiProviderNameValues.OLLAMA, OllamaAnswer, OllamaAnswer),
+    paths.OLLAMA_GENERATE: (GenAiProviderNameValues.OLLAMA, OllamaAnswer, OllamaAnswer),
 }
 _scope = lru_cache(maxsize=None)(Scope)
 _CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
@@ -60,13 +74,21 @@ class HttpModelCall(HttpCall):
     def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
             body = as_completion_request(body)
-        samples = body.get("n")
-        server = servers.server(url.host, url.port or default_port(url))
-        self.is_stream = bool(body.get("stream"))
         #: What the program asked for is not known: its body is long, or a stream itself.
         self._is_unread = not body
-        form = StreamedEngineAnswer if self.is_stream else EngineAnswer
-        answers = partial(form, samples if isinstance(samples, int) and samples > 0 else 1)
+        provider = None
+        if endpoint.path in _PROTOCOLS:
+            provider, form, self._events_form = _PROTOCOLS[endpoint.path]
+            provider = servers.provider_of(url.host, provider)
+            if form is OllamaAnswer:
+                body = as_ollama_request(body)
+        else:
+            samples = body.get("n")
+            samples = samples if isinstance(samples, int) and samples > 0 else 1
+            form, self._events_form = partial(EngineAnswer, samples), partial(StreamedEngineAnswer, samples)
+        server = servers.server(url.host, url.port or default_port(url), provider)
+        self.is_stream = bool(body.get("stream"))
+        answers = self._events_form if self.is_stream else form
         self._call = InferenceCall(scope, ModelRequest(endpoint, server, body), answers)
         self._call.attempts = 1
         #: What its response is known by; it goes with the response.
@@ -110,7 +132,7 @@ class HttpModelCall(HttpCall):
             call.record_body_read(content)
         elif self._is_unread and has_events(response):
             self.is_stream = True
-            call.is_streamed(partial(StreamedEngineAnswer, 1))
+            call.is_streamed(self._events_form)
         call.watch_for_garbage(response)
         before = call_of(response)
         if before is not None:
@@ -127,7 +149,8 @@ class HttpModelCall(HttpCall):
         if reader is not response and _know_by(reader, response, self):
             # The program may keep the reader alone.
             self._call.watch_for_garbage(reader)
-        self._events = EventStream(self._call.observe_chunk)
+        is_ollama = self.is_stream and self._events_form is OllamaAnswer
+        self._events = EventStream(self._call.observe_chunk, whole_lines=is_ollama)
         return True
 
     def chunk(self, data: bytes) -> None:
@@ -208,10 +231,12 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
     scope = _scope(library)
     if target is None or _is_part_of_another() or not scope.enabled or ownership.suppressed():
         return None
-    if not (target.anywhere or propagation.may_have_baggage(url.host)) or not _is_engine(target, url):
+    if not (target.anywhere or propagation.may_have_baggage(url.host)) or not services.is_of_model(target, *url):
+        return None
+    known = object_of(body)
+    if (target.needs and known and target.needs not in known) or not _is_engine(target, url):
         return None
     record_abandoned()
-    known = object_of(body)
     call: HttpCall
     if target.operation:
         from otel_rl.inference.http import control_calls  # noqa: PLC0415 - few clients control an engine
@@ -219,7 +244,8 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
         call = control_calls.ControlCall(scope, target, url, known)
         _operation.set(call)
     else:
-        call = HttpModelCall(scope, _ENDPOINTS[target.path], url, known)
+        endpoint = _ENDPOINTS.get(target.path) or (requests.CHAT if "messages" in known else requests.COMPLETIONS)
+        call = HttpModelCall(scope, endpoint, url, known)
     call.inject(headers, url.host)
     return call
 

@@ -1,7 +1,7 @@
 """The body of a streamed answer as it goes past: its events one by one, without reading ahead or keeping what is done.
 
 Engines stream server-sent events, one JSON object in each ``data:`` line. What begins in another way, such as the JSON
-of a refusal, is one body, of which a short one is kept.
+of a refusal, is one body, of which a short one is kept. Ollama streams an object in each line.
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
@@ -27,12 +27,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class EventStream:
     """Gives ``event`` the data of each event, as soon as its line is complete; empty data for a line that is let go."""
 
-    __slots__ = ("_event", "_is_events", "_kept", "_length")
+    __slots__ = ("_event", "_field", "_is_events", "_kept", "_length")
 
-    def __init__(self, event: Callable[[bytes], None]) -> None:
+    def __init__(self, event: Callable[[bytes], None], *, whole_lines: bool = False) -> None:
         self._event = event
+        #: How a line with data begins.
+        self._field = b"" if whole_lines else _DATA
         #: None until the first bytes say it.
-        self._is_events: bool | None = None
+        self._is_events: bool | None = whole_lines or None
         #: Of the line that is not complete yet, or of the body: its beginning, where it is too long.
         self._kept = bytearray()
         self._length = 0
@@ -106,15 +108,15 @@ class EventStream:
         line = self._taken()
         if is_whole:
             self._line(line)
-        elif line.startswith(_DATA):
+        elif line.startswith(self._field):
             self._event(b"")
 
     def _line(self, line: bytes) -> None:
-        if not line.startswith(_DATA):
+        if not line.startswith(self._field):
             return
         if len(line) > LONGEST_LINE:
             self._event(b"")
             return
-        data = line[len(_DATA) :].strip()
+        data = line[len(self._field) :].strip()
         if data:
             self._event(data)

@@ -1,14 +1,17 @@
-"""Requests to inference engines, recognised by method and path; imports nothing of the pack.
+"""Requests to inference engines, recognised by method and path; imports little of the pack.
 
 Sources: vLLM 0.32 (``vllm/entrypoints``), SGLang 0.5.23 (``sglang/srt/entrypoints/http_server.py``), the server of TRL
 (``trl/scripts/vllm_serve.py``), the servers that AReaL, SkyRL and prime-rl put in front of them. Paths that other
-services may have too count on private hosts only, and on those of ``OTEL_RL_PROPAGATE_TO``.
+services may have too count on private hosts only, and on those of ``OTEL_RL_PROPAGATE_TO``. The user declares further
+ones in ``OTEL_RL_MODEL_PATHS``.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import NamedTuple
+
+from otel_rl.core import settings
 
 
 class Target(NamedTuple):
@@ -20,6 +23,7 @@ class Target(NamedTuple):
         brings_weights: the operation is a part of bringing weights, and not of managing memory or requests.
         anywhere: on any host; else on private ones only.
         is_common: other services have operations of this name: only for a server that has been an engine before.
+        needs: field that the body has, unless the path is that of another service.
     """
 
     path: str = ""
@@ -27,6 +31,7 @@ class Target(NamedTuple):
     brings_weights: bool = False
     anywhere: bool = False
     is_common: bool = False
+    needs: str = ""
 
 
 #: SGLang's own, and that of TRL's server.
@@ -36,6 +41,12 @@ GENERATE_TOKENS = "/inference/v1/generate"
 #: Of TRL's server.
 TRL_CHAT = "/chat"
 CHAT = "/chat/completions"
+#: Anthropic's, which vLLM, SGLang and LiteLLM serve, too.
+MESSAGES = "/v1/messages"
+OLLAMA_CHAT = "/api/chat"
+OLLAMA_GENERATE = "/api/generate"
+#: Stands for a path that the user has declared.
+DECLARED = "declared"
 #: Ends of paths of the protocol of OpenAI, which any host may serve, below any path of its own -> endpoint.
 _ANYWHERE = {
     CHAT: CHAT,
@@ -102,6 +113,7 @@ _MANAGE = (
 _COMMON = ("sleep", "pause", "resume")
 _PRIVATE = {
     **{path: Target(path) for path in (GENERATE, TRL_CHAT)},
+    **{path: Target(path, needs="model") for path in (OLLAMA_CHAT, OLLAMA_GENERATE)},
     **{f"/{name}": Target(operation=name, brings_weights=True) for name in (*_BRING_WEIGHTS, *_BRING_ADAPTERS)},
     # vLLM has two of them below the version of the protocol.
     **{f"/v1/{name}": Target(operation=name, brings_weights=True) for name in _BRING_ADAPTERS[:2]},
@@ -115,12 +127,24 @@ _OTHER_METHODS = {
 }
 
 
-_LAST_PARTS = frozenset(path.rpartition("/")[2] for path in (*_ANYWHERE, *_PRIVATE))
+_LAST_PARTS = frozenset(path.rpartition("/")[2] for path in (*_ANYWHERE, *_PRIVATE, MESSAGES))
+
+
+@lru_cache(maxsize=1)
+def _declared() -> tuple[str, ...]:
+    return tuple(address.path for address in settings.current().model_paths or ())
+
+
+def forget() -> None:
+    """Forget what the settings declared: for tests, which change them."""
+    _declared.cache_clear()
+    target_of.cache_clear()
 
 
 def may_be_target(url: str) -> bool:
     """Return whether the URL, or an end of one, can be a target, without parsing it."""
-    return url.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2] in _LAST_PARTS
+    path = url.partition("?")[0].partition("#")[0].rstrip("/")
+    return path.rpartition("/")[2] in _LAST_PARTS or path.endswith(_declared())
 
 
 @lru_cache(maxsize=1024)
@@ -137,4 +161,8 @@ def target_of(method: str, path: str) -> Target | None:
     for end, endpoint in _ANYWHERE.items():
         if path.endswith(end):
             return Target(endpoint, anywhere=True)
+    if path.endswith(MESSAGES):
+        return Target(MESSAGES, anywhere=True, needs="messages")
+    if path.endswith(_declared()):
+        return Target(DECLARED, anywhere=True)
     return _PRIVATE.get(path)

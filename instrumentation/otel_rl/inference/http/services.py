@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from otel_rl.core import settings
-from otel_rl.inference.http.paths import target_of
+from otel_rl.inference.http import paths
+from otel_rl.inference.http.paths import DECLARED, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from otel_rl.core.settings import ServiceAddress
+    from otel_rl.inference.http.paths import Target
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -26,11 +34,21 @@ def name_of(method: str, scheme: str, host: str, port: int | None, path: str) ->
     """
     if settings.current().services is None or not isinstance(host, str):
         return None
-    for name, prefix in _at(scheme, host.strip("[]").rstrip(".").lower(), port or _PORTS.get(scheme)):
+    host, port = host.strip("[]").rstrip(".").lower(), port or _PORTS.get(scheme)
+    for name, prefix in _at(scheme, host, port):
         if not prefix or path == prefix or path.startswith(f"{prefix}/"):
             target = target_of(method, path)
-            return None if target is not None and target.anywhere else name
+            is_model_call = target is not None and target.anywhere and is_of_model(target, scheme, host, port, path)
+            return None if is_model_call else name
     return None
+
+
+def is_of_model(target: Target, scheme: str, host: str, port: int | None, path: str) -> bool:
+    """Return whether a path that the user has declared is one of a model on this host; others always are."""
+    if target.path != DECLARED:
+        return True
+    declared = _of(settings.current().model_paths or (), scheme, host.lower(), port or _PORTS.get(scheme))
+    return any(path.rstrip("/").endswith(address.path) for address in declared)
 
 
 def are_named() -> bool:
@@ -38,14 +56,17 @@ def are_named() -> bool:
     return settings.current().services is not None
 
 
+def _of(addresses: Iterable[ServiceAddress], scheme: str, host: str, port: int | None) -> Iterator[ServiceAddress]:
+    for address in addresses:
+        if address.scheme in (None, scheme) and address.port in (None, port) and _matches(address.host, host):
+            yield address
+
+
 @lru_cache(maxsize=1024)
 def _at(scheme: str, host: str, port: int | None) -> tuple[tuple[str, str], ...]:
     """Return names and beginnings of paths of the services at one address, in the user's order."""
-    return tuple(
-        (service.name, service.path)
-        for service in settings.current().services or ()
-        if service.scheme in (None, scheme) and service.port in (None, port) and _matches(service.host, host)
-    )
+    services = settings.current().services or ()
+    return tuple((service.name, service.path) for service in _of(services, scheme, host, port))
 
 
 def _matches(pattern: str, host: str) -> bool:
@@ -57,3 +78,4 @@ def _matches(pattern: str, host: str) -> bool:
 def forget() -> None:
     """Forget what the settings said: for tests, which change them."""
     _at.cache_clear()
+    paths.forget()

@@ -8,12 +8,12 @@ end a sample, and in its last ones. Sources: vLLM 0.32 and SGLang 0.5.23, ``entr
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from otel_rl.inference import failures
 from otel_rl.inference.answers import number_of_logprobs
 from otel_rl.inference.fields import fields_of, items_of
+from otel_rl.inference.http.bodies import parsed
 from otel_rl.inference.http.protocols import LOGPROBS, VERSIONS, EngineAnswer, Length, length_of
 
 #: The end of a stream in the protocol of OpenAI, which SGLang's own has too.
@@ -90,7 +90,7 @@ class StreamedEngineAnswer(EngineAnswer):
 
     def _sample(self, chunk: bytes) -> dict[str, Any]:
         """Return what is read of an event of SGLang: its lists of logprobs are the most of it."""
-        fields = fields_of(_parsed(chunk))
+        fields = fields_of(parsed(chunk))
         given = fields_of(fields.get("meta_info"))
         meta = {key: value for key, value in given.items() if not isinstance(value, list) or key == VERSIONS}
         ids, logprobs = length_of(fields.get("output_ids")), length_of(given.get(LOGPROBS))
@@ -117,7 +117,7 @@ class StreamedEngineAnswer(EngineAnswer):
 
     def _observe_event_of(self, chunk: bytes) -> None:
         """Observe an event in the protocol of OpenAI, or vLLM's from tokens to tokens."""
-        event = fields_of(_parsed(chunk))
+        event = fields_of(parsed(chunk))
         if "request_id" in event and "id" not in event:
             event["id"] = event["request_id"]
         self.failure = failures.of_answer(event, event, _ERROR) or self.failure
@@ -173,16 +173,9 @@ def _number_of_logprobs(chunk: bytes) -> int:
 
 
 def _parsed_number_of_logprobs(chunk: bytes) -> int:
-    choices = items_of(fields_of(_parsed(chunk)).get("choices"))
+    choices = items_of(fields_of(parsed(chunk)).get("choices"))
     return sum(number_of_logprobs(fields_of(choice).get("logprobs")) for choice in choices)
 
 
 def _has_tokens(chunk: bytes) -> bool:
     return _TOKENS in chunk and _NO_TOKENS not in chunk
-
-
-def _parsed(chunk: bytes) -> Any:
-    try:
-        return json.loads(chunk)
-    except (ValueError, RecursionError):
-        return None

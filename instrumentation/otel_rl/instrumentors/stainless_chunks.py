@@ -10,7 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference.http.event_streams import EventStream
+from otel_rl.inference.http.other_protocols import MessagesEvents
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
+from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.instrumentors import httpx_clients
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import guard
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from otel_rl.inference.calls import InferenceCall
 
-_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"openai.raw_{site}") for site in ("chunk", "exhausted", "broke_off"))
+_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"stainless.raw_{site}") for site in ("chunk", "exhausted", "broke_off"))
 #: For `zlib`: a stream with the header of gzip.
 _GZIP = 31
 
@@ -60,7 +62,8 @@ class RawChunks:
     def _event(self, data: bytes) -> None:
         if not self._is_stream:
             self._is_stream = True
-            self._call.is_streamed(partial(StreamedEngineAnswer, 1))
+            is_messages = isinstance(self._call.answer, MessagesAnswer)
+            self._call.is_streamed(MessagesEvents if is_messages else partial(StreamedEngineAnswer, 1))
         self._call.observe_chunk(data)
 
     def exhausted(self) -> None:

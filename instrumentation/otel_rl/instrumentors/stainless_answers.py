@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import failures
@@ -19,17 +20,58 @@ if TYPE_CHECKING:
 CALL = "_otel_rl_call"
 #: Where a raw response keeps what sees its body on the way to the program.
 _CHUNKS = "_otel_rl_chunks"
-_ANSWER = guard("openai.answer")
+_ANSWER = guard("stainless.answer")
 #: What JSON may be in place of an object.
 _NO_ANSWERS = (list, bool, int, float)
 
 
 def follow_stream(call: InferenceCall, stream: Any) -> None:
     """Watch ``stream``: only the iterator inside it is replaced, ``isinstance`` and its attributes stay as they are."""
-    chunks = stream._iterator  # noqa: SLF001 - a private name, the same in all supported versions
-    stream._iterator = (follow_async if hasattr(chunks, "__anext__") else follow)(call, chunks)  # noqa: SLF001
+    observer = None if call.owned else getattr(stream, "_observer", None)
+    if observer is not None:
+        stream.response.stream.stream_observer = _Observer(call, observer)
+    else:
+        chunks = stream._iterator  # noqa: SLF001 - a private name, the same in all supported versions
+        stream._iterator = (follow_async if hasattr(chunks, "__anext__") else follow)(call, chunks)  # noqa: SLF001
     setattr(stream, CALL, call)
     call.watch_for_garbage(stream)
+
+
+class _Observer:
+    """Sees the events of a stream before the ``observer`` by which the client records them, and ends, on its own span.
+
+    Source: ``anthropic._tracing.StreamObserver`` (2.12).
+    """
+
+    def __init__(self, call: InferenceCall, observer: Any) -> None:
+        self._call, self._observer = call, observer
+
+    def begin(self) -> None:
+        """Note that the client parses the body."""
+        self._observer.begin()
+
+    def item(self, item: Any) -> None:
+        """Observe an event that the program is about to get."""
+        self._call.chunk(item)
+        self._observer.item(item)
+
+    def end(self, how: str, error: BaseException | None = None) -> None:
+        """End with the body, which was ``read``, ``closed`` or ``failed``; the first of several ends counts."""
+        with guard("stainless.stream_end"):
+            in_flight = sys.exc_info()[1]
+            is_cancelled = type(in_flight).__name__ == "CancelledError"
+            self._end(how == "read", in_flight if is_cancelled else error)
+        self._observer.end(how, error)
+
+    def _end(self, is_read: bool, error: BaseException | None) -> None:
+        call = self._call
+        if call.owner_ends():
+            return
+        if is_read and not call.answer.is_complete:
+            # The server has cut it short.
+            call.answer.failure = call.answer.failure or failures.UNNAMED
+        values = RlInferenceStreamEndedValues
+        call.finish(error, values.COMPLETED if is_read else None if error else values.CLOSED)
 
 
 def follow_raw(call: InferenceCall, response: Any) -> None:
@@ -43,9 +85,9 @@ def follow_raw(call: InferenceCall, response: Any) -> None:
     setattr(response, CALL, call)
     call.watch_for_garbage(response)
     if not call.has_ended:
-        from otel_rl.instrumentors.openai import raw_chunks  # noqa: PLC0415 - few programs read an answer themselves
+        from otel_rl.instrumentors import stainless_chunks  # noqa: PLC0415 - few programs read an answer themselves
 
-        chunks = raw_chunks.follow(call, http_response)
+        chunks = stainless_chunks.follow(call, http_response)
         if chunks is not None:
             setattr(response, _CHUNKS, chunks)
             # The program may keep what is inside alone.
@@ -82,7 +124,7 @@ def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _leave_chunks(response: Any) -> None:
     """Let the client read the body, from which it is about to parse a model or a stream."""
-    with guard("openai.leave_chunks"):
+    with guard("stainless.leave_chunks"):
         chunks = vars(response).pop(_CHUNKS, None)
         if chunks is not None:
             chunks.leave(response.http_response)
@@ -91,7 +133,7 @@ def _leave_chunks(response: Any) -> None:
 def _ended(answer: Any) -> str:
     """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
     # The program's transport made the response, and may have made a class of its own for it.
-    with guard("openai.before_close"):
+    with guard("stainless.before_close"):
         if _CHUNKS in vars(answer):
             # httpx2 closes the response with an iterator that the program leaves.
             is_complete = vars(answer)[CALL].has_ended
@@ -103,7 +145,7 @@ def _ended(answer: Any) -> str:
 
 
 def _finish(answer: Any, ended: str) -> None:
-    with guard("openai.close"):
+    with guard("stainless.close"):
         # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
         call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
         if call is not None:
@@ -153,8 +195,20 @@ def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return parse
 
 
+def complete(call: InferenceCall, answer: Any) -> None:
+    """End the call with a complete answer, before the program gets it."""
+    if isinstance(answer, _raw_types):
+        answer = vars(answer)["http_response"]
+        if not answer.is_closed:
+            return
+    if not isinstance(answer, _stream_types):
+        answered(call, answer)
+
+
 def answered(call: InferenceCall, answer: Any) -> None:
     """Take what the program got: a stream or a raw response is followed, anything else ends the call."""
+    if call.is_recorded:
+        return
     with _ANSWER:
         if isinstance(answer, _stream_types):
             if CALL not in vars(answer):
@@ -197,7 +251,7 @@ _stream_types: tuple[type, ...] = ()
 _raw_types: tuple[type, ...] = ()
 
 
-def use_types(streams: tuple[type, ...], raw_responses: tuple[type, ...]) -> None:
-    """Tell which classes of the imported library are streams and raw responses."""
+def add_types(streams: tuple[type, ...], raw_responses: tuple[type, ...]) -> None:
+    """Add the classes of an imported library that are streams and raw responses."""
     global _stream_types, _raw_types
-    _stream_types, _raw_types = streams, raw_responses
+    _stream_types, _raw_types = (*_stream_types, *streams), (*_raw_types, *raw_responses)

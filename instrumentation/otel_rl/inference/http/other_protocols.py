@@ -1,0 +1,75 @@
+"""Answers of protocols other than OpenAI's: events of Anthropic's Messages as bytes, and Ollama's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.inference import failures
+from otel_rl.inference.answers import Answer
+from otel_rl.inference.fields import fields_of, items_of
+from otel_rl.inference.http.bodies import parsed
+from otel_rl.inference.messages_protocol import MessagesAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TEXT = b'"text_delta"'
+#: What only lines of Ollama have that are more than a piece of text.
+_FACTS = (b'"done":true', b'"done": true', b'"tool_calls":', b'"error":')
+
+
+class MessagesEvents(MessagesAnswer):
+    """Facts of a streamed message."""
+
+    def observe_chunk(self, chunk: bytes) -> None:
+        """Take the facts of one event; a piece of text is counted only."""
+        if self._content is None and _TEXT in chunk:
+            self.output_chunks += 1
+        else:
+            super().observe_chunk(parsed(chunk))
+
+
+class OllamaAnswer(Answer):
+    """Facts of ``/api/chat`` and ``/api/generate``; the last line of a stream has the fields of a complete answer."""
+
+    def observe(self, answer: Any) -> None:
+        """Take the facts of a complete answer."""
+        fields = fields_of(answer)
+        message = {**fields_of(fields.get("message")), "tool_calls": _calls(fields), "reasoning": _thinking(fields)}
+        choice = {"text": fields.get("response"), "message": message, "finish_reason": fields.get("done_reason")}
+        super().observe({**_head(fields), "choices": [choice] if fields.get("done") else None})
+
+    def observe_chunk(self, chunk: bytes) -> None:
+        """Take the facts of one line; a piece of text is counted only."""
+        if self._content is None and not any(fact in chunk for fact in _FACTS):
+            self.output_chunks += 1
+            return
+        fields = fields_of(parsed(chunk))
+        text = fields_of(fields.get("message")).get("content") or fields.get("response")
+        delta = {"content": text, "reasoning": _thinking(fields), "tool_calls": _calls(fields)}
+        head = _head(fields)
+        self.failure = self.failure or failures.of_answer(head, head)
+        super().observe_chunk({**head, "choices": [{"delta": delta, "finish_reason": fields.get("done_reason")}]})
+        self.is_complete = fields.get("done") is True
+
+
+def as_ollama_request(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request with its options beside the model; it asks for a stream unless it says otherwise."""
+    options = fields_of(body.get("options"))
+    return {"max_tokens": options.get("num_predict"), **options, "stream": True, **body} if body else {}
+
+
+def _head(fields: Mapping[str, Any]) -> dict[str, Any]:
+    usage = {"prompt_tokens": fields.get("prompt_eval_count"), "completion_tokens": fields.get("eval_count")}
+    known = {name: fields.get(name) for name in ("model", "error")}
+    return {**known, "usage": usage if fields.get("done") else None}
+
+
+def _thinking(fields: Mapping[str, Any]) -> Any:
+    return fields.get("thinking") or fields_of(fields.get("message")).get("thinking")
+
+
+def _calls(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tools that an answer asks for: older servers give them no id."""
+    calls = map(fields_of, items_of(fields_of(fields.get("message")).get("tool_calls")))
+    return [{**call, "id": call.get("id") or fields_of(call.get("function")).get("name")} for call in calls]

@@ -1,0 +1,39 @@
+"""The wrappers around ``anthropic._base_client``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.inference.calls import current
+from otel_rl.inference.messages_protocol import MessagesAnswer
+from otel_rl.instrumentors import stainless_answers as answers
+from otel_rl.instrumentors.stainless_clients import StainlessClient
+from otel_rl.semconv.attributes import GenAiProviderNameValues
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+
+def _provider_of(client: Any) -> str:
+    """Return the provider as the client names it; its clients of Bedrock and Vertex have names of their own."""
+    return getattr(client, "_gen_ai_provider_name", GenAiProviderNameValues.ANTHROPIC)
+
+
+_client = StainlessClient("anthropic", _provider_of, MessagesAnswer)
+
+
+def patch_base_client(module: ModuleType, patches: Patches) -> None:
+    """Patch ``anthropic._base_client``, since 1.14 inside of the client's own span."""
+    has_spans = hasattr(module, "finish_api_call_span")
+    _client.patch(module, patches, "_request" if has_spans else "request")
+    if has_spans:
+        patches.observe(module, "finish_api_call_span", before=_finishing, required=True)
+
+
+def _finishing(_client: Any, span: Any, result: Any) -> None:
+    """Take an answer that the client has: its span ends next. Streams and raw responses are followed later."""
+    call = current.get()
+    if call is not None and call.span is span and result.error is None:
+        answers.complete(call, result.data)
