@@ -78,6 +78,13 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai.lib.streaming.responses._responses",
         "openai",
     ),
+    "otel_rl_openai_agents": (
+        "agents.run",
+        "agents.run_internal.run_loop",
+        "agents.run_internal.tool_execution",
+        "agents.tracing.spans",
+        "openai_agents",
+    ),
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),

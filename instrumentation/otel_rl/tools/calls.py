@@ -139,7 +139,8 @@ class ToolCall:
         if owner is not None:
             self._owned = False
             self.span = owner
-            if open_tools.here() is None:
+            around = open_tools.here()
+            if around is None or around.name != self.name:
                 self._open(get_current())
             return
         self.span = self._open_span()
