@@ -31,6 +31,8 @@ class ScriptedModel(fake_openai.FakeOpenAI):
         super().__init__()
         self.RequestHandlerClass = _Handler
         self.scripts = scripts
+        #: The turns are the requests since `requests` was emptied: libraries may join or leave out messages.
+        self.counts_requests = False
 
 
 class _Handler(fake_openai.Handler):
@@ -47,7 +49,10 @@ class _Handler(fake_openai.Handler):
         if script is None:
             self._answer(404, {"error": {"message": "no such model", "code": 404}})
             return
-        done = sum(message["role"] == "assistant" for message in body["messages"])
+        if self.server.counts_requests:
+            done = sum(each["model"] == body["model"] for _, _, each in self.server.requests) - 1
+        else:
+            done = sum(message["role"] == "assistant" for message in body["messages"])
         message = _message(script[min(done, len(script) - 1)], done)
         if message.get("content") == WAIT:
             self.server.slow_request_seen.set()

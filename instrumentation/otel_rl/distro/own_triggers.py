@@ -116,6 +116,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "slime.ray.actor_group",
         "slime.ray.placement_group",
     ),
+    "otel_rl_smolagents": ("smolagents.agents", "smolagents.tools", "smolagents"),
     "otel_rl_stable_baselines3": (
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
+from otel_rl.api import continuation
 from otel_rl.api.decorator import wrap_call
 from otel_rl.api.operations import Opened
 from otel_rl.core.guard import guard
@@ -59,7 +60,10 @@ class _FollowedCall:
         begin, self._begin = self._begin, None
         # A long call must not keep its arguments alive.
         arguments, self._arguments = self._arguments, {}
-        return None if begin is None else begin(arguments)
+        operation = None if begin is None else begin(arguments)
+        if operation is not None:
+            continuation.install()
+        return operation
 
     def __enter__(self) -> Self:
         with guard(self._site):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents.runs import AgentRun, workflow
 from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.other_instrumentors import is_active
 from otel_rl.telemetry import Scope, open_trajectory
 
 if TYPE_CHECKING:
@@ -67,7 +67,5 @@ def _begins(given: Mapping[str, Any]) -> WorkflowRun | None:
 
 
 def is_taken() -> bool:
-    """Return whether the official instrumentor is active. Each run asks again, because the load order varies."""
-    module = sys.modules.get("opentelemetry.instrumentation.genai.openai_agents")
-    instrumentor = getattr(getattr(module, "OpenAIAgentsInstrumentor", None), "_instance", None)
-    return bool(getattr(instrumentor, "is_instrumented_by_opentelemetry", False))
+    """Return whether the official instrumentor is active."""
+    return is_active("opentelemetry.instrumentation.genai.openai_agents", "OpenAIAgentsInstrumentor")
