@@ -85,6 +85,12 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "agents.tracing.spans",
         "openai_agents",
     ),
+    "otel_rl_pydantic_ai": (
+        "pydantic_ai.agent",
+        "pydantic_ai.capabilities.instrumentation",
+        "pydantic_ai.tool_manager",
+        "pydantic_ai_slim",
+    ),
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),

@@ -2,19 +2,19 @@
 
 What they share:
 
-=======================  ====================================================================
-``base``                 the class ``Instrumentor``: versions, modules, life, state
-``companions``           versions of the distributions that a library is instrumented with
-``dynamo``               keeps our frames out of ``torch.compile``
-``engine_tracers``       tracers of engines beside ours
-``followed_calls``       calls of a library's function inside of an operation
-``httpx_clients``        hooks of ``httpx``, and of ``httpx2``, which has the same classes
-``named_functions``      rollout and reward functions of the program, named by the user
-``observing``            hooks around functions, coroutines, generators and async generators
-``other_instrumentors``  whether another instrumentor of the same library is active
-``patching``             replacing attributes, and putting them back
-``summary_writers``      hooks of the ``SummaryWriter`` of torch, and of tensorboardX
-``timed_trainers``       hooks of verl and SkyRL, whose timer names the parts of a step
-``vector_episodes``      episodes of environments that are stepped together
-=======================  ====================================================================
+===================  ====================================================================
+``base``             the class ``Instrumentor``: versions, modules, life, state
+``coexistence``      whether another instrumentor of the same library is active
+``companions``       versions of the distributions that a library is instrumented with
+``dynamo``           keeps our frames out of ``torch.compile``
+``engine_tracers``   tracers of engines beside ours
+``followed_calls``   calls of a library's function inside of an operation
+``httpx_clients``    hooks of ``httpx``, and of ``httpx2``, which has the same classes
+``named_functions``  rollout and reward functions of the program, named by the user
+``observing``        hooks around functions, coroutines, generators and async generators
+``patching``         replacing attributes, and putting them back
+``summary_writers``  hooks of the ``SummaryWriter`` of torch, and of tensorboardX
+``timed_trainers``   hooks of verl and SkyRL, whose timer names the parts of a step
+``vector_episodes``  episodes of environments that are stepped together
+===================  ====================================================================
 """

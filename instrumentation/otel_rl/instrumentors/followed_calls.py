@@ -6,6 +6,7 @@ while the generator runs only. Nothing leaks into the code that takes its items,
 
 from __future__ import annotations
 
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
@@ -13,7 +14,9 @@ from opentelemetry.context import get_current
 from otel_rl.api import continuation
 from otel_rl.api.decorator import wrap_call
 from otel_rl.api.operations import Opened
+from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
+from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +46,29 @@ def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: b
         )  # fmt: skip
 
     return patches.replace(owner, name, wrap, required=required)
+
+
+def follow_blocks(
+    patches: Patches,
+    owner: Any,
+    name: str,
+    manager: Callable[..., Any],
+    begin: Callable[..., Any],
+    end: Callable[..., Any],
+) -> None:
+    """Observe the blocks of ``owner.name``, a generator that ``manager`` of ``contextlib`` has made a context manager.
+
+    ``begin`` and ``end`` run in the context of the block; see :class:`~.observing.Hooks`.
+    """
+    switch, site = Switch(), f"observe.{name}"
+    begin, end = (own_cpu.timed(f"{site}.{part}", hook) for part, hook in (("begin", begin), ("end", end)))
+
+    def factory(original: Any) -> Any:
+        followed = wrap(original.__wrapped__, Hooks(site, begin=begin, end=end), switch)
+        return update_wrapper(manager(followed), original)
+
+    patches.on_restore(lambda: setattr(switch, "on", False))
+    patches.replace(owner, name, factory, required=True)
 
 
 class _FollowedCall:

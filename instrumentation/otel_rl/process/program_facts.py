@@ -26,11 +26,8 @@ REMOVED = "***"
 
 #: Frameworks of agents that nothing instruments, by module: they run tools themselves.
 AGENT_FRAMEWORKS = {
-    "smolagents": "smolagents",
-    "pydantic_ai": "pydantic-ai",
     "crewai": "crewai",
     "autogen_agentchat": "autogen-agentchat",
-    "llama_index.core": "llama-index-core",
     "dspy": "dspy",
     "google.adk": "google-adk",
     "semantic_kernel": "semantic-kernel",
@@ -40,14 +37,18 @@ AGENT_FRAMEWORKS = {
 _LIBRARIES = {
     **AGENT_FRAMEWORKS,
     "accelerate": "accelerate",
+    "agents.tracing": "openai-agents",
     "datasets": "datasets",
     "deepspeed": "deepspeed",
     "langchain_core": "langchain-core",
     "langgraph": "langgraph",
     "lightning": "lightning",
+    "llama_index.core": "llama-index-core",
     "openai": "openai",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "peft": "peft",
+    "pydantic_ai": "pydantic-ai-slim",
+    "smolagents": "smolagents",
     "torch": "torch",
     "transformers": "transformers",
     "trl": "trl",

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 _MODULES = {
     "test_openai_agents.py": "agents",
+    "test_pydantic_ai.py": "pydantic_ai",
     "test_smolagents.py": "smolagents",
 }
 collect_ignore = [file for file, module in _MODULES.items() if find_spec(module) is None]

@@ -47,7 +47,8 @@ def model():
 def server(model):
     model.release.clear()
     model.slow_request_seen.clear()
-    return model
+    yield model
+    model.release.set()
 
 
 @pytest.fixture(params=["tracing", "no tracing", "official"])
@@ -125,7 +126,6 @@ async def stopped(make, server):
     result = Runner.run_streamed(make("waits"), "go")
     await asyncio.to_thread(server.wait_for_slow_request)
     result.cancel()
-    server.release.set()
     await read(result)
 
 
@@ -133,7 +133,6 @@ async def cancelled(make, server):
     task = asyncio.ensure_future(run(make, "waits"))
     await asyncio.to_thread(server.wait_for_slow_request)
     task.cancel()
-    server.release.set()
     with pytest.raises(asyncio.CancelledError):
         await task
 

@@ -57,7 +57,7 @@ def test_of_a_program_without_training_no_check_of_a_training_is_missing(tmp_pat
 @pytest.mark.parametrize(
     ("versions", "runs"),
     [
-        ({"smolagents": "1.2"}, "smolagents, which runs them, is not instrumented"),
+        ({"crewai": "1.2"}, "crewai, which runs them, is not instrumented"),
         ({}, "what runs them is not instrumented; otel_rl.tool records a tool function"),
     ],
 )

@@ -51,7 +51,7 @@ _AGENTS = _Kind(
     (
         "smolagents",
         "openai-agents",
-        "pydantic-ai",
+        "pydantic-ai-slim",
         "crewai",
         "autogen-agentchat",
         "llama-index-core",

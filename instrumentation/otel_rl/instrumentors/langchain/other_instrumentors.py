@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.other_instrumentors import is_active
+from otel_rl.instrumentors.coexistence import is_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable

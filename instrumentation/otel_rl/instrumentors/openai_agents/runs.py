@@ -8,8 +8,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents.runs import AgentRun, workflow
+from otel_rl.instrumentors.coexistence import is_active
 from otel_rl.instrumentors.followed_calls import follow
-from otel_rl.instrumentors.other_instrumentors import is_active
 from otel_rl.telemetry import Scope, open_trajectory
 
 if TYPE_CHECKING:

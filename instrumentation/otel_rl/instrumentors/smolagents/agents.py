@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents.runs import AgentRun, agent
+from otel_rl.instrumentors.coexistence import is_active
 from otel_rl.instrumentors.followed_calls import follow
-from otel_rl.instrumentors.other_instrumentors import is_active
 from otel_rl.instrumentors.smolagents import models, tools
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.attribute_values import error_type
