@@ -37,6 +37,7 @@ class ScriptedModel(fake_openai.FakeOpenAI):
 
 class _Handler(fake_openai.Handler):
     server: ScriptedModel
+    _own: list[Any]
 
     def do_POST(self) -> None:  # noqa: N802 - its name
         with suppress(ConnectionError):  # the program has gone
@@ -65,17 +66,16 @@ class _Handler(fake_openai.Handler):
             self._answer(200, answer)
             return
         chunk = {**common, "object": "chat.completion.chunk"}
-        delta = {
-            **message,
-            "tool_calls": [{**call, "index": i} for i, call in enumerate(message.get("tool_calls", []))],
-        }
-        choices = [
-            {"index": 0, "delta": delta, "finish_reason": None},
-            {"index": 0, "delta": {}, "finish_reason": reason},
-        ]
-        self.server.chunks = [{**chunk, "choices": [choice]} for choice in choices]
-        self.server.chunks.append({**chunk, "choices": [], "usage": fake_openai.USAGE})
+        calls = message.pop("tool_calls", [])
+        deltas = [message, *({"tool_calls": [{**call, "index": place}]} for place, call in enumerate(calls))]
+        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        choices.append({"index": 0, "delta": {}, "finish_reason": reason})
+        self._own = [{**chunk, "choices": [choice]} for choice in choices]
+        self._own.append({**chunk, "choices": [], "usage": fake_openai.USAGE})
         self._stream(body)
+
+    def _chunks(self, _: dict[str, Any]) -> list[Any]:
+        return self._own
 
 
 def _message(turn: Any, number: int) -> dict[str, Any]:

@@ -57,6 +57,11 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "pytorch_lightning.trainer.trainer",
         "lightning",
     ),
+    "otel_rl_llama_index": (
+        "llama_index.core.agent.workflow.base_agent",
+        "llama_index.core.agent.workflow.multi_agent_workflow",
+        "llama_index_core",
+    ),
     "otel_rl_mcp": (
         "mcp.client.stdio",
         "mcp.client.streamable_http",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 _MODULES = {
+    "test_llama_index.py": "llama_index",
     "test_openai_agents.py": "agents",
     "test_pydantic_ai.py": "pydantic_ai",
     "test_smolagents.py": "smolagents",

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry import trace as trace_api
 
+from otel_rl.agents import workflows
 from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.inference import ownership
 from otel_rl.inference.message_parts import decoded_arguments
@@ -65,7 +66,7 @@ class _TracedOperation:
             self.operation.fail(_failure_of_tool(error))
             return
         kind = error_type(error) if error is not None else _LIMITS.get(message, ErrorTypeValues.OTHER)
-        for failed in (self.operation, runs.current.get()):
+        for failed in (self.operation, workflows.current()):
             if failed is not None:
                 failed.fail(kind)
 
@@ -119,14 +120,14 @@ def _started(_: Any, span: Any, mark_as_current: bool = False) -> None:
 
 
 def _agent(name: str) -> AgentRun | None:
-    run = runs.current.get()
-    values = {}
-    if run is not None:
-        values[attributes.RL_AGENT_HANDOFF_SOURCE], run.handoff_source = run.handoff_source, None
+    run = workflows.current()
     if runs.is_taken():
-        ownership.add_attributes(trace_api.get_current_span(), values)
+        if run is not None:
+            values = {attributes.RL_AGENT_HANDOFF_SOURCE: run.handoff_source}
+            ownership.add_attributes(trace_api.get_current_span(), values)
+            run.handoff_source = None
         return None
-    return AgentRun(scope, agent(name), values)
+    return AgentRun(scope, agent(name)) if run is None else run.begin_agent(name)
 
 
 def _tool(name: str) -> ToolCall:
@@ -151,7 +152,7 @@ def _failed(span: Any, error: Any) -> None:
 
 
 def _finishes(span: Any, *_: Any, **__: Any) -> None:
-    data, run = span.span_data, runs.current.get()
+    data, run = span.span_data, workflows.current()
     if data.type == "handoff" and run is not None:
         run.handoff_source = data.from_agent
     opened = _open.pop(span, None)
