@@ -35,6 +35,13 @@ def of_open_rollout() -> Context | None:
     return context if trace_api.get_current_span(context).get_span_context().is_valid else None
 
 
+def of_open_trajectory() -> Context | None:
+    """Return the current context, where a rollout or the run of an agent is open in it."""
+    if open_trajectory.current() is not None and settings.current().propagate != "off":
+        return get_current()
+    return of_open_rollout()
+
+
 def variables(context: Context) -> dict[str, str]:
     """Return the variables that carry ``context`` into a process, with the role of model calls in it."""
     from otel_rl.inference import call_roles  # noqa: PLC0415 - few rollouts start processes

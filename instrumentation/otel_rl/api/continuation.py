@@ -1,7 +1,7 @@
-"""A rollout goes on in the threads, executors and processes that are started inside it.
+"""A rollout goes on in the threads, executors and processes that are started inside it, the run of an agent in threads.
 
-The first rollout of a process puts small wrappers in front of the standard library; the end of telemetry takes them
-away. Each does nothing unless a rollout is open in its caller's context. Tasks, ``asyncio.to_thread`` and
+The first rollout or run of a process puts small wrappers in front of the standard library; the end of telemetry takes
+them away. Each does nothing unless a rollout or run is open in its caller's context. Tasks, ``asyncio.to_thread`` and
 ``run_coroutine_threadsafe`` need none of this: they copy the caller's context.
 
 ==================================  =============================================================================
@@ -101,7 +101,7 @@ def _patch_threads(module: ModuleType) -> None:
 def _starts_thread(original: Any) -> Any:
     def start(self: Any) -> None:
         with guard("continuation.thread"):
-            context = carried.of_open_rollout()
+            context = carried.of_open_trajectory()
             # A worker of a pool outlives the rollout: its calls carry their own context.
             if context is not None and not pool_workers.is_of_executor(self):
                 setattr(self, _CARRIED, context)
@@ -142,7 +142,7 @@ def _makes_work_item(original: Any) -> Any:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands for it
         original(self, *args, **kwargs)
         with guard("continuation.submit"):
-            context = carried.of_open_rollout()
+            context = carried.of_open_trajectory()
             if context is not None:
                 setattr(self, _CARRIED, context)
 

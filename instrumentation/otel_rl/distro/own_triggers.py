@@ -59,6 +59,11 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "pytorch_lightning.trainer.trainer",
         "lightning",
     ),
+    "otel_rl_llama_index": (
+        "llama_index.core.agent.workflow.base_agent",
+        "llama_index.core.agent.workflow.multi_agent_workflow",
+        "llama_index_core",
+    ),
     "otel_rl_mcp": (
         "mcp.client.stdio",
         "mcp.client.streamable_http",
@@ -79,6 +84,19 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai.lib.streaming.chat._completions",
         "openai.lib.streaming.responses._responses",
         "openai",
+    ),
+    "otel_rl_openai_agents": (
+        "agents.run",
+        "agents.run_internal.run_loop",
+        "agents.run_internal.tool_execution",
+        "agents.tracing.spans",
+        "openai_agents",
+    ),
+    "otel_rl_pydantic_ai": (
+        "pydantic_ai.agent",
+        "pydantic_ai.capabilities.instrumentation",
+        "pydantic_ai.tool_manager",
+        "pydantic_ai_slim",
     ),
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
@@ -111,6 +129,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "slime.ray.actor_group",
         "slime.ray.placement_group",
     ),
+    "otel_rl_smolagents": ("smolagents.agents", "smolagents.tools", "smolagents"),
     "otel_rl_stable_baselines3": (
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",

@@ -52,7 +52,7 @@ def tool_call(identifier: Any, name: Any, arguments: Any) -> Part:
             "type": "tool_call",
             "id": text_of(identifier),
             "name": text_of(name) or "",
-            "arguments": _decoded(arguments),
+            "arguments": decoded_arguments(arguments),
         }
     )
 
@@ -191,7 +191,8 @@ _MADE_OF: dict[str, Callable[[dict[str, Any]], Part | None]] = {
 }
 
 
-def _decoded(arguments: Any) -> Any:
+def decoded_arguments(arguments: Any) -> Any:
+    """Return the arguments of a tool call that a model has written as JSON; as they are if they cannot be decoded."""
     if not isinstance(arguments, str) or len(arguments) > _LONGEST_DECODED:
         return arguments
     try:

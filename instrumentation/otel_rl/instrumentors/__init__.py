@@ -4,6 +4,7 @@ What they share:
 
 ===================  ====================================================================
 ``base``             the class ``Instrumentor``: versions, modules, life, state
+``coexistence``      whether another instrumentor of the same library is active
 ``companions``       versions of the distributions that a library is instrumented with
 ``dynamo``           keeps our frames out of ``torch.compile``
 ``engine_tracers``   tracers of engines beside ours

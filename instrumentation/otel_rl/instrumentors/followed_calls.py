@@ -6,13 +6,17 @@ while the generator runs only. Nothing leaks into the code that takes its items,
 
 from __future__ import annotations
 
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
+from otel_rl.api import continuation
 from otel_rl.api.decorator import wrap_call
 from otel_rl.api.operations import Opened
+from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
+from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,6 +48,29 @@ def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: b
     return patches.replace(owner, name, wrap, required=required)
 
 
+def follow_blocks(
+    patches: Patches,
+    owner: Any,
+    name: str,
+    manager: Callable[..., Any],
+    begin: Callable[..., Any],
+    end: Callable[..., Any],
+) -> None:
+    """Observe the blocks of ``owner.name``, a generator that ``manager`` of ``contextlib`` has made a context manager.
+
+    ``begin`` and ``end`` run in the context of the block; see :class:`~.observing.Hooks`.
+    """
+    switch, site = Switch(), f"observe.{name}"
+    begin, end = (own_cpu.timed(f"{site}.{part}", hook) for part, hook in (("begin", begin), ("end", end)))
+
+    def factory(original: Any) -> Any:
+        followed = wrap(original.__wrapped__, Hooks(site, begin=begin, end=end), switch)
+        return update_wrapper(manager(followed), original)
+
+    patches.on_restore(lambda: setattr(switch, "on", False))
+    patches.replace(owner, name, factory, required=True)
+
+
 class _FollowedCall:
     """One call, as the decorator uses operations."""
 
@@ -59,7 +86,10 @@ class _FollowedCall:
         begin, self._begin = self._begin, None
         # A long call must not keep its arguments alive.
         arguments, self._arguments = self._arguments, {}
-        return None if begin is None else begin(arguments)
+        operation = None if begin is None else begin(arguments)
+        if operation is not None:
+            continuation.install()
+        return operation
 
     def __enter__(self) -> Self:
         with guard(self._site):

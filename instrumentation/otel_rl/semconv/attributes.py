@@ -225,6 +225,9 @@ RL_ACTIVE_DURATION: Final = "rl.active_duration"
 RL_ADVANTAGE_ESTIMATOR: Final = "rl.advantage.estimator"
 """Formula by which the advantages come from the rewards, where it is known."""
 
+RL_AGENT_HANDOFF_SOURCE: Final = "rl.agent.handoff.source"
+"""Name of the agent that has handed over to this one."""
+
 RL_AGENT_NODE_NAME: Final = "rl.agent.node.name"
 """Name of the node in the agent's graph, or of the task."""
 
@@ -2006,6 +2009,7 @@ CARDINALITY: Final = MappingProxyType(
         OTEL_COMPONENT_NAME: 20,
         OTEL_COMPONENT_TYPE: 20,
         RL_ADVANTAGE_ESTIMATOR: 4,
+        RL_AGENT_HANDOFF_SOURCE: 100,
         RL_AGENT_NODE_NAME: 200,
         RL_CGROUP_MEMORY_EVENT: 4,
         RL_CHECKPOINT_FORMAT: 4,

@@ -140,6 +140,7 @@ GEN_AI_INVOKE_AGENT: Final = definitions.SpanDefinition(
     attributes=(
         attributes.GEN_AI_OPERATION_NAME,
         attributes.GEN_AI_AGENT_NAME,
+        attributes.RL_AGENT_HANDOFF_SOURCE,
         attributes.GEN_AI_PROVIDER_NAME,
         attributes.GEN_AI_REQUEST_MODEL,
         attributes.GEN_AI_CONVERSATION_ID,

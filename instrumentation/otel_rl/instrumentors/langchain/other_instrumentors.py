@@ -1,11 +1,11 @@
-"""Detects other instrumentors that record LangChain. Each run asks again, because the load order varies."""
+"""Other instrumentors that record LangChain."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import ownership
+from otel_rl.instrumentors.coexistence import is_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,12 +19,7 @@ _OTHERS = (
 
 def is_taken() -> bool:
     """Return whether the official instrumentor, traceloop's or OpenInference's is active."""
-    for module_name, class_name in _OTHERS:
-        kind = getattr(sys.modules.get(module_name), class_name, None)
-        instrumentor = getattr(kind, "_instance", None)
-        if getattr(instrumentor, "is_instrumented_by_opentelemetry", False):
-            return True
-    return False
+    return any(is_active(module, name) for module, name in _OTHERS)
 
 
 #: Module of a handler that records model calls without making its span current -> how it keeps the span of a run.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from asyncio import current_task
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial, update_wrapper
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.core import own_cpu
-from otel_rl.instrumentors.observing import Hooks, Switch, wrap
+from otel_rl.instrumentors.followed_calls import follow_blocks
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard
@@ -20,7 +19,7 @@ from otel_rl.training.trainer_loop import SPANS_PER_STEP
 
 if TYPE_CHECKING:
     from asyncio import Task
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from contextvars import Token
     from types import ModuleType
 
@@ -85,9 +84,9 @@ class CookbookLoop(trainer_loop.TrainerLoop):
 def patch_trace(module: ModuleType, patches: Patches) -> None:
     """Follow iterations and the timers of blocks; those of functions are patched as functions."""
     patches.on_restore(trainer_loop.close_steps)
-    _follow(module, patches, "trace_iteration", contextmanager, _iteration_begins, _iteration_ends)
-    _follow(module, patches, "scope_span", asynccontextmanager, _block_begins, _phase_ends)
-    _follow(module, patches, "scope_span_sync", contextmanager, _block_begins, _phase_ends)
+    follow_blocks(patches, module, "trace_iteration", contextmanager, _iteration_begins, _iteration_ends)
+    follow_blocks(patches, module, "scope_span", asynccontextmanager, _block_begins, _phase_ends)
+    follow_blocks(patches, module, "scope_span_sync", contextmanager, _block_begins, _phase_ends)
     patches.observe(module, "update_scope_context", before=_submitted, required=True)
 
 
@@ -114,21 +113,6 @@ def patch_checkpoints(module: ModuleType, patches: Patches) -> None:
 def patch_logger(module: ModuleType, patches: Patches) -> None:
     """Follow the logger that hands values to all others: those are part of its call."""
     patches.observe(module, "MultiplexLogger.log_metrics", begin=_log_begins, end=_log_ends, required=True)
-
-
-def _follow(
-    module: ModuleType, patches: Patches, name: str, manager: Callable[..., Any], *hooks: Callable[..., Any]
-) -> None:
-    """Follow the blocks of a context manager that is written as a generator."""
-    switch, site = Switch(), f"observe.{name}"
-    begin, end = (own_cpu.timed(f"{site}.{part}", hook) for part, hook in zip(("begin", "end"), hooks, strict=True))
-
-    def factory(original: Any) -> Any:
-        followed = wrap(original.__wrapped__, Hooks(site, begin=begin, end=end), switch)
-        return update_wrapper(manager(followed), original)
-
-    patches.on_restore(lambda: setattr(switch, "on", False))
-    patches.replace(module, name, factory, required=True)
 
 
 # -- loops and steps ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+"""Runs, agents, handoffs and tools of the OpenAI Agents SDK.
+
+A run is a workflow; what the library's own spans begin and end below it, a switched-off tracing included, are its
+agents and tools. Model calls are the ``openai`` instrumentor's. If the official
+``opentelemetry-instrumentation-genai-openai-agents`` is active, its spans are the spans.
+
+===========  ====================================================
+``runs``     runs of ``Runner``, each of which is a trajectory
+``traced``   agents, tools and handoffs, by the library's spans
+===========  ====================================================
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class OpenAIAgentsInstrumentor(Instrumentor):
+    """Patches the runner, and the spans of ``agents.tracing``."""
+
+    library: ClassVar[str] = "openai_agents"
+    requirements: ClassVar = ("openai-agents >= 0.24, < 1",)
+    modules: ClassVar = {
+        "agents.run": "runs:patch_runner",
+        "agents.run_internal.run_loop": "runs:patch_streamed_runs",
+        "agents.run_internal.tool_execution": "traced:patch_tools",
+        "agents.tracing.spans": "traced:patch_spans",
+    }

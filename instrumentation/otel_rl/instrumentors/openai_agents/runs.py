@@ -1,0 +1,48 @@
+"""Runs of ``Runner``: workflows, each a trajectory unless something else is one around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.agents.workflows import WorkflowRun
+from otel_rl.instrumentors.coexistence import is_active
+from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.telemetry import Scope, open_trajectory
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("openai_agents")
+#: The library's own default of ``RunConfig.workflow_name``.
+_UNNAMED = "Agent workflow"
+
+
+def patch_runner(module: ModuleType, patches: Patches) -> None:
+    """Follow ``Runner.run`` and ``Runner.run_sync``, which end here."""
+    follow(patches, module, "AgentRunner.run", _begins, required=True)
+
+
+def patch_streamed_runs(module: ModuleType, patches: Patches) -> None:
+    """Follow the task behind ``Runner.run_streamed``, which goes on when the program reads no more."""
+    follow(patches, module, "start_streaming", _begins, required=True)
+
+
+def _begins(given: Mapping[str, Any]) -> WorkflowRun | None:
+    if not scope.enabled:
+        return None
+    options = given.get("kwargs", given)
+    config = options.get("run_config")
+    settings = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
+    conversation = options.get("conversation_id") or getattr(options.get("session"), "session_id", None)
+    # A run inside of another trajectory, such as an agent as a tool, adds nothing to the spans of its agents.
+    has_span = open_trajectory.current() is None and not is_taken()
+    name = settings.get("workflow_name") or _UNNAMED
+    return WorkflowRun(scope, name, conversation or settings.get("group_id"), has_span=has_span)
+
+
+def is_taken() -> bool:
+    """Return whether the official instrumentor is active."""
+    return is_active("opentelemetry.instrumentation.genai.openai_agents", "OpenAIAgentsInstrumentor")

@@ -1,0 +1,160 @@
+"""Agents, tools and handoffs, as the library's own spans begin and end.
+
+The spans are observed, and not a processor of ours: a program may replace all processors, the first one that is asked
+for makes the library's exporter, and without tracing there are spans that no processor gets. They begin and end in the
+context of what they stand for, in which the library makes them current too.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry import trace as trace_api
+
+from otel_rl.agents import workflows
+from otel_rl.agents.runs import AgentRun, agent
+from otel_rl.inference import ownership
+from otel_rl.inference.message_parts import decoded_arguments
+from otel_rl.instrumentors.openai_agents import runs
+from otel_rl.instrumentors.openai_agents.runs import scope
+from otel_rl.semconv import attributes
+from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.tools import calls, outcomes
+from otel_rl.tools.calls import ToolCall
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.tools.outcomes import Failure
+
+#: What the library notes at an agent that does not raise it there in a streamed run -> the class that the program gets.
+_LIMITS = {"Max turns exceeded": "agents.exceptions.MaxTurnsExceeded"}
+_UNKNOWN_TOOL = "Tool not found"
+#: Raised for arguments that are no JSON, or do not fit the tool.
+_BAD_ARGUMENTS = "ModelBehaviorError"
+
+
+def _handled() -> BaseException | None:
+    return sys.exc_info()[1]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _TracedOperation:
+    """What a span of the library stands for; None if another instrumentor records it."""
+
+    operation: AgentRun | ToolCall | None
+    #: What the program was handling when it began, which is no error of it.
+    handled: BaseException | None = field(default_factory=_handled)
+    #: The library has noted a failure, and may raise an error of its own for it.
+    has_failed: bool = False
+
+    def error(self) -> BaseException | None:
+        """Return the exception that is being raised through the span, or handled inside of it."""
+        error = _handled()
+        return None if error is self.handled else error
+
+    def fail(self, message: str) -> None:
+        """Note the failure that the library has noted."""
+        error, self.has_failed = self.error(), True
+        if isinstance(self.operation, ToolCall):
+            self.operation.fail(_failure_of_tool(error))
+            return
+        kind = error_type(error) if error is not None else _LIMITS.get(message, ErrorTypeValues.OTHER)
+        for failed in (self.operation, workflows.current()):
+            if failed is not None:
+                failed.fail(kind)
+
+    def end(self, output: object) -> None:
+        """End it with its span."""
+        error = self.error()
+        if isinstance(self.operation, ToolCall):
+            error = None if self.has_failed else error
+            if output is not None:
+                self.operation.result(output)
+        if self.operation is not None:
+            self.operation.end(error)
+
+
+def _failure_of_tool(error: BaseException | None) -> Failure:
+    if error is None:
+        return outcomes.declared(ErrorTypeValues.OTHER)
+    failure = outcomes.raised(error)
+    return failure._replace(outcome=outcomes.INVALID_ARGUMENTS) if type(error).__name__ == _BAD_ARGUMENTS else failure
+
+
+_open: WeakKeyDictionary[Any, _TracedOperation] = WeakKeyDictionary()
+#: The call that the function span which begins next in this task is for.
+_asked: ContextVar[Any] = ContextVar("otel_rl_openai_agents_tool_call", default=None)
+
+
+def patch_spans(module: ModuleType, patches: Patches) -> None:
+    """Observe the spans of ``agents.tracing``, and those that stand for them if tracing is disabled."""
+    for kind in ("SpanImpl", "NoOpSpan"):
+        patches.observe(module, f"{kind}.start", after=_started, required=True)
+        patches.observe(module, f"{kind}.finish", before=_finishes, required=True)
+        patches.observe(module, f"{kind}.set_error", before=_failed, required=True)
+
+
+def patch_tools(module: ModuleType, patches: Patches) -> None:
+    """Learn the arguments of a call of a function, which its span does not have when it begins."""
+    patches.observe(module, "_FunctionToolBatchExecutor._run_single_tool", before=_asks)
+
+
+def _asks(_: Any, *, tool_call: Any, **__: Any) -> None:
+    _asked.set(tool_call)
+
+
+def _started(_: Any, span: Any, mark_as_current: bool = False) -> None:
+    if not mark_as_current or not scope.enabled or span in _open:
+        return
+    data = span.span_data
+    begin = _BEGIN.get(data.type)
+    if begin is not None:
+        _open[span] = _TracedOperation(begin(data.name))
+
+
+def _agent(name: str) -> AgentRun | None:
+    run = workflows.current()
+    if runs.is_taken():
+        if run is not None:
+            values = {attributes.RL_AGENT_HANDOFF_SOURCE: run.handoff_source}
+            ownership.add_attributes(trace_api.get_current_span(), values)
+            run.handoff_source = None
+        return None
+    return AgentRun(scope, agent(name)) if run is None else run.begin_agent(name)
+
+
+def _tool(name: str) -> ToolCall:
+    asked = _asked.get()
+    _asked.set(None)
+    arguments = decoded_arguments(getattr(asked, "arguments", None))
+    return ToolCall(scope, name, getattr(asked, "call_id", None), arguments=arguments).start()
+
+
+_BEGIN = {"agent": _agent, "function": _tool}
+
+
+def _failed(span: Any, error: Any) -> None:
+    message = error.get("message")
+    if message == _UNKNOWN_TOOL:
+        # An error of the agent only if the library then raises it.
+        calls.record_unknown(scope, str((error.get("data") or {}).get("tool_name")))
+        return
+    opened = _open.get(span)
+    if opened is not None:
+        opened.fail(message)
+
+
+def _finishes(span: Any, *_: Any, **__: Any) -> None:
+    data, run = span.span_data, workflows.current()
+    if data.type == "handoff" and run is not None:
+        run.handoff_source = data.from_agent
+    opened = _open.pop(span, None)
+    if opened is not None:
+        opened.end(getattr(data, "output", None))

@@ -1,0 +1,24 @@
+"""Runs, tools and local models of smolagents.
+
+Calls of a model's server are those of its client's instrumentor.
+
+==========  ==========================================================
+``agents``  runs of agents; an agent that another one manages is a tool
+``models``  calls of models that have no client
+``tools``   tools, whichever kind of agent calls them
+==========  ==========================================================
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class SmolagentsInstrumentor(Instrumentor):
+    """Patches agents and tools."""
+
+    library: ClassVar[str] = "smolagents"
+    requirements: ClassVar = ("smolagents >= 1.26, < 2",)
+    modules: ClassVar = {"smolagents.agents": "agents:patch_agents", "smolagents.tools": "tools:patch_tools"}

@@ -1,0 +1,57 @@
+"""Tools: an agent that calls tools executes them by name, one that writes code calls the objects in its interpreter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.telemetry import Scope
+from otel_rl.tools import calls, open_tools, outcomes
+from otel_rl.tools.calls import ToolCall
+from otel_rl.tools.outcomes import Failure
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("smolagents")
+#: Raised for arguments that do not fit the tool, before it is called.
+_BAD_ARGUMENTS = "AgentToolCallError"
+
+
+def patch_tools(module: ModuleType, patches: Patches) -> None:
+    """Follow the call of each tool object."""
+    for kind in ("Tool", "PipelineTool"):
+        patches.observe(module, f"{kind}.__call__", begin=begin, end=end, required=True)
+
+
+def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | None:
+    """Begin ``ToolCallingAgent.execute_tool_call``, which also refuses what does not exist or does not fit."""
+    if not scope.enabled:
+        return None
+    if tool_name in agent.tools or tool_name in agent.managed_agents:
+        return ToolCall(scope, tool_name, arguments=arguments).start()
+    calls.record_unknown(scope, tool_name)
+    return None
+
+
+def begin(tool: Any, *args: Any, **kwargs: Any) -> ToolCall | None:
+    """Begin the call of a tool or managed agent, unless it is that of an execution by name."""
+    around = open_tools.here()
+    is_execution = around is not None and (around.name, around.scope) == (tool.name, scope.name)
+    if not scope.enabled or is_execution:
+        return None
+    kwargs.pop("sanitize_inputs_outputs", None)
+    return ToolCall(scope, tool.name, arguments=kwargs or args).start()
+
+
+def end(call: ToolCall, result: Any, error: BaseException | None) -> None:
+    """End the call; the library wraps what the tool raised."""
+    if type(error).__name__ == _BAD_ARGUMENTS:
+        call.fail(Failure(_BAD_ARGUMENTS, outcomes.INVALID_ARGUMENTS))
+        call.end()
+    elif error is not None:
+        call.end(error.__cause__ if type(error).__name__ == "AgentToolExecutionError" else error)
+    else:
+        call.result(result)
+        call.end()
