@@ -78,6 +78,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai.lib.streaming.responses._responses",
         "openai",
     ),
+    "otel_rl_openenv": ("openenv.core.env_client", "openenv"),
     "otel_rl_ray": ("ray.actor", "ray._private.function_manager", "ray._private.worker", "ray"),
     "otel_rl_requests": ("requests.sessions", "requests.models", "requests"),
     "otel_rl_safetensors": ("safetensors.torch", "safetensors"),
