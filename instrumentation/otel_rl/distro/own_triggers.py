@@ -14,6 +14,15 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
+    "otel_rl_dspy": (
+        "dspy._vendor.lm15.transports._async",
+        "dspy._vendor.lm15.transports._sync",
+        "dspy._vendor.lm15.transports._types",
+        "dspy.adapters.types.tool",
+        "dspy.primitives.module",
+        "dspy.primitives.program",
+        "dspy",
+    ),
     "otel_rl_gymnasium": (
         "gymnasium.core",
         "gymnasium.wrappers.common",
