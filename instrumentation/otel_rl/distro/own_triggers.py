@@ -14,6 +14,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
     "otel_rl_claude_agent_sdk": ("claude_agent_sdk.client", "claude_agent_sdk.query", "claude_agent_sdk"),
+    "otel_rl_crewai": ("crewai.agent.core", "crewai.crew", "crewai.events.event_bus", "crewai"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_dspy": (
         "dspy._vendor.lm15.transports._async",
