@@ -55,10 +55,10 @@ def _emitting(_: Any, __: Any, event: Any) -> None:
         call = ToolCall(scope, event.tool_name, arguments=event.tool_args).start()
         _tools.set((*_tools.get(), call))
     elif kind in ("ToolUsageFinishedEvent", "ToolUsageErrorEvent"):
-        *around, call = _tools.get() or (None,)
-        if call is not None and call.name == event.tool_name:
-            _tools.set(tuple(around))
-            _end(call, event)
+        tools = _tools.get()
+        if tools and tools[-1].name == event.tool_name:
+            _tools.set(tools[:-1])
+            _end(tools[-1], event)
 
 
 def _end(call: ToolCall, event: Any) -> None:

@@ -30,13 +30,10 @@ def build(collected: Collected, charts: Charts) -> Section:
     """Return scores and durations by reward function."""
     filler = "Scores come from the reward functions of a supported trainer, or from otel_rl.reward()."
     section = Section("rewards", "Rewards", filler)
-    table = _table(collected)
-    if not table.rows:
+    tables = [table for table in (_table(collected), _by_environment(collected)) if table.rows]
+    if not tables:
         return section
-    section.blocks.append(PageBlock(table=table))
-    environments = _by_environment(collected)
-    if environments.rows:
-        section.blocks.append(PageBlock(table=environments))
+    section.blocks += [PageBlock(table=table) for table in tables]
     section.blocks += _over_time(collected, charts)
     sequence = scores.in_order(collected)
     if sequence:
