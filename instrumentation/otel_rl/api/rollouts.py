@@ -84,6 +84,7 @@ class Rollout:
         keep: bool,
         arguments: object,
         is_named: bool = False,
+        environment: str | None = None,
     ) -> None:
         if is_named:
             rollout_id, sample_id, group_id = sample_ids.of_arguments(arguments)
@@ -111,7 +112,11 @@ class Rollout:
             context = baggage.remove_baggage(key, context)
         # The ids and the wish to be kept reach everything below, in other processes too, through the baggage.
         context = baggage_context(entries, context)
-        values = {**correlation_attributes(context), attributes.RL_SAMPLING_REASON: reason}
+        values = {
+            **correlation_attributes(context),
+            attributes.RL_SAMPLING_REASON: reason,
+            attributes.RL_ENVIRONMENT_NAME: environment,
+        }
         self._ids = values
         given = {**values, attributes.RL_ROLLOUT_INPUT: captured(arguments)}
         self._span = _scope.start_span(spans.RL_ROLLOUT, attributes=given, context=context, links=[link])

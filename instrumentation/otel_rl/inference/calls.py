@@ -236,9 +236,9 @@ class InferenceCall:
         """Note that the answer begins, unless it has."""
         if self._first_chunk is None:
             self._first_chunk = time.perf_counter() - self.started
-            self._begin_turn()
+            self.begin_turn()
 
-    def _begin_turn(self) -> None:
+    def begin_turn(self) -> None:
         """Note that the program has the answer, perhaps only its head."""
         if self.answer_began is None:
             self.answer_began = time.perf_counter()
@@ -282,7 +282,7 @@ class InferenceCall:
 
     def watch_for_garbage(self, holder: object) -> None:
         """End the call when ``holder``, the stream or unparsed response, is dropped."""
-        self._begin_turn()
+        self.begin_turn()
         if self._watch is not None:
             self._watch.detach()
         self._watch = weakref.finalize(holder, self.abandon)

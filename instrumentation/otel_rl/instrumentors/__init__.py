@@ -4,6 +4,7 @@ What they share:
 
 ===================  ====================================================================
 ``base``             the class ``Instrumentor``: versions, modules, life, state
+``by_object``        values of ours by an object of a library, for as long as that lives
 ``coexistence``      whether another instrumentor of the same library is active
 ``companions``       versions of the distributions that a library is instrumented with
 ``dynamo``           keeps our frames out of ``torch.compile``

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from otel_rl.core import instrumentor_status
@@ -164,12 +165,13 @@ class Instrumentor:
             if name in sys.modules or name not in self._hooked:
                 # Hooks cannot be taken back: each asks whether we are still wanted.
                 self._hooked.add(name)
-                hooks.after_import(name, self._imported)
+                hooks.after_import(name, partial(self._imported, name))
 
-    def _imported(self, module: ModuleType) -> None:
+    def _imported(self, name: str, module: ModuleType) -> None:
+        # An alias in `sys.modules` has another `__name__`, and crewAI 1.15 writes into the namespaces of its modules.
         with guard(f"{self.entry_point}.import_hook"):
             if self._instrumented:
-                self._apply(module.__name__, module)
+                self._apply(name, module)
 
     def _apply(self, name: str, module: ModuleType) -> None:
         if name in self._applied:

@@ -520,6 +520,7 @@ RL_ROLLOUT: Final = definitions.SpanDefinition(
         attributes.RL_GROUP_ID,
         attributes.RL_ROLLOUT_ATTEMPT,
         attributes.RL_POLICY_VERSION,
+        attributes.RL_ENVIRONMENT_NAME,
         attributes.RL_LOOP_ITERATION,
         attributes.RL_ROLLOUT_REWARD,
         attributes.RL_ROLLOUT_STATUS,

@@ -230,7 +230,8 @@ def follow_vector(vector: _Vector) -> None:
 
 
 def count_episode(name: str, gain: float, length: int, success: bool | None) -> None:
-    """Count an episode of one environment among several that are stepped together."""
+    """Count an episode of one environment among several that are stepped together, or that a rollout was."""
+    _observe()
     ended(name, _Episode(gain, length, success))
 
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 from otel_rl.api import outcomes, scores
 from otel_rl.api.rollouts import Rollout
+from otel_rl.instrumentors.by_object import ByObject
 from otel_rl.instrumentors.tinker_cookbook.loops import scope
 from otel_rl.semconv.attributes import RlAdvantageEstimatorValues
 from otel_rl.telemetry.attribute_values import number
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 ENVIRONMENT, GROUP = "environment", "group"
 #: Largest difference of an advantage from the reward less the mean of its group, relative to the largest reward.
 ROUNDING = 1e-5
-#: Trajectory of the cookbook -> ours, by its identity, as long as it lives.
-_rollouts: dict[int, tuple[ref[Any], OpenTrajectory]] = {}
+#: Trajectory of the cookbook -> ours.
+_rollouts: ByObject[OpenTrajectory] = ByObject()
 _group: ContextVar[str | None] = ContextVar("otel_rl_cookbook_group", default=None)
 _numbers = count()
 
@@ -59,7 +59,7 @@ def _rollout_begins(*_: Any, **__: Any) -> Rollout | None:
 def _rollout_ended(rollout: Rollout, result: Any, error: BaseException | None) -> None:
     trajectory = rollout.trajectory
     if error is None:
-        _keep(result, trajectory)
+        _rollouts.put(result, trajectory)
         if result.stop_reason is not None:
             trajectory.stop_reason = str(result.stop_reason)
         _take_rewards(trajectory, result.transitions)
@@ -76,17 +76,12 @@ def _take_rewards(trajectory: OpenTrajectory, transitions: Sequence[Any]) -> Non
                 trajectory.add_metric(name, float(metric))
 
 
-def _keep(result: Any, trajectory: OpenTrajectory) -> None:
-    identity = id(result)
-    _rollouts[identity] = ref(result, lambda _: _rollouts.pop(identity, None)), trajectory
-
-
 def _found(group: Any) -> Iterator[tuple[int, OpenTrajectory]]:
     """Yield the places in the group of the rollouts that this process has made, and ours of them."""
     for place, made in enumerate(group.trajectories_G):
-        kept = _rollouts.get(id(made))
-        if kept is not None and kept[0]() is made:
-            yield place, kept[1]
+        kept = _rollouts.get(made)
+        if kept is not None:
+            yield place, kept
 
 
 def _group_begins(*_: Any, **__: Any) -> Token[str | None] | None:

@@ -20,6 +20,7 @@ COLUMNS = {
     names.RL_ROLLOUT_ID: ("id", _TEXT),
     names.RL_SAMPLE_ID: ("sample_id", _TEXT),
     names.RL_GROUP_ID: ("group_id", _TEXT),
+    names.RL_ENVIRONMENT_NAME: ("environment", _TEXT),
     names.RL_ROLLOUT_TRACE_ID: ("trace", _TEXT),
     names.RL_ROLLOUT_STATUS: ("status", _TEXT),
     names.RL_ROLLOUT_DISCARD_REASON: ("discard_reason", _TEXT),

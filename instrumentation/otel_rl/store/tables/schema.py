@@ -178,6 +178,7 @@ _SAMPLE = """
     id TEXT,
     sample_id TEXT, -- prompt or task
     group_id TEXT,
+    environment TEXT, -- name of the environment that the rollout was of
     trace TEXT,
     status TEXT, -- finished, failed, cancelled or discarded
     discard_reason TEXT,

@@ -20,16 +20,20 @@ _SECONDS = "seconds"
 _SECONDS_OF_CALLS = """
 SELECT name, avg(seconds) AS mean FROM call JOIN callee USING (callee) WHERE kind = 'reward' AND is_fair GROUP BY name
 """
+_BY_ENVIRONMENT = """
+SELECT environment, count(*), sum(status = 'failed'), avg(reward) FROM sample
+WHERE environment IS NOT NULL AND NOT is_pending GROUP BY environment ORDER BY environment
+"""
 
 
 def build(collected: Collected, charts: Charts) -> Section:
     """Return scores and durations by reward function."""
     filler = "Scores come from the reward functions of a supported trainer, or from otel_rl.reward()."
     section = Section("rewards", "Rewards", filler)
-    table = _table(collected)
-    if not table.rows:
+    tables = [table for table in (_table(collected), _by_environment(collected)) if table.rows]
+    if not tables:
         return section
-    section.blocks.append(PageBlock(table=table))
+    section.blocks += [PageBlock(table=table) for table in tables]
     section.blocks += _over_time(collected, charts)
     sequence = scores.in_order(collected)
     if sequence:
@@ -49,6 +53,15 @@ def _table(collected: Collected) -> Table:
         quantiles = [quantile_cell(spread, share, human.number) for share in (0.05, 0.5, 0.95)]
         count, mean, *ends = [number_cell(value) for value in (cell.count, cell.mean, cell.minimum, cell.maximum)]
         table.rows.append([Value(name), count, mean, *quantiles, *ends, seconds_cell(seconds.get(name, math.nan))])
+    return table
+
+
+def _by_environment(collected: Collected) -> Table:
+    """Return rewards and failures by environment."""
+    table = Table(["Environment", ">Rollouts", ">Failed", ">Mean reward"])
+    for name, count, failed, reward in collected.tables.rows(_BY_ENVIRONMENT):
+        mean = math.nan if reward is None else reward
+        table.rows.append([Value(name), number_cell(count), number_cell(failed), number_cell(mean)])
     return table
 
 

@@ -1,0 +1,19 @@
+"""Runs of the Claude Agent SDK, whose agent is a process of its own: what it reports in its messages.
+
+The process sends no usage for the output of a single message. So the last call of a run has what is left of the run's
+sums, and the sums over all calls are right.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class ClaudeAgentSDKInstrumentor(Instrumentor):
+    """Follows the messages of both ways to ask the agent."""
+
+    library: ClassVar[str] = "claude_agent_sdk"
+    requirements: ClassVar = ("claude-agent-sdk >= 0.2.150, < 0.3",)
+    modules: ClassVar = {"claude_agent_sdk.client": "patch:patch_client", "claude_agent_sdk.query": "patch:patch_query"}

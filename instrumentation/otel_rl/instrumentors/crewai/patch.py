@@ -1,0 +1,72 @@
+"""Runs of crews and agents; tools by their events, which are emitted where the tool runs, whatever runs it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.agents import runs
+from otel_rl.agents.runs import AgentRun
+from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry import Scope
+from otel_rl.tools.calls import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("crewai")
+#: Open tools of this context, the innermost last.
+_tools: ContextVar[tuple[ToolCall, ...]] = ContextVar("otel_rl_crewai_tools", default=())
+
+
+def patch_crews(module: ModuleType, patches: Patches) -> None:
+    """Follow crews; a streamed one runs in a call of its own below the first."""
+    for name in ("kickoff", "akickoff"):
+        follow(patches, module, f"Crew.{name}", _crew_begins, required=True)
+
+
+def patch_agents(module: ModuleType, patches: Patches) -> None:
+    """Follow agents, at a task of a crew or alone."""
+    for name in ("execute_task", "aexecute_task", "_execute_and_build_output", "_execute_and_build_output_async"):
+        follow(patches, module, f"Agent.{name}", _agent_begins, required=True)
+
+
+def patch_events(module: ModuleType, patches: Patches) -> None:
+    """Follow tools."""
+    patches.observe(module, "CrewAIEventsBus.emit", before=_emitting, required=True)
+
+
+def _crew_begins(given: Mapping[str, Any]) -> AgentRun | None:
+    crew = given["self"]
+    return None if crew.stream or not scope.enabled else AgentRun(scope, runs.workflow(crew.name or "crew"))
+
+
+def _agent_begins(given: Mapping[str, Any]) -> AgentRun | None:
+    return AgentRun(scope, runs.agent(given["self"].role.strip())) if scope.enabled else None
+
+
+def _emitting(_: Any, __: Any, event: Any) -> None:
+    kind = type(event).__name__
+    if kind == "ToolUsageStartedEvent":
+        call = ToolCall(scope, event.tool_name, arguments=event.tool_args).start()
+        _tools.set((*_tools.get(), call))
+    elif kind in ("ToolUsageFinishedEvent", "ToolUsageErrorEvent"):
+        tools = _tools.get()
+        if tools and tools[-1].name == event.tool_name:
+            _tools.set(tools[:-1])
+            _end(tools[-1], event)
+
+
+def _end(call: ToolCall, event: Any) -> None:
+    error, failure = getattr(event, "error", None), getattr(event, "failure", None)
+    if failure is not None:
+        call.fail(str(getattr(failure.reason, "value", failure.reason)))
+    elif error is None:
+        call.result(event.output)
+    elif not isinstance(error, BaseException):
+        call.fail(ErrorTypeValues.OTHER)
+    call.end(error if isinstance(error, BaseException) else None)

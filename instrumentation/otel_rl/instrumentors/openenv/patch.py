@@ -1,0 +1,76 @@
+"""``EnvClient``: its coroutines, which the synchronous client runs too, in the context of the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry import Scope, open_trajectory
+from otel_rl.telemetry.attribute_values import number
+from otel_rl.tools.calls import ToolCall
+from otel_rl.training import environments
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("openenv")
+
+
+class _SentRequest(NamedTuple):
+    client: Any
+    name: str
+    call: ToolCall
+
+
+def patch_client(module: ModuleType, patches: Patches) -> None:
+    """Follow resets and steps; newer versions have coroutines with names of their own for both."""
+    suffix, prefix = ("_async", "_") if hasattr(module.EnvClient, "_step_async") else ("", "")
+    patches.observe(module, f"EnvClient.{prefix}reset{suffix}", begin=_resets, end=_has_reset, required=True)
+    patches.observe(module, f"EnvClient.{prefix}step{suffix}", begin=_steps, end=_has_stepped, required=True)
+
+
+def _resets(client: Any, **arguments: Any) -> _SentRequest | None:
+    return _request(client, None, "reset", arguments)
+
+
+def _steps(client: Any, action: Any, **_: Any) -> _SentRequest | None:
+    return _request(client, getattr(action, "tool_name", None), "step", action)
+
+
+def _request(client: Any, tool: str | None, kind: str, arguments: Any) -> _SentRequest | None:
+    if not scope.enabled:
+        return None
+    name = environments.name_of(client)
+    return _SentRequest(client, name, ToolCall(scope, tool or f"{name}.{kind}", arguments=arguments).start())
+
+
+def _has_reset(request: _SentRequest, _: Any, error: BaseException | None) -> None:
+    request.call.end(error)
+    if error is None and environments.is_followed():
+        episode = environments.open_episodes.get(id(request.client))
+        if episode is None:
+            environments.began(request.client, type(request.client))
+        else:
+            episode.end()
+
+
+def _has_stepped(request: _SentRequest, result: Any, error: BaseException | None) -> None:
+    if error is None:
+        _note(request, result)
+    request.call.end(error)
+
+
+def _note(request: _SentRequest, result: Any) -> None:
+    if getattr(result.observation, "error", None) is not None:
+        request.call.fail(ErrorTypeValues.OTHER)
+    request.call.result(result.observation)
+    reward, trajectory = number(result.reward), open_trajectory.current()
+    if reward is not None and trajectory is not None:
+        trajectory.add_metric(f"{request.name}.return", reward)
+    episode = environments.open_episodes.get(id(request.client))
+    if episode is not None:
+        episode.length += 1
+        episode.add_reward(result.reward)
+        episode.end_if(result.done)

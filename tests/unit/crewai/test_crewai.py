@@ -1,0 +1,116 @@
+"""Crews against a server of the chat protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+# Both send to the vendor otherwise.
+os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
+os.environ["CREWAI_TRACING_ENABLED"] = "false"
+pytest.importorskip("crewai")
+
+from crewai import LLM, Agent, Crew, Task
+from crewai.tools import tool
+from support.scripted_chat import INPUT, OUTPUT, ScriptedChat
+
+import otel_rl
+from otel_rl.instrumentors.crewai import CrewAIInstrumentor
+from otel_rl.instrumentors.openai import OpenAIInstrumentor
+from otel_rl.telemetry import deferral
+from otel_rl.training import trajectories
+
+
+@pytest.fixture(autouse=True)
+def instrumented(recorded, monkeypatch, tmp_path):
+    monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
+    instrumentors = OpenAIInstrumentor(), CrewAIInstrumentor()
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    assert not instrumentors[1].missing
+    yield
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool
+def bad(a: int) -> int:
+    """Fail."""
+    raise ValueError("no such number")
+
+
+TURNS = [[("add", {"a": 1, "b": 2})], [("bad", {"a": 1})], "done"]
+
+
+def worker(server, **given):
+    llm = LLM(model="openai/m", base_url=server.base_url, api_key="k", max_retries=0)
+    return Agent(
+        role="worker", goal="to add", backstory="none", tools=[add, bad], llm=llm, max_retry_limit=0, **given
+    )  # fmt: skip
+
+
+def crew(server, **given):
+    agent = worker(server)
+    task = Task(description="add", expected_output="a number", agent=agent)
+    return Crew(agents=[agent], tasks=[task], name="adders", **given)
+
+
+def run(shape, server):
+    if shape == "alone":
+        return worker(server).kickoff("add")
+    if shape == "in a thread":
+        return asyncio.run(crew(server).kickoff_async())
+    if shape == "asynchronous":
+        return asyncio.run(crew(server).akickoff())
+    if shape == "streamed":
+        output = crew(server, stream=True).kickoff()
+        list(output)
+        return output.result
+    return crew(server).kickoff()
+
+
+def row_of(recorded):
+    deferral.drain_all()
+    trajectories.record()
+    deferral.drain_all()
+    (record,) = recorded.events("rl.trajectories")
+    return {key.removeprefix("rl.rollout."): values[0] for key, values in record.body.items()}
+
+
+@pytest.mark.parametrize("shape", ["crew", "asynchronous", "in a thread", "streamed", "alone"])
+def test_a_crew_is_one_row_and_one_tree(recorded, shape):
+    with ScriptedChat({"m": TURNS}) as server:
+        assert "done" in str(run(shape, server))
+    row = row_of(recorded)
+    assert (row["turns"], row["model_calls"], row["tool_calls"], row["tool_errors"]) == (3, 3, 2, 1)
+    assert (row["input_tokens"], row["output_tokens"], row["status"]) == (3 * INPUT, 3 * OUTPUT, "finished")
+    agent = recorded.span("invoke_agent worker")
+    inside = [span for span in recorded.spans if span.name.startswith(("chat", "execute_tool"))]
+    assert {span.parent.span_id for span in inside} == {agent.context.span_id}
+    kinds = {span.name: span.attributes.get("error.type") for span in inside}
+    assert kinds["execute_tool bad"] is not None
+    assert kinds["execute_tool add"] is None
+    if shape != "alone":
+        assert agent.parent.span_id == recorded.span("invoke_workflow adders").context.span_id
+
+
+def test_a_crew_whose_model_fails_is_a_failed_row(recorded):
+    with ScriptedChat({"m": [401]}) as server, pytest.raises(Exception):  # noqa: B017, PT011 - of a class of the version
+        crew(server).kickoff()
+    row = row_of(recorded)
+    assert (row["status"], row["model_errors"]) == ("failed", row["model_calls"])
+
+
+def test_a_crew_in_a_rollout_counts_there(recorded):
+    with ScriptedChat({"m": TURNS}) as server, otel_rl.rollout("r"):
+        crew(server).kickoff()
+    row = row_of(recorded)
+    assert (row["id"], row["tool_calls"], row["model_calls"]) == ("r", 2, 3)

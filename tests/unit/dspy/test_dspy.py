@@ -1,0 +1,154 @@
+"""Programs of DSPy against a server of the chat protocol: what they ask, run and get wrong is one row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+pytest.importorskip("dspy")
+
+import dspy
+from support.scripted_chat import INPUT, OUTPUT, ScriptedChat
+
+import otel_rl
+from otel_rl.instrumentors.dspy import DSPyInstrumentor
+from otel_rl.instrumentors.openai import OpenAIInstrumentor
+from otel_rl.telemetry import deferral
+from otel_rl.training import trajectories
+
+
+@pytest.fixture(autouse=True)
+def instrumented(recorded):
+    instrumentors = OpenAIInstrumentor(), DSPyInstrumentor()
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    assert not [name for name in instrumentors[1].missing if "lm15" not in name]
+    yield
+    for instrumentor in instrumentors:
+        instrumentor.uninstrument()
+
+
+def fields(**values):
+    """Return an answer in the form that DSPy asks for."""
+    parts = [f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
+
+
+def step(tool, **arguments):
+    return fields(next_thought="now", next_tool_name=tool, next_tool_args=json.dumps(arguments))
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def bad(a: int) -> int:
+    raise ValueError("no such number")
+
+
+def lm(server, **options):
+    return dspy.LM("openai/m", api_base=server.base_url, api_key="k", **{"cache": False, "num_retries": 0, **options})
+
+
+def rows(recorded):
+    trajectories.record()
+    deferral.drain_all()
+    return [{key: value[0] for key, value in record.body.items()} for record in recorded.events("rl.trajectories")]
+
+
+ANSWER = fields(reasoning="so", answer="3")
+AGENT = [step("add", a=1, b=2), step("bad", a=1), step("finish"), ANSWER]
+
+
+def run(kind, model):
+    agent = dspy.ReAct("question -> answer", tools=[add, bad], max_iters=5)
+    with dspy.context(lm=model):
+        if kind == "asynchronous":
+            return asyncio.run(agent.acall(question="?"))
+        return agent(question="?")
+
+
+@pytest.mark.parametrize("kind", ["synchronous", "asynchronous"])
+def test_an_agent_is_one_row_with_each_request_and_each_tool_in_its_trace(recorded, kind):
+    with ScriptedChat({"m": AGENT}, in_order=True) as server:
+        assert run(kind, lm(server)).answer == "3"
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.turns"], row["rl.rollout.model_calls"]) == (4, 4)
+    assert (row["rl.rollout.tool_calls"], row["rl.rollout.tool_errors"]) == (2, 1)
+    assert (row["rl.rollout.input_tokens"], row["rl.rollout.output_tokens"]) == (4 * INPUT, 4 * OUTPUT)
+    assert row["rl.rollout.status"] == "finished"
+    root = recorded.span("invoke_agent ReAct")
+    inside = [span for span in recorded.spans if span is not root]
+    assert sorted(span.name for span in inside) == ["chat m"] * 4 + ["execute_tool add", "execute_tool bad"]
+    assert {span.parent.span_id for span in inside} == {root.context.span_id}
+    assert recorded.span("execute_tool bad").attributes["error.type"] == "ValueError"
+    assert recorded.span("execute_tool add").attributes["rl.tool.outcome"] == "ok"
+    call = next(span for span in inside if span.name == "chat m")
+    assert call.attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert call.attributes["server.address"] == "127.0.0.1"
+
+
+def test_an_answer_of_the_cache_is_no_model_call(recorded, tmp_path):
+    dspy.configure_cache(enable_disk_cache=False)
+    with ScriptedChat({"m": [fields(answer="3")]}) as server, dspy.context(lm=lm(server, cache=True)):
+        for _ in range(2):
+            dspy.Predict("question -> answer")(question="the same")
+        assert len(server.requests) == 1
+    (row,) = rows(recorded)
+    assert row["rl.rollout.model_calls"] == 1
+
+
+def test_a_request_that_is_tried_again_is_a_failure_and_a_call(recorded):
+    with ScriptedChat({"m": [503, fields(answer="3")]}, in_order=True) as server:
+        with dspy.context(lm=lm(server, num_retries=1)):
+            assert dspy.Predict("question -> answer")(question="?").answer == "3"
+    (row,) = rows(recorded)
+    # The client of older versions, openai, tries again within its call.
+    expected = (2, 1) if hasattr(dspy, "lm15") else (1, 0)
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.model_errors"]) == expected
+
+
+def test_a_program_that_fails_is_a_failed_row(recorded):
+    with ScriptedChat({"m": [401]}) as server, dspy.context(lm=lm(server)):
+        with pytest.raises(Exception):  # noqa: B017, PT011 - of a class of the version
+            dspy.Predict("question -> answer")(question="?")
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.status"], row["rl.rollout.model_errors"]) == ("failed", row["rl.rollout.model_calls"])
+
+
+def test_an_agent_in_a_program_in_a_rollout_is_part_of_that_rollout(recorded):
+    class Program(dspy.Module):
+        def __init__(self):
+            super().__init__()
+            self.agent = dspy.ReAct("question -> answer", tools=[add])
+
+        def forward(self, question):
+            return self.agent(question=question)
+
+    with ScriptedChat({"m": [step("finish"), ANSWER]}, in_order=True) as server, dspy.context(lm=lm(server)):
+        with otel_rl.rollout("r"):
+            Program()(question="?")
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.id"], row["rl.rollout.model_calls"]) == ("r", 2)
+    program, agent = recorded.span("invoke_workflow Program"), recorded.span("invoke_agent ReAct")
+    assert agent.parent.span_id == program.context.span_id
+    assert program.parent.span_id == recorded.span("rl.rollout").context.span_id
+
+
+@pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="of DSPy's own client")
+def test_a_streamed_answer_is_one_call_with_its_tokens(recorded):
+    async def stream(server):
+        with dspy.context(lm=lm(server)):
+            program = dspy.streamify(
+                dspy.Predict("question -> answer"),
+                stream_listeners=[dspy.streaming.StreamListener(signature_field_name="answer")],
+            )
+            return [item async for item in program(question="?")]
+
+    with ScriptedChat({"m": [fields(answer="3")]}) as server:
+        asyncio.run(stream(server))
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.output_tokens"]) == (1, OUTPUT)
+    assert recorded.span("chat m").attributes["rl.inference.stream.ended"] == "completed"
