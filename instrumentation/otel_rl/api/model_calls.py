@@ -31,11 +31,13 @@ _OF_AN_ANSWER = ("choices", "output", "usage")
 class ModelCall:
     """The call, and what the program says of it."""
 
-    def __init__(self, model: object, operation: str, provider: object, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: object, operation: str, provider: object, parameters: Mapping[str, Any], scope: Scope = _scope
+    ) -> None:
         endpoint = EMBEDDINGS if operation == EMBEDDINGS.operation else Endpoint("", operation)
         server = servers.unplaced(GenAiProviderNameValues.OTHER if provider is None else str(provider))
         self._operation = operation
-        self._call = InferenceCall(_scope, ModelRequest(endpoint, server, {**parameters, "model": str(model)}))
+        self._call = InferenceCall(scope, ModelRequest(endpoint, server, {**parameters, "model": str(model)}))
         span = self._call.span
         context = trace_api.set_span_in_context(span) if span.get_span_context().is_valid else None
         self._token: Token[Context] | None = attach(ownership.context_inside(self._call, context))

@@ -86,6 +86,8 @@ OWNERS = {
     # OpenInference records spans and nothing else.
     "openinference.instrumentation.openai": Owner(only_model_calls=True, measures=_NONE),
     "openinference.instrumentation.langchain": Owner(only_model_calls=False, measures=_NONE),
+    # Its metrics have names of its own.
+    "strands.telemetry.tracer": Owner(only_model_calls=False, measures=_NONE),
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
 #: The span of a model call that an agent library has in progress and does not make current.

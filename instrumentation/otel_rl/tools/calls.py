@@ -75,6 +75,8 @@ class ToolCall:
     _measures_sizes = True
     #: It counts in its trajectory.
     _is_counted = True
+    #: The owner of a span that is not ours records the duration, too.
+    _owner_measures = True
 
     scope: Scope
     name: str
@@ -139,7 +141,9 @@ class ToolCall:
         if owner is not None:
             self._owned = False
             self.span = owner
-            if open_tools.here() is None:
+            around = open_tools.here()
+            # What another instrumentor of ours has opened for this call, whether it knows its span or not.
+            if around is None or (around.span is not None and around.span is not owner):
                 self._open(get_current())
             return
         self.span = self._open_span()
@@ -178,8 +182,10 @@ class ToolCall:
     def _captured_arguments(self) -> str | None:
         return content_as_json(self.arguments) if self.arguments is not None and capture_content() else None
 
-    def end(self, error: BaseException | None = None, at: Moment | None = None) -> None:
+    def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """Close the span; an exception wins over a failure reported by :meth:`fail`. ``at`` says when, unless now.
+
+        Text is what :meth:`fail` takes.
 
         A forked child only leaves the call of its parent: the parent ends it.
         """
@@ -188,6 +194,9 @@ class ToolCall:
             return
         with guard("tools.end"):
             self.leave()
+            if isinstance(error, str):
+                self.fail(error)
+                error = None
             if self._tool is not None:
                 self._tool.has_ended = True
             if self._forks != lifecycle.forks:
@@ -205,12 +214,12 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if not self._owned:
-                if kind is not None:
-                    mark_error(self.span, kind)
-                return
-            self._measure(elapsed, label, kind, outcome)
-            self.scope.end_span(self.span, kind, at.wall if at else None)
+            if self._owned or not self._owner_measures:
+                self._measure(elapsed, label, kind, outcome)
+            if self._owned:
+                self.scope.end_span(self.span, kind, at.wall if at else None)
+            elif kind is not None:
+                mark_error(self.span, kind)
 
     def _settle(self, failure: Failure | None, error: BaseException | None) -> str:
         """Put the outcome on the span, and tell the tool around that this call stands for.
