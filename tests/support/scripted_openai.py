@@ -1,6 +1,7 @@
 """The fake server of OpenAI's protocol as a model that calls the tools which its prompt names.
 
-A prompt is a plan: ``"add bad, add"`` asks for ``add`` and ``bad`` at once, then for ``add``, then answers "done".
+A plan begins with "do": ``"do add bad, add"`` asks for ``add`` and ``bad`` at once, then for ``add``, then answers
+"done", as any other prompt is answered.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _USAGE = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS, "to
 
 def tools_asked(prompt: str, turns_before: int) -> list[str]:
     """The tools that the plan has for a turn."""
-    turns = [turn.split() for turn in prompt.split(",")] if prompt else []
+    turns = [turn.split() for turn in prompt[3:].split(",")] if prompt.startswith("do ") else []
     return turns[turns_before] if turns_before < len(turns) else []
 
 

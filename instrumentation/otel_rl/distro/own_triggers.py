@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_autogen": (
+        "autogen_core._telemetry._tracing",
+        "autogen_core._telemetry._genai",
+        "autogen_agentchat.agents._assistant_agent",
+        "autogen_agentchat.agents._base_chat_agent",
+        "autogen_agentchat.teams._group_chat._base_group_chat",
+        "autogen_agentchat",
+    ),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_gymnasium": (
         "gymnasium.core",

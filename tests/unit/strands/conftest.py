@@ -21,5 +21,5 @@ def instrumented():
 
 @pytest.fixture
 def server():
-    with ScriptedOpenAI(add={"a": 1, "b": 2}, helper={"input": "add"}) as server:
+    with ScriptedOpenAI(add={"a": 1, "b": 2}, helper={"input": "do add"}) as server:
         yield server

@@ -49,7 +49,7 @@ def make(model):
 
 
 def test_a_run_with_parallel_failing_and_unknown_tools_is_one_row_of_one_trace(recorded, make):
-    make(add, bad)("add bad, nope")
+    make(add, bad)("do add bad, nope")
     (row,) = rows(recorded)
     assert figures(row) == {
         "turns": 3, "models": 3, "tools": 3, "tool errors": 2, "input": 33, "output": 21, "status": "finished",
@@ -63,7 +63,7 @@ def test_a_run_with_parallel_failing_and_unknown_tools_is_one_row_of_one_trace(r
 
 
 def test_a_failed_tool_has_the_type_of_its_error_and_its_outcome_on_the_span_of_strands(recorded, make):
-    make(add, bad)("add bad, nope")
+    make(add, bad)("do add bad, nope")
     assert recorded.span("execute_tool bad").attributes["error.type"] == "ValueError"
     assert recorded.span("execute_tool bad").attributes["rl.tool.outcome"] == "tool_error"
     assert recorded.span("execute_tool nope").attributes["rl.tool.outcome"] == "unknown_tool"
@@ -71,7 +71,7 @@ def test_a_failed_tool_has_the_type_of_its_error_and_its_outcome_on_the_span_of_
 
 
 def test_strands_records_no_metric_of_the_conventions_so_ours_does_once_for_each_call(recorded, make):
-    make(add, bad)("add bad")
+    make(add, bad)("do add bad")
     points = recorded.metrics()
     durations = {
         point.attributes["gen_ai.tool.name"]: (point.count, point.attributes["rl.tool.outcome"])
@@ -84,7 +84,7 @@ def test_strands_records_no_metric_of_the_conventions_so_ours_does_once_for_each
 def test_a_streamed_run_leaves_nothing_current_between_its_events(recorded, make):
     async def run():
         outside = otel_rl.trace_id()
-        return [otel_rl.trace_id() == outside async for _ in make(add).stream_async("add")]
+        return [otel_rl.trace_id() == outside async for _ in make(add).stream_async("do add")]
 
     assert all(asyncio.run(run()))
     (row,) = rows(recorded)
@@ -94,7 +94,7 @@ def test_a_streamed_run_leaves_nothing_current_between_its_events(recorded, make
 
 def test_an_agent_that_is_a_tool_is_part_of_the_row_of_the_one_that_calls_it(recorded, make):
     helper = make(add, name="inner").as_tool(name="helper", description="Helps.")
-    make(helper)("helper")
+    make(helper)("do helper")
     (row,) = rows(recorded)
     assert (row["rl.rollout.turns"], row["rl.rollout.tool_calls"], row["rl.rollout.status"]) == (2, 2, "finished")
     assert names(recorded)["invoke_agent inner"] == 1
@@ -108,7 +108,7 @@ def test_a_graph_of_agents_is_one_row(recorded, make):
     builder.add_node(make(add, name="one"), "one")
     builder.add_node(make(add, name="two"), "two")
     builder.add_edge("one", "two")
-    builder.build()("add")
+    builder.build()("do add")
     (row,) = rows(recorded)
     assert row["rl.rollout.model_calls"] >= 3
     assert traces(recorded) == {row["rl.rollout.trace_id"]}
@@ -117,7 +117,7 @@ def test_a_graph_of_agents_is_one_row(recorded, make):
 
 def test_a_run_inside_of_a_rollout_is_the_rollouts_also_in_the_thread_that_strands_starts(recorded, make):
     with otel_rl.rollout("r"):
-        make(add)("add")
+        make(add)("do add")
     (row,) = rows(recorded)
     assert row["rl.rollout.id"] == "r"
     assert (row["rl.rollout.turns"], row["rl.rollout.tool_calls"]) == (2, 1)
@@ -134,7 +134,7 @@ def test_a_cancelled_task_is_a_cancelled_run(recorded, make):
         await asyncio.Event().wait()
 
     async def run():
-        task = asyncio.create_task(make(wait).invoke_async("wait"))
+        task = asyncio.create_task(make(wait).invoke_async("do wait"))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -158,7 +158,7 @@ def test_an_agent_that_the_program_cancels_has_a_cancelled_run_though_it_raises_
         return "stopped"
 
     agent.tool_registry.register_tool(stop)
-    assert agent("stop, stop").stop_reason == "cancelled"
+    assert agent("do stop, stop").stop_reason == "cancelled"
     (row,) = rows(recorded)
     assert row["rl.rollout.status"] == "cancelled"
 
