@@ -39,7 +39,11 @@ def patch_message_spans(_: ModuleType, patches: Patches) -> None:
     """Switch off the spans of messages, unless the user has decided."""
     if _NO_MESSAGE_SPANS not in os.environ:
         os.environ[_NO_MESSAGE_SPANS] = "true"
-        patches.on_restore(lambda: os.environ.pop(_NO_MESSAGE_SPANS, None))
+        patches.on_restore(_ask_again)
+
+
+def _ask_again() -> None:
+    os.environ.pop(_NO_MESSAGE_SPANS, None)
 
 
 def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
