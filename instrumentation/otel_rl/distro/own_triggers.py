@@ -22,6 +22,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "autogen_agentchat",
     ),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
+    "otel_rl_fastmcp": ("fastmcp.telemetry", "fastmcp.client.telemetry", "fastmcp"),
     "otel_rl_google_adk": ("google.adk.runners", "google.adk.telemetry._instrumentation", "google_adk"),
     "otel_rl_gymnasium": (
         "gymnasium.core",
