@@ -70,6 +70,7 @@ def _client_span(original: Callable[..., Any]) -> Callable[..., Any]:
 def _records_requests() -> bool:
     """Return whether our ``mcp`` opens a span for each request of a client."""
     with _REQUEST:
-        state = instrumentor_status.snapshot().get("otel_rl_mcp", {}).get("state")
-        return scope.enabled and state in _ACTIVE and not ownership.suppressed()
+        status = instrumentor_status.snapshot().get("otel_rl_mcp")
+        is_active = status is not None and status["state"] in _ACTIVE
+        return is_active and scope.enabled and not ownership.suppressed()
     return False
