@@ -27,6 +27,11 @@ def text_of(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
+def _is_prompt(message: dict[str, Any]) -> bool:
+    """Whether the user says it; smolagents lets the user say what a tool returned."""
+    return message["role"] == "user" and not text_of(message["content"]).startswith("Observation:")
+
+
 class ScriptedOpenAI(FakeOpenAI):
     """Follows the plan in the last message of the user; ``arguments`` are those of each tool by its name."""
 
@@ -67,9 +72,10 @@ class ScriptedOpenAI(FakeOpenAI):
 
     def _tools(self) -> list[dict[str, Any]]:
         messages = self.requests[-1][2]["messages"]
-        last = max(index for index, message in enumerate(messages) if message["role"] == "user")
+        prompts = {index: text_of(message["content"]) for index, message in enumerate(messages) if _is_prompt(message)}
+        last = max(prompts)
         before = sum(message["role"] == "assistant" for message in messages[last:])
-        names = tools_asked(text_of(messages[last]["content"]), before)
+        names = tools_asked(prompts[last].removeprefix("New task:\n"), before)
         return [self._call(name, f"call_{before}_{index}") for index, name in enumerate(names)]
 
     def _call(self, name: str, identifier: str) -> dict[str, Any]:
