@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from coexistence.peers import ROOT, outcomes, peers
+from coexistence.peers import ROOT, expected, outcomes, peers
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from coexistence.peers import Peer
 
 PAGE = ROOT / "docs" / "coexistence.md"
@@ -23,8 +25,20 @@ def rows(peer: Peer) -> list[str]:
     alone, together = outcomes(peer, "alone"), outcomes(peer, "--ours-after")
     calls: dict[tuple[str, str, str, str], list[str]] = {}
     for call, outcome in together.items():
-        key = _whose(outcome.spans), _whose(outcome.durations), _whose(outcome.tokens), str(len(alone[call].spans))
-        calls.setdefault(key, []).append(call)
+        known = expected(peer, call)
+        models = f"{call}: models" if known.agents else call
+        metrics = _whose(outcome.durations), _whose(outcome.tokens)
+        calls.setdefault(
+            (_whose(outcome.spans, known.models), *metrics, _number(alone[call].spans, known.models)), []
+        ).append(models)
+        if known.agents:
+            for name, number, found, before in (
+                ("run", known.agents, outcome.agents, alone[call].agents),
+                ("tools", known.tools, outcome.tools, alone[call].tools),
+            ):
+                scopes = tuple((scope, 1) for scope in found)
+                key = _whose(scopes, number), "", "", _number(before, number)
+                calls.setdefault(key, []).append(f"{call}: {name}")
     name = ", ".join(package.replace("==", " ") for package in peer.packages if "util-genai" not in package)
     most = max(calls.values(), key=len)
     rest = "all" if len(calls) == 1 else "all others"
@@ -34,11 +48,18 @@ def rows(peer: Peer) -> list[str]:
     ]
 
 
-def _whose(recorded: tuple[tuple[str, int], ...]) -> str:
+def _number(spans: Sized, things: int) -> str:
+    """Spans of each thing."""
+    return f"{len(spans) / things:g}"
+
+
+def _whose(recorded: tuple[tuple[str, int], ...], things: int = 1) -> str:
+    """Who has recorded that many things, or how often they are recorded by whom."""
     owners = ["ours" if scope.startswith(_OURS) else "theirs" for scope, _ in recorded]
     if not owners:
         return "none"
-    return owners[0] if len(owners) == 1 else f"{len(owners)}: {', '.join(owners)}"
+    is_one_each = len(owners) == things and len(set(owners)) == 1
+    return owners[0] if is_one_each or len(owners) == 1 else f"{len(owners)}: {', '.join(owners)}"
 
 
 def table() -> str:

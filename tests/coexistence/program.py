@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from support.fake_openai import FakeOpenAI
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 OURS = ("otel_rl.instrumentors.openai:OpenAIInstrumentor", "otel_rl.instrumentors.langchain:LangChainInstrumentor")
 MESSAGES = [{"role": "user", "content": "hi"}]
@@ -31,6 +31,7 @@ CHAT = {"model": "tiny", "messages": MESSAGES}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 #: Where the instrumentors say how many input tokens a call had.
 INPUT_TOKENS = ("gen_ai.usage.input_tokens", "llm.token_count.prompt")
+_OPERATIONS = {"invoke_agent": "agent", "execute_tool": "tool", "AGENT": "agent", "TOOL": "tool"}
 OPENAI_CALLS: dict[str, Callable[[Any], Any]] = {
     "chat": lambda c: c.chat.completions.create(**CHAT),
     "chat, streamed": lambda c: list(c.chat.completions.create(**CHAT, **STREAM)),
@@ -55,11 +56,15 @@ class Recorded:
         metrics.set_meter_provider(MeterProvider([self._metrics]))
 
     def take(self) -> dict[str, Any]:
-        """Scopes and input tokens of the spans that have any, and the count of each metric by scope."""
-        spans = []
+        """Scopes of agents' and tools' spans, those of models with their input tokens; metrics' counts by scope."""
+        spans: list[Any] = []
+        others: dict[str, list[str]] = {"agent": [], "tool": []}
         for span in self._spans.get_finished_spans():
+            kind = _kind(span.attributes or {})
             tokens = next((span.attributes[key] for key in INPUT_TOKENS if key in (span.attributes or {})), None)
-            if tokens is not None:
+            if kind in others:
+                others[kind].append(span.instrumentation_scope.name)
+            elif tokens is not None:
                 spans.append([span.instrumentation_scope.name, tokens])
         self._spans.clear()
         durations: Counter[str] = Counter()
@@ -73,10 +78,16 @@ class Recorded:
                             durations[scope.scope.name] += point.count
                         elif point.attributes.get("gen_ai.token.type") == "input":
                             tokens_by_scope[scope.scope.name] += point.sum
-        return {"spans": spans, "durations": dict(durations), "tokens": dict(tokens_by_scope)}
+        return {"spans": spans, "durations": dict(durations), "tokens": dict(tokens_by_scope), **others}
 
 
-def _instrument(names: list[str]) -> None:
+def _kind(values: Mapping[str, Any]) -> str | None:
+    """Whether it is of an agent or a tool, in the words of the conventions or of OpenInference."""
+    operation = _OPERATIONS.get(values.get("gen_ai.operation.name"))
+    return operation or _OPERATIONS.get(values.get("openinference.span.kind"))
+
+
+def instrument(names: list[str]) -> None:
     for name in names:
         module, _, kind = name.partition(":")
         getattr(importlib.import_module(module), kind)().instrument(skip_dep_check=True)
@@ -98,10 +109,10 @@ def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if not argument.startswith("--")]
     recorded = Recorded()
     if "--ours-before" in arguments:
-        _instrument(list(OURS))
-    _instrument(names)
+        instrument(list(OURS))
+    instrument(names)
     if "--ours-after" in arguments:
-        _instrument(list(OURS))
+        instrument(list(OURS))
     import openai
 
     found = {}

@@ -123,14 +123,7 @@ class _Phase:
 class _Tool:
     def __init__(self, name: str, call_id: str | None, arguments: Any) -> None:
         self._call = ToolCall(_scope, name, call_id, arguments=arguments).start()
-        self.leave = self._call.leave
-        self.result = self._call.result
-
-    def end(self, error: BaseException | str | None, at: Moment | None) -> None:
-        if isinstance(error, str):
-            self._call.fail(error)
-            error = None
-        self._call.end(error, at)
+        self.leave, self.result, self.end = self._call.leave, self._call.result, self._call.end
 
 
 class _Span:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,9 +23,19 @@ def replace(owner: Any, name: str, wrapper: Wrapper) -> None:
     original = None if owner is None else vars(owner).get(name)
     if original is None or any(replaced[:2] == (owner, name) for replaced in _replaced):
         return
-    ours = functools.wraps(original)(wrapper(original))
+    ours = functools.wraps(original)(wrapper(_function(owner, original)))
     setattr(owner, name, ours)
     _replaced.append((owner, name, original, ours))
+
+
+def _function(owner: Any, original: Any) -> Any:
+    """``original`` as a function: a wrapper of wrapt in a class knows its instance only when it is bound to it.
+
+    Strands (1.62) wraps ``Thread.start`` so, by ``opentelemetry-instrumentation-threading``.
+    """
+    if not isinstance(owner, type) or type(original) is FunctionType:
+        return original
+    return lambda self, *args, **kwargs: original.__get__(self, type(self))(*args, **kwargs)
 
 
 def restore() -> None:

@@ -253,8 +253,8 @@ class InferenceCall:
         self.answer.requests = requests
 
     def child_began(self) -> None:
-        """Let a call inside of this one count in the trajectory, whenever it ends."""
-        self._counts = False
+        """Let a call inside of this one count in the trajectory, whenever it ends; it sees the same foreign span."""
+        self._counts, self._emits_metrics = False, self._emits_metrics and self.owned
         if self._trajectory is not None and self._trajectory.turns.take(self):
             self._trajectory.turns.remove(self)
 

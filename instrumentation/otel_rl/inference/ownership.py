@@ -93,6 +93,8 @@ OWNERS = {
         f"com.anthropic.sdk.python{platform}": Owner(only_model_calls=False, measures=_NONE, is_partial=True)
         for platform in ("", ".aws", ".bedrock", ".foundry", ".google_cloud", ".vertex")
     },
+    # Its metrics have names of its own.
+    "strands.telemetry.tracer": Owner(only_model_calls=False, measures=_NONE),
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
 #: The span of a model call that an agent library has in progress and does not make current.

@@ -50,7 +50,7 @@ LIBRARIES = {
     "letta.agent": AgentLibrary("letta", None),
     "litellm": AgentLibrary("litellm", "otel_rl_litellm", is_client=True),
     "llama_index.core": AgentLibrary("llama-index-core", "otel_rl_llama_index"),
-    "openenv": AgentLibrary("openenv-core", "otel_rl_openenv"),
+    "openenv": AgentLibrary("openenv", "otel_rl_openenv"),
     "pydantic_ai": AgentLibrary("pydantic-ai-slim", "otel_rl_pydantic_ai"),
     "qwen_agent": AgentLibrary("qwen-agent", None),
     "replicate": AgentLibrary("replicate", None, is_client=True),

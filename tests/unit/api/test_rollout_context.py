@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import wrapt
 from opentelemetry import baggage, trace
 from opentelemetry.context import attach, create_key, detach, get_value, set_value
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled, suppress_instrumentation
@@ -242,6 +243,27 @@ def test_the_wrappers_go_where_ours_are_still_in_place(recorded):
     continuation.restore()
     assert threading.Thread.start is later
     threading.Thread.start = original
+
+
+def test_a_thread_starts_where_the_official_instrumentor_of_threads_came_before_the_rollout(recorded):
+    plain = threading.Thread.start
+
+    # As opentelemetry-instrumentation-threading does it, which Strands puts in place.
+    def wrapper(start, thread, args, given):
+        thread.marked = True
+        return start(*args, **given)
+
+    wrapt.wrap_function_wrapper(threading.Thread, "start", wrapper)
+    found = []
+    try:
+        with otel_rl.rollout():
+            thread = threading.Thread(target=lambda: found.append(_trace_id()))
+            thread.start()
+            thread.join()
+            assert found == [_trace_id()]
+    finally:
+        continuation.restore()
+        threading.Thread.start = plain
 
 
 def test_a_subprocess_continues_it_through_the_wrapper_of_somebody_else_and_with_names_in_bytes(tmp_path):

@@ -1,0 +1,104 @@
+"""Patches where AutoGen makes its spans, and around the functions that run agents and teams."""
+
+from __future__ import annotations
+
+import functools
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.agents import runs
+from otel_rl.agents.runs import AgentRun
+from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.telemetry import Scope
+from otel_rl.tools.calls import ToolCall, record_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextvars import Token
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("autogen")
+#: Documented at ``SingleThreadedAgentRuntime``; read whenever a runtime is made.
+_NO_MESSAGE_SPANS = "AUTOGEN_DISABLE_RUNTIME_TRACING"
+#: The call of a model that is executed here: its span does not know the arguments.
+_asked: ContextVar[Any] = ContextVar("otel_rl_autogen_call", default=None)
+
+
+class _AutoGenTool(ToolCall):
+    """A call of a tool, which AutoGen does not measure."""
+
+    __slots__ = ()
+    _owner_measures = False
+
+
+def patch_message_spans(_: ModuleType, patches: Patches) -> None:
+    """Switch off the spans of messages, unless the user has decided."""
+    if _NO_MESSAGE_SPANS not in os.environ:
+        os.environ[_NO_MESSAGE_SPANS] = "true"
+        patches.on_restore(_ask_again)
+
+
+def _ask_again() -> None:
+    os.environ.pop(_NO_MESSAGE_SPANS, None)
+
+
+def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
+    """Follow tools, inside of their span."""
+    patches.replace(module, "trace_tool_span", _trace_tool_span, required=True)
+
+
+def patch_tool_calls(module: ModuleType, patches: Patches) -> None:
+    """Follow what models ask for, among it tools that do not exist."""
+    name = "AssistantAgent._execute_tool_call"
+    patches.observe(module, name, begin=_execution_begins, end=_execution_ended, required=True)
+
+
+def patch_agents(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of agents."""
+    for name in ("run", "run_stream"):
+        follow(patches, module, f"BaseChatAgent.{name}", _agent_begins, required=True)
+
+
+def patch_teams(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of teams."""
+    follow(patches, module, "BaseGroupChat.run_stream", _team_begins, required=True)
+
+
+def _trace_tool_span(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def trace_tool_span(*args: Any, **kwargs: Any) -> Any:
+        return _followed(original(*args, **kwargs), kwargs.get("tool_name", *args), kwargs.get("tool_call_id"))
+
+    return trace_tool_span
+
+
+@contextmanager
+def _followed(tool_span: Any, name: str, call_id: str | None) -> Iterator[Any]:
+    with tool_span as span:
+        asked = _asked.get()
+        arguments = asked.arguments if asked is not None and asked.id == call_id else None
+        with _AutoGenTool(scope, name, call_id, arguments):
+            yield span
+
+
+def _execution_begins(tool_call: Any, *_: Any, **__: Any) -> tuple[Token[Any], Any]:
+    return _asked.set(tool_call), tool_call
+
+
+def _execution_ended(state: tuple[Token[Any], Any], executed: Any, _: BaseException | None) -> None:
+    token, asked = state
+    _asked.reset(token)
+    if executed is not None and executed[1].content == f"Error: tool '{asked.name}' not found in any workbench":
+        record_unknown(scope, asked.name, asked.id)
+
+
+def _agent_begins(given: Mapping[str, Any]) -> AgentRun | None:
+    return AgentRun(scope, runs.agent(given["self"].name), has_span=False) if scope.enabled else None
+
+
+def _team_begins(given: Mapping[str, Any]) -> AgentRun | None:
+    return AgentRun(scope, runs.workflow(given["self"].name)) if scope.enabled else None

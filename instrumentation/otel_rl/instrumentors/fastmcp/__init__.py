@@ -1,0 +1,23 @@
+"""FastMCP's spans of requests stay out where those of our ``mcp`` are open, as the ones of mcp 2.x do.
+
+Ours have what the conventions ask for, the outcome of tools among it, and no message of an exception. A call inside of
+one process, which is no request, keeps FastMCP's span.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from otel_rl.instrumentors.base import Instrumentor
+
+
+class FastMcpInstrumentor(Instrumentor):
+    """Instruments ``fastmcp``."""
+
+    library: ClassVar[str] = "fastmcp"
+    requirements: ClassVar = ("fastmcp >= 4.1, < 5",)
+    needs: ClassVar = ("mcp",)
+    modules: ClassVar = {
+        "fastmcp.telemetry": "patch:patch_telemetry",
+        "fastmcp.client.telemetry": "patch:patch_client",
+    }

@@ -1,0 +1,82 @@
+"""Patches around the runner of agents, and where ADK makes the span of a tool."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace as trace_api
+
+from otel_rl.agents import runs
+from otel_rl.agents.runs import AgentRun
+from otel_rl.core.guard import guard
+from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.semconv import attributes, events
+from otel_rl.telemetry import Scope
+from otel_rl.tools import outcomes
+from otel_rl.tools.calls import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from types import ModuleType
+
+    from opentelemetry.trace import Span
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("google_adk")
+
+
+class _AdkTool(ToolCall):
+    """A call of a tool. ADK's span of it has no attributes before its end."""
+
+    __slots__ = ()
+
+    def _find_owner(self) -> Span | None:
+        span = trace_api.get_current_span()
+        return span if span.is_recording() else None
+
+    def answered(self, tool: Any, told: Any) -> None:
+        """Take what ADK was told of the call: an error is part of the answer."""
+        if type(tool).__name__ == "BaseTool":
+            # It stands for a tool that does not exist.
+            self.fail(outcomes.UNKNOWN_TOOL)
+            scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: self.name})
+        elif told.error_type is not None:
+            self.fail(told.error_type)
+        content = getattr(told.function_response_event, "content", None)
+        for part in getattr(content, "parts", None) or ():
+            if part.function_response is not None:
+                self.result(part.function_response.response)
+
+
+def patch_runners(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of agents and workflows."""
+    follow(patches, module, "Runner.run_async", _run_begins, required=True)
+
+
+def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
+    """Follow tools, inside of their span."""
+    patches.replace(module, "record_tool_execution", _record_tool_execution, required=True)
+
+
+def _run_begins(given: Mapping[str, Any]) -> AgentRun | None:
+    return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False) if scope.enabled else None
+
+
+def _record_tool_execution(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def record_tool_execution(tool: Any, agent: Any, function_args: Any, *args: Any, **kwargs: Any) -> Any:
+        return _followed(original(tool, agent, function_args, *args, **kwargs), tool, function_args)
+
+    return record_tool_execution
+
+
+@asynccontextmanager
+async def _followed(tool_span: Any, tool: Any, arguments: Any) -> AsyncIterator[Any]:
+    async with tool_span as told:
+        with _AdkTool(scope, tool.name, arguments=arguments) as call:
+            yield told
+            with guard("google_adk.answered"):
+                call.answered(tool, told)

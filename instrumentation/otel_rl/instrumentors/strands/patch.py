@@ -1,0 +1,108 @@
+"""Patches where Strands has made its own span current, and around the functions that make its first one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.agents import runs
+from otel_rl.agents.runs import AgentRun
+from otel_rl.api.model_calls import ModelCall
+from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues, RlRolloutStatusValues
+from otel_rl.telemetry import Scope
+from otel_rl.tools import calls, outcomes
+from otel_rl.tools.calls import ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
+
+    from otel_rl.instrumentors.patching import Patches
+
+scope = Scope("strands")
+#: Modules of Strands' models whose provider has another name in the conventions.
+_PROVIDERS = {"bedrock": GenAiProviderNameValues.AWS_BEDROCK, "gemini": GenAiProviderNameValues.GCP_GEMINI}
+
+
+class _StrandsRun(AgentRun):
+    def produced(self, event: Any) -> None:
+        """Note that the program has cancelled the agent, which raises nothing."""
+        result = event.get("result") if isinstance(event, dict) else None
+        if getattr(result, "stop_reason", None) == RlRolloutStatusValues.CANCELLED:
+            self.fail(RlRolloutStatusValues.CANCELLED)
+
+
+class _StrandsTool(ToolCall):
+    """A call of a tool. Strands measures it under a name of its own."""
+
+    __slots__ = ()
+    _owner_measures = False
+
+    def produced(self, event: Any) -> None:
+        """Take the result: an exception of the tool is part of it."""
+        result = getattr(event, "tool_result", None)
+        if result is None:
+            return
+        if event.exception is not None:
+            self.fail(outcomes.raised(event.exception))
+        elif result.get("status") == "error":
+            self.fail(outcomes.TOOL_ERROR)
+        self.result(result.get("content"))
+
+
+class _StrandsModel(ModelCall):
+    """A call of a model; one of an instrumented client inside counts instead."""
+
+    def produced(self, event: Any) -> None:
+        """Take usage and reason from the last event."""
+        if "stop" in event:
+            reason, _, usage, _ = event["stop"]
+            self.usage(usage.get("inputTokens"), usage.get("outputTokens"), usage.get("cacheReadInputTokens"))
+            self.finish(reason)
+
+
+def patch_agent(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of agents; all ways to start one go through these."""
+    for name in ("stream_async", "structured_output_async"):
+        follow(patches, module, f"Agent.{name}", _run_begins, required=name == "stream_async")
+
+
+def patch_graph(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of graphs."""
+    follow(patches, module, "Graph.stream_async", _run_begins, required=True)
+
+
+def patch_swarm(module: ModuleType, patches: Patches) -> None:
+    """Follow the runs of swarms."""
+    follow(patches, module, "Swarm.stream_async", _run_begins, required=True)
+
+
+def patch_tools(module: ModuleType, patches: Patches) -> None:
+    """Follow tools, inside of their span."""
+    follow(patches, module, "_run_tool", _tool_begins, required=True)
+
+
+def patch_models(module: ModuleType, patches: Patches) -> None:
+    """Follow model calls, inside of their span."""
+    follow(patches, module, "stream_messages", _model_begins, required=True)
+
+
+def _run_begins(_: Mapping[str, Any]) -> AgentRun | None:
+    return _StrandsRun(scope, runs.agent(""), has_span=False) if scope.enabled else None
+
+
+def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
+    tool, use = given["ctx"].tool, given["ctx"].tool_use
+    if tool is None:
+        calls.record_unknown(scope, use["name"], use.get("toolUseId"))
+        return None
+    return _StrandsTool(scope, use["name"], use.get("toolUseId"), arguments=use.get("input")).start()
+
+
+def _model_begins(given: Mapping[str, Any]) -> ModelCall | None:
+    if not scope.enabled:
+        return None
+    model = given["model"]
+    kind = type(model).__module__.rpartition(".")[2]
+    name = (getattr(model, "config", None) or {}).get("model_id") or ""
+    return _StrandsModel(name, GenAiOperationNameValues.CHAT, _PROVIDERS.get(kind, kind), {"stream": True}, scope)

@@ -1,0 +1,25 @@
+"""The real library against a loopback server, with our instrumentor and that of its client active."""
+
+from __future__ import annotations
+
+import pytest
+from support.scripted_openai import ScriptedOpenAI
+
+from otel_rl.instrumentors.autogen import AutoGenInstrumentor
+from otel_rl.instrumentors.openai import OpenAIInstrumentor
+
+
+@pytest.fixture
+def instrumented():
+    instrumentors = (OpenAIInstrumentor(), AutoGenInstrumentor())
+    for instrumentor in instrumentors:
+        instrumentor.instrument(skip_dep_check=True)
+    yield
+    for instrumentor in reversed(instrumentors):
+        instrumentor.uninstrument()
+
+
+@pytest.fixture
+def server():
+    with ScriptedOpenAI(add={"a": 1, "b": 2}, inner={"task": "do add"}) as server:
+        yield server

@@ -1,0 +1,193 @@
+"""Runs of Strands' agents: their rows, and one span for each thing, which is Strands' own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from support.agent_truth import figures, names, rows, scopes, traces
+
+import otel_rl
+
+pytest.importorskip("strands")
+from strands import Agent, tool
+from strands.models import Model
+from strands.models.openai import OpenAIModel
+from strands.multiagent import GraphBuilder
+
+pytestmark = pytest.mark.usefixtures("instrumented")
+NATIVE = "strands.telemetry.tracer"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def bad() -> str:
+    """Fail."""
+    raise ValueError("no")
+
+
+@tool
+async def hang() -> str:
+    """Never return."""
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+def model(server):
+    return OpenAIModel(client_args={"base_url": server.base_url, "api_key": "none"}, model_id="tiny")
+
+
+@pytest.fixture
+def make(model):
+    return lambda *tools, **given: Agent(model=model, tools=list(tools), callback_handler=None, **given)
+
+
+def test_a_run_with_parallel_failing_and_unknown_tools_is_one_row_of_one_trace(recorded, make):
+    make(add, bad)("do add bad, nope")
+    (row,) = rows(recorded)
+    assert figures(row) == {
+        "turns": 3, "models": 3, "tools": 3, "tool errors": 2, "input": 33, "output": 21, "status": "finished",
+    }  # fmt: skip
+    assert traces(recorded) == {row["rl.rollout.trace_id"]}
+    assert scopes(recorded) == {NATIVE}
+    assert names(recorded) == {
+        "invoke_agent Strands Agents": 1, "execute_event_loop_cycle": 3, "chat": 3,
+        "execute_tool add": 1, "execute_tool bad": 1, "execute_tool nope": 1,
+    }  # fmt: skip
+
+
+def test_a_failed_tool_has_the_type_of_its_error_and_its_outcome_on_the_span_of_strands(recorded, make):
+    make(add, bad)("do add bad, nope")
+    assert recorded.span("execute_tool bad").attributes["error.type"] == "ValueError"
+    assert recorded.span("execute_tool bad").attributes["rl.tool.outcome"] == "tool_error"
+    assert recorded.span("execute_tool nope").attributes["rl.tool.outcome"] == "unknown_tool"
+    assert "error.type" not in recorded.span("execute_tool add").attributes
+
+
+def test_strands_records_no_metric_of_the_conventions_so_ours_does_once_for_each_call(recorded, make):
+    make(add, bad)("do add bad")
+    points = recorded.metrics()
+    durations = {
+        point.attributes["gen_ai.tool.name"]: (point.count, point.attributes["rl.tool.outcome"])
+        for point in points["gen_ai.execute_tool.duration"]
+    }
+    assert durations == {"add": (1, "ok"), "bad": (1, "tool_error")}
+    assert sum(point.count for point in points["gen_ai.client.operation.duration"]) == 2
+
+
+def test_a_streamed_run_leaves_nothing_current_between_its_events(recorded, make):
+    async def run():
+        outside = otel_rl.trace_id()
+        return [otel_rl.trace_id() == outside async for _ in make(add).stream_async("do add")]
+
+    assert all(asyncio.run(run()))
+    (row,) = rows(recorded)
+    assert figures(row)["turns"] == 2
+    assert traces(recorded) == {row["rl.rollout.trace_id"]}
+
+
+def test_an_agent_that_is_a_tool_is_part_of_the_row_of_the_one_that_calls_it(recorded, make):
+    helper = make(add, name="inner").as_tool(name="helper", description="Helps.")
+    make(helper)("do helper")
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.turns"], row["rl.rollout.tool_calls"], row["rl.rollout.status"]) == (2, 2, "finished")
+    assert names(recorded)["invoke_agent inner"] == 1
+    tool_span, inner = recorded.span("execute_tool helper"), recorded.span("invoke_agent inner")
+    assert inner.parent.span_id == tool_span.context.span_id
+    assert traces(recorded) == {row["rl.rollout.trace_id"]}
+
+
+def test_a_graph_of_agents_is_one_row(recorded, make):
+    builder = GraphBuilder()
+    builder.add_node(make(add, name="one"), "one")
+    builder.add_node(make(add, name="two"), "two")
+    builder.add_edge("one", "two")
+    builder.build()("do add")
+    (row,) = rows(recorded)
+    assert row["rl.rollout.model_calls"] >= 3
+    assert traces(recorded) == {row["rl.rollout.trace_id"]}
+    assert names(recorded)["invoke_graph"] == 1
+
+
+def test_a_run_inside_of_a_rollout_is_the_rollouts_also_in_the_thread_that_strands_starts(recorded, make):
+    with otel_rl.rollout("r"):
+        make(add)("do add")
+    (row,) = rows(recorded)
+    assert row["rl.rollout.id"] == "r"
+    assert (row["rl.rollout.turns"], row["rl.rollout.tool_calls"]) == (2, 1)
+    assert len(traces(recorded)) == 1
+
+
+def test_a_cancelled_task_is_a_cancelled_run(recorded, make):
+    started = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+
+    async def run():
+        task = asyncio.create_task(make(wait).invoke_async("do wait"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    (row,) = rows(recorded)
+    assert figures(row) == {
+        "turns": 1, "models": 1, "tools": 1, "tool errors": 1, "input": 11, "output": 7, "status": "cancelled",
+    }  # fmt: skip
+    assert recorded.span("execute_tool wait").attributes["rl.tool.outcome"] == "cancelled"
+
+
+def test_an_agent_that_the_program_cancels_has_a_cancelled_run_though_it_raises_nothing(recorded, make):
+    agent = make()
+
+    @tool
+    def stop() -> str:
+        """Cancel the agent."""
+        agent.cancel()
+        return "stopped"
+
+    agent.tool_registry.register_tool(stop)
+    assert agent("do stop, stop").stop_reason == "cancelled"
+    (row,) = rows(recorded)
+    assert row["rl.rollout.status"] == "cancelled"
+
+
+class _OwnModel(Model):
+    """A model whose client has no instrumentor."""
+
+    def update_config(self, **_):
+        """Nothing to configure."""
+
+    def get_config(self):
+        return {}
+
+    async def structured_output(self, *_, **__):
+        yield {}
+
+    async def stream(self, *_, **__):
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockDelta": {"delta": {"text": "hi"}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
+        yield {"metadata": {"usage": {"inputTokens": 5, "outputTokens": 2, "totalTokens": 7}, "metrics": {}}}
+
+
+def test_a_call_of_a_model_without_an_instrumented_client_counts_with_the_usage_that_strands_knows(recorded):
+    Agent(model=_OwnModel(), callback_handler=None)("hi")
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.turns"], row["rl.rollout.model_calls"]) == (1, 1)
+    assert (row["rl.rollout.input_tokens"], row["rl.rollout.output_tokens"]) == (5, 2)
+    assert names(recorded) == Counter({"invoke_agent Strands Agents": 1, "execute_event_loop_cycle": 1, "chat": 1})
+    (duration,) = recorded.metrics()["gen_ai.client.operation.duration"]
+    assert duration.count == 1
