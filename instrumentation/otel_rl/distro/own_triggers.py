@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
+    "otel_rl_dashscope": (
+        "dashscope.client.base_api",
+        "dashscope.finetune.reinforcement.component.processor.abstract_processor",
+        "dashscope.finetune.reinforcement.component.processor.abstract_reward_processor",
+        "dashscope.finetune.reinforcement.component.observability.processor_span",
+        "dashscope.finetune.reinforcement.component.observability.genai.tools",
+        "dashscope",
+    ),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_gymnasium": (
         "gymnasium.core",

@@ -1225,6 +1225,8 @@ class GenAiProviderNameValues:
     """Perplexity."""
     X_AI: Final = "x_ai"
     """xAI."""
+    DASHSCOPE: Final = "dashscope"
+    """Alibaba Cloud Model Studio, as its own library and LoongSuite name it."""
     OTHER: Final = "_OTHER"
     """A provider that is not known."""
 
