@@ -73,7 +73,7 @@ class RewardFunction:
             attributes.RL_REWARD_NAME: self._name,
             attributes.RL_REWARD_WEIGHT: None if weight is None else number(weight),
             attributes.RL_REWARD_INPUT: content,
-            **self._ids(),
+            **self._ids(arguments),
         }
         limit = None if self._trajectory is not None else MOST_SPANS
         self._phase = Phase(
@@ -87,10 +87,13 @@ class RewardFunction:
         """Context of what it calls, for code that runs elsewhere; None if it has no span."""
         return None if self._phase is None else self._phase.context or None
 
-    def _ids(self) -> dict[str, Any]:
-        """Return the ids of the one rollout that it scores outside of it."""
+    def _ids(self, arguments: object) -> dict[str, Any]:
+        """Return the ids of the sample, and of the one rollout that it scores outside of it."""
+        if not self._joins:
+            return {}
         name = self._scored[0] if len(self._scored) == 1 else None
-        return {} if name is None else {attributes.RL_ROLLOUT_ID: name.rollout, attributes.RL_SAMPLE_ID: name.sample}
+        rollout = None if name is None else name.rollout
+        return {attributes.RL_ROLLOUT_ID: rollout, attributes.RL_SAMPLE_ID: sample_ids.of_arguments(arguments).sample}
 
     def _link(self, span: Span) -> None:
         """Link the rollouts of this process that it scores outside of them."""

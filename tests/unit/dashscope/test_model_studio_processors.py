@@ -238,13 +238,15 @@ def test_a_reward_in_a_later_call_is_linked_to_its_rollout_and_counts_in_its_row
     rollout, later = recorded.span("rl.rollout"), recorded.span("rl.reward")
     assert [link.context.trace_id for link in later.links] == [rollout.context.trace_id]
     assert later.attributes["rl.rollout.id"] == "ro-1"
+    assert later.attributes.get("rl.sample.id") == ("s-1" if known_by == "ids" else None)
     [row] = rows_of(recorded)
     assert row.scores["Exact"] == 1.0
 
 
 def test_a_reward_of_another_process_s_rollout_has_its_ids(recorded):
     Exact().process(scored(output(), ids("elsewhere")))
-    assert recorded.span("rl.reward").attributes["rl.rollout.id"] == "elsewhere"
+    span = recorded.span("rl.reward").attributes
+    assert (span["rl.rollout.id"], span["rl.sample.id"]) == ("elsewhere", "s-1")
     scores = recorded.events("gen_ai.evaluation.result")
     assert {event.attributes["rl.rollout.id"] for event in scores} == {"elsewhere"}
 
