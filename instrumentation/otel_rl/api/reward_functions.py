@@ -91,8 +91,7 @@ class RewardFunction:
         """Return the ids of the sample, and of the one rollout that it scores outside of it."""
         if not self._joins:
             return {}
-        name = self._scored[0] if len(self._scored) == 1 else None
-        rollout = None if name is None else name.rollout
+        rollout = getattr(self._scored[0], "rollout", None) if len(self._scored) == 1 else None
         return {attributes.RL_ROLLOUT_ID: rollout, attributes.RL_SAMPLE_ID: sample_ids.of_arguments(arguments).sample}
 
     def _link(self, span: Span) -> None:

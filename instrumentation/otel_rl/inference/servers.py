@@ -23,6 +23,7 @@ _HOSTS = {
     "api.perplexity.ai": GenAiProviderNameValues.PERPLEXITY,
     "api.x.ai": GenAiProviderNameValues.X_AI,
     "generativelanguage.googleapis.com": GenAiProviderNameValues.GCP_GEMINI,
+    **dict.fromkeys((f"dashscope{at}.aliyuncs.com" for at in ("", "-intl", "-us")), GenAiProviderNameValues.DASHSCOPE),
 }
 #: Azure's public cloud, and its clouds of the United States and China.
 _AZURE = tuple(

@@ -32,14 +32,10 @@ _OURS = (spans.RL_ROLLOUT.type, spans.RL_REWARD.type)
 
 def patch_processor_span(module: ModuleType, patches: Patches) -> None:
     """Let ``observe_processor`` and ``trace_processor_span`` add to our span."""
-    patches.replace(module, "get_tracer", lambda made: functools.wraps(made)(lambda: _tracer(made())), required=True)
+    patches.replace(module, "get_tracer", lambda get: functools.wraps(get)(lambda: LentTracer(get())), required=True)
 
 
-def _tracer(tracer: Any) -> Any:
-    return None if tracer is None else ProcessorTracer(tracer)
-
-
-class ProcessorTracer(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
+class LentTracer(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
     """The package's tracer; if our span stands for the call, its span is that one."""
 
     def start_as_current_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
