@@ -11,7 +11,7 @@ from otel_rl.api.call_content import Result, captured
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
 from otel_rl.telemetry import deferral, open_trajectory
-from otel_rl.telemetry.attribute_values import number, text
+from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.cardinality_budgets import MAXIMUM_LENGTH
 from otel_rl.telemetry.scope import Scope
 from otel_rl.training import trainer_loop
@@ -71,7 +71,7 @@ class RewardFunction:
             return
         values = {
             attributes.RL_REWARD_NAME: self._name,
-            attributes.RL_REWARD_WEIGHT: None if weight is None else number(weight),
+            attributes.RL_REWARD_WEIGHT: weight if isinstance(weight, int | float) and weight != 1 else None,
             attributes.RL_REWARD_INPUT: content,
             **self._ids(arguments),
         }

@@ -64,3 +64,10 @@ def test_what_has_no_score_in_its_place_is_refused_and_counted(recorded, result)
     assert scores_of(recorded, result) == ({}, None)
     assert drops.snapshot()["metrics", "unsupported_type"] == before + 1
     assert "error.type" not in recorded.span("rl.reward").attributes
+
+
+@pytest.mark.parametrize(("weight", "shown"), [(1.0, None), (0.25, 0.25), ("heavy", None)])
+def test_the_span_of_a_reward_has_its_weight_if_that_is_a_number_other_than_one(recorded, weight, shown):
+    with otel_rl.rollout(rollout_id="r"):
+        otel_rl.reward_function("judge", weight=weight)(lambda: 1.0)()
+    assert recorded.span("rl.reward").attributes.get("rl.reward.weight") == shown
