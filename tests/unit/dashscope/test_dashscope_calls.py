@@ -13,6 +13,7 @@ from typing import Any
 import dashscope
 import pytest
 from dashscope.api_entities.aio_session import get_shared_aio_session
+from dashscope.client.base_api import BaseApi
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 from support.fake_dashscope import PIECES, USAGE, WHOLE, answer, choice
@@ -201,7 +202,7 @@ def test_a_usage_that_is_missing_or_none_leaves_the_tokens_out(recorded, server,
 @pytest.mark.parametrize("chunk", [[1, 2], "busy", {"output": 3}, {"output": {"choices": [None, 1]}}])
 def test_a_chunk_that_is_no_answer_costs_its_facts_only(recorded, server, chunk):
     server.answers.append((200, [PIECES[0], chunk, PIECES[2]]))
-    stream = dashscope.client.base_api.BaseApi.call(
+    stream = BaseApi.call(
         model="qwen-plus",
         input={"messages": MESSAGES},
         task_group="aigc",
@@ -227,6 +228,20 @@ def test_a_conversation_with_pictures_is_a_chat_and_its_parts_are_typed(recorded
     assert said == [{"type": "text", "content": "a cat"}]
 
 
+@pytest.mark.parametrize(
+    ("chunks", "how"),
+    [(PIECES, {"incremental_output": True}), (PIECES, {}), (WHOLE, {})],
+    ids=["incremental", "incremental by default", "whole by default"],
+)
+def test_a_streamed_conversation_has_its_text(recorded, server, content, chunks, how):
+    texts = [each["output"]["choices"][0] for each in chunks]
+    parts = [answer(choice([{"text": one["message"]["content"]}], one["finish_reason"])) for one in texts]
+    server.answers.append((200, parts))
+    list(dashscope.MultiModalConversation.call(model="qwen-vl", messages=MESSAGES, stream=True, **how))
+    [message] = json.loads(recorded.span("chat qwen-vl").attributes["gen_ai.output.messages"])
+    assert message["parts"] == [{"type": "text", "content": "Hello you"}]
+
+
 def test_an_embedding_has_its_tokens(recorded, server):
     body = {"request_id": "r", "output": {"embeddings": [{"embedding": [0.5], "text_index": 0}]}}
     server.answers.append((200, {**body, "usage": {"total_tokens": 3}}))
@@ -246,6 +261,40 @@ def test_tools_that_an_answer_asks_for_belong_to_its_trajectory(recorded, server
     assert first.attributes["rl.inference.tool_calls"] == ("add",)
     rollout = recorded.span("rl.rollout").attributes
     assert (rollout["rl.rollout.turns"], rollout["rl.rollout.tool_calls"]) == (2, 1)
+
+
+def asking(name, arguments, reason="null", identifier="c1"):
+    call = {"index": 0, "id": identifier, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return answer(choice("", reason, tool_calls=[call]))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "is_incremental"),
+    [
+        ([asking("add", '{"a"'), asking("", ": 2}", "tool_calls", "")], True),
+        ([asking("add", '{"a"'), asking("add", '{"a": 2}', "tool_calls")], None),
+        ([asking("add", '{"a"'), asking("add", '{"a": 2}', "tool_calls")], False),
+    ],
+    ids=["pieces", "whole by default", "whole"],
+)
+def test_a_streamed_tool_call_is_one_with_valid_arguments(recorded, server, content, chunks, is_incremental):
+    server.answers.append((200, chunks))
+    stream = BaseApi.call(
+        model="qwen-plus",
+        input={"messages": MESSAGES},
+        task_group="aigc",
+        task="text-generation",
+        function="generation",
+        stream=True,
+        **({} if is_incremental is None else {"incremental_output": is_incremental}),
+    )
+    assert len(list(stream)) == len(chunks)
+    values = recorded.span("chat qwen-plus").attributes
+    assert values["rl.inference.tool_calls"] == ("add",)
+    assert "rl.inference.invalid_tool_calls" not in values
+    [message] = json.loads(values["gen_ai.output.messages"])
+    assert message["finish_reason"] == "tool_call"
+    assert message["parts"][-1] == {"type": "tool_call", "id": "c1", "name": "add", "arguments": {"a": 2}}
 
 
 def test_a_trace_context_of_the_program_is_sent_as_it_is(server):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _UNFINISHED = "null"
-#: Code of the client for a failure whose body it cannot read.
-_UNREADABLE = "Unknown"
 
 
 def as_chat_message(message: Any) -> dict[str, Any]:
@@ -47,8 +45,11 @@ class DashScopeAnswer(Answer):
         """Take the facts of one chunk of a stream."""
         fields = fields_of(chunk)
         completion = _completion(fields, "delta")
-        if self._is_incremental is None:
-            self._compare(next((fields_of(each["delta"]).get("content") for each in completion["choices"]), None))
+        said = "".join(map(_said, completion["choices"]))
+        if self._is_incremental is None and said:
+            # The default is the model's: the second text begins with the first, or it goes on.
+            self._is_incremental = None if self._beginning is None else not said.startswith(self._beginning)
+            self._beginning = said
         if self._is_incremental is False:
             # It repeats what the chunks before had.
             self._arguments, self.logprobs = None, 0
@@ -57,17 +58,12 @@ class DashScopeAnswer(Answer):
         super().observe_chunk(completion)
         self._observe_failure(fields)
 
-    def _compare(self, text: Any) -> None:
-        """Find out from the first two texts whether chunks repeat the answer so far: the default is the model's."""
-        if text_of(text) is not None:
-            self._is_incremental = None if self._beginning is None else not text.startswith(self._beginning)
-            self._beginning = text
-
     def _observe_failure(self, fields: Mapping[str, Any]) -> None:
         status = fields.get("status_code")
         if isinstance(status, int) and not 200 <= status < 300:  # noqa: PLR2004 - those of HTTP
             code = fields.get("code")
-            self.failure = failures.name_of({"code": None if code == _UNREADABLE else code}, str(int(status)))
+            # The client's code for a failure whose body it cannot read.
+            self.failure = failures.name_of({"code": None if code == "Unknown" else code}, str(int(status)))
 
 
 def _completion(fields: Mapping[str, Any], part: str) -> dict[str, Any]:
@@ -84,13 +80,22 @@ def _completion(fields: Mapping[str, Any], part: str) -> dict[str, Any]:
 
 
 def _choice(choice: dict[str, Any], part: str) -> dict[str, Any]:
-    reason = choice.get("finish_reason")
+    reason, message = choice.get("finish_reason"), as_chat_message(choice.get("message"))
+    if part == "delta" and isinstance(message.get("content"), list):
+        message = {**message, "content": "".join(text_of(fields.get("text")) or "" for fields in message["content"])}
     return {
         "index": choice.get("index"),
         "logprobs": choice.get("logprobs"),
-        part: as_chat_message(choice.get("message")),
+        part: message,
         "finish_reason": None if reason == _UNFINISHED else text_of(reason),
     }
+
+
+def _said(choice: dict[str, Any]) -> str:
+    """Return what a chunk says in a choice: its text, and the arguments of tools."""
+    functions = (fields_of(fields_of(call).get("function")) for call in items_of(choice["delta"].get("tool_calls")))
+    texts = (choice["delta"].get("content"), *(function.get("arguments") for function in functions))
+    return "".join(filter(None, map(text_of, texts)))
 
 
 def _usage(usage: dict[str, Any]) -> dict[str, Any] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +43,8 @@ _REWARDS = {"AbstractRewardProcessor", "AbstractGroupRewardProcessor"}
 _MOST_CLASSES, _MOST_METRICS = 512, 64
 #: Marks of the package on the functions of a reward.
 _IS_PART, _NAME_OF_PART, _WEIGHT_OF_PART = "_is_sub_reward_func", "_sub_reward_name", "_sub_weight"
-_TRACING = "dashscope.finetune.reinforcement.component.observability.tracing"
 #: Names in the package's baggage, without their common beginning.
-_IDS = ("rollout_id", "sample_id", "attempt_id")
+_BAGGAGE, _IDS = "bailian.agentic_rl.", ("rollout_id", "sample_id", "attempt_id")
 
 
 def patch_processors(module: ModuleType, patches: Patches) -> None:
@@ -126,10 +124,9 @@ def _part(function: Any, given: Mapping[str, Any]) -> ProducerOperation | None:
 
 def _with_ids(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments; if they carry no ids, with those of the package's ``rollout_context``."""
-    prefix = getattr(sys.modules.get(_TRACING), "AGENTIC_RL_ROLLOUT_ID_BAGGAGE_KEY", "").removesuffix(_IDS[0])
     if any(sample_ids.of_arguments(arguments)):
         return arguments
-    found = {name: baggage.get_baggage(prefix + name) for name in _IDS}
+    found = {name: baggage.get_baggage(_BAGGAGE + name) for name in _IDS}
     return {**{name: value for name, value in found.items() if value is not None}, **arguments}
 
 
