@@ -647,6 +647,9 @@ def reward_function(name: str, *, weight: float = 1.0, arguments: Any = None) ->
     ===============================================  ================================================================
     a number, a tensor or array of one element       the score
     a dictionary with the key ``score``              the score; other numbers in it are its parts
+    an object or dictionary with ``reward_score``,   the score; its ``reward_metrics`` are parts. If its ``status`` is
+    also in ``reward``, as Model Studio has them     ``"failed"``, the call has failed and has no score
+    a group of these in ``rewards``                  like a list
     ``None``                                         no score
     a list, tuple, array or tensor of several        one score for each sample of a batch: each counts in the
                                                      histogram, and in no rollout

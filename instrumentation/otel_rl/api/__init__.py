@@ -20,6 +20,7 @@
 ``rollouts``           trajectories: the root span, its baggage, its row
 ``sample_ids``         ids that the program's own samples carry
 ``scored_rollouts``    which rollout a score is for
+``score_forms``        objects and dictionaries that stand for a score
 ``scores``             rewards
 ``spawned``            a rollout on its way into a spawned process, and with its step into a pool's worker
 ``user_messages``      lines for the user about mistakes in its use

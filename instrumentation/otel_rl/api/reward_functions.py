@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.api import sample_ids, scored_rollouts, scores
+from otel_rl.api import sample_ids, score_forms, scored_rollouts, scores
 from otel_rl.api.call_content import Result, captured
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes, spans
@@ -18,6 +18,9 @@ from otel_rl.training import trainer_loop
 from otel_rl.training.phases import Phase, innermost
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span
+
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.training.trajectory_shares import TrajectoryName
 
@@ -25,6 +28,8 @@ _scope = Scope("api")
 _REWARD = spans.RL_REWARD.type.removeprefix("rl.")
 #: Most spans in a step, of calls that belong to no rollout: a loop may score sample by sample.
 MOST_SPANS = 16
+#: Most rollouts that the span of one call links to.
+MOST_LINKS = 32
 
 
 class RewardFunction:
@@ -41,11 +46,14 @@ class RewardFunction:
         *,
         is_exclusive: bool = True,
         is_named: bool = False,
+        is_part: bool = False,
     ) -> None:
         #: The evaluated: a score belongs to the rollout, and not to the span of its function.
         self._context = get_current()
         self._name = text(str(name), MAXIMUM_LENGTH)
         self._weight = weight
+        #: Its score counts in that of another function only.
+        self._is_part = is_part
         self._value: Any = None
         self._trajectory = open_trajectory.current(self._context)
         self._is_owned = self._trajectory is None and trainer_loop.current().is_open(spans.RL_REWARD)
@@ -61,12 +69,37 @@ class RewardFunction:
         if self._is_owned:
             self._enrich(content)
             return
-        values = {attributes.RL_REWARD_NAME: self._name, attributes.RL_REWARD_INPUT: content}
+        values = {
+            attributes.RL_REWARD_NAME: self._name,
+            attributes.RL_REWARD_WEIGHT: weight if isinstance(weight, int | float) and weight != 1 else None,
+            attributes.RL_REWARD_INPUT: content,
+            **self._ids(arguments),
+        }
         limit = None if self._trajectory is not None else MOST_SPANS
         self._phase = Phase(
             spans.RL_REWARD, _scope, values, limit, has_duration=False, is_exclusive=is_exclusive
         ).start()
         self._result = Result(self._phase.span, attributes.RL_REWARD_OUTPUT)
+        self._link(self._phase.span)
+
+    @property
+    def context_inside(self) -> Context | None:
+        """Context of what it calls, for code that runs elsewhere; None if it has no span."""
+        return None if self._phase is None else self._phase.context or None
+
+    def _ids(self, arguments: object) -> dict[str, Any]:
+        """Return the ids of the sample, and of the one rollout that it scores outside of it."""
+        if not self._joins:
+            return {}
+        rollout = getattr(self._scored[0], "rollout", None) if len(self._scored) == 1 else None
+        return {attributes.RL_ROLLOUT_ID: rollout, attributes.RL_SAMPLE_ID: sample_ids.of_arguments(arguments).sample}
+
+    def _link(self, span: Span) -> None:
+        """Link the rollouts of this process that it scores outside of them."""
+        for name in self._scored[:MOST_LINKS]:
+            root = sample_ids.root_of(name)
+            if root is not None:
+                span.add_link(root)
 
     def _find(self, arguments: object) -> None:
         with guard("producer.sample_ids"):
@@ -108,10 +141,13 @@ class RewardFunction:
             return
         value, self._value = self._value, None
         with guard("producer.score"):
+            if error is None and sample_ids.read(value, "reward") is not None:
+                error = score_forms.failure_of(value)
             if error is None and value is not None:
                 if self._joins and not self._is_batch and self._scored == [None]:
                     self._scored = [sample_ids.rollout_of(value)]
-                scores.returned(self._context, self._name, value, self._weight, self._scored, is_batch=self._is_batch)
+                given = {"is_batch": self._is_batch, "is_part": self._is_part}
+                scores.returned(self._context, self._name, value, self._weight, self._scored, **given)
             self._join_judge_calls()
         if error is not None and self._trajectory is not None:
             self._trajectory.span_errors += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from opentelemetry import baggage
@@ -49,8 +49,8 @@ OF_ONE_ROLLOUT = (
 
 
 def _attempt(value: object) -> int | None:
-    """Return a number from 1; anything else is dropped and counted."""
-    attempt = None if value is None else number(value)
+    """Return a number from 1, also one that is text; anything else is dropped and counted."""
+    attempt = _number(value)
     if type(attempt) is int and 0 < attempt < INTEGER_LIMIT:
         return attempt
     if value is not None:
@@ -58,11 +58,15 @@ def _attempt(value: object) -> int | None:
     return None
 
 
-def _iteration(value: object) -> int | None:
-    """Return a whole number, also one that is text; anything else is dropped and counted."""
+def _number(value: object) -> Any:
     if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
         return int(value)
-    iteration = None if value is None else number(value)
+    return None if value is None else number(value)
+
+
+def _iteration(value: object) -> int | None:
+    """Return a whole number, also one that is text; anything else is dropped and counted."""
+    iteration = _number(value)
     if iteration is not None and iteration == iteration // 1 and abs(iteration) < INTEGER_LIMIT:
         return int(iteration)
     if value is not None:
@@ -87,7 +91,7 @@ class Rollout:
         environment: str | None = None,
     ) -> None:
         if is_named:
-            rollout_id, sample_id, group_id = sample_ids.of_arguments(arguments)
+            rollout_id, sample_id, group_id, attempt = sample_ids.of_arguments(arguments)
         # In the worker of a pool, that of the process which submitted the call.
         step = steps.where().step or caller_steps.current()
         iteration = _iteration(iteration)
@@ -145,6 +149,8 @@ class Rollout:
             open_trajectory.known_as(identifier, self._open)
             if isinstance(sample, str):
                 sample_ids.began(sample, self.name)
+            if self._is_named and own.is_valid:
+                sample_ids.remember_root(identifier, own)
 
     def result(self, value: object) -> None:
         """Take what the function has returned."""

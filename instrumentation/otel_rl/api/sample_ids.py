@@ -1,9 +1,10 @@
 """Ids that a program's own samples carry: in arguments and results of the functions that the environment names.
 
 A class that makes trajectories hands its samples to one that scores them, in this process or another. Where that scores
-outside of the rollout, the ids of its sample say which rollout the score is for. They are looked for as arguments, as
-keys of dictionaries and as attributes of objects; no code of the program runs. An object that a rollout has returned is
-known by itself; one that several rollouts return, as the environment that they share, is the sample of none.
+outside of the rollout, the ids of its sample name the rollout that the score is for. They are looked for as arguments,
+as keys of dictionaries and as attributes of objects, and in what arguments hold under names of Model Studio. No code
+of the program runs. An object that a rollout has returned is known by itself; one that several rollouts return, as the
+environment that they share, is the sample of none.
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ from otel_rl.training.trajectory_shares import TrajectoryName
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from opentelemetry.trace import SpanContext
+
 #: Names of an id, the best first.
-_ROLLOUT, _SAMPLE, _GROUP = ("rollout_id", "trajectory_id"), ("sample_id",), ("group_id",)
+_ROLLOUT, _SAMPLE, _GROUP, _ATTEMPT = ("rollout_id", "trajectory_id"), ("sample_id",), ("group_id",), ("attempt_id",)
+#: Names under which inputs of Model Studio's processors hold their ids, and what a rollout has returned.
+_HELD = ("request_metadata", "agent_output", "agent_outputs")
 #: Arguments of a call, and items of a list that is returned, that are looked at.
 _MOST_ARGUMENTS, _MOST_ITEMS = 16, 512
 #: Most samples, and most objects, that are remembered.
@@ -38,6 +43,7 @@ class SampleIds(NamedTuple):
     rollout: str | None = None
     sample: str | None = None
     group: str | None = None
+    attempt: str | None = None
 
 
 class _OfSample:
@@ -65,6 +71,8 @@ class _OfObject:
 #: What the named rollouts of this process had: their samples, the oldest first, ids in their results, and the results.
 _by_sample: dict[str, _OfSample] = {}
 _by_rollout: dict[str, TrajectoryName] = {}
+#: Spans that stand for them, by their ids.
+_roots: dict[str, SpanContext] = {}
 _by_object: dict[int, _OfObject] = {}
 
 
@@ -88,14 +96,15 @@ def _subjects(arguments: Mapping[str, Any]) -> Iterable[Any]:
             values += value[:_MOST_ARGUMENTS]
         elif name == "kwargs" and type(value) is dict:
             values += islice(value.values(), _MOST_ARGUMENTS)
-    return values
+    held = (read(value, name) for value in values for name in _HELD)
+    return [*values, *(value for value in held if value is not None)]
 
 
 def _first(holders: Iterable[Any]) -> SampleIds:
     holders = list(holders)
     found = (
-        next((known for holder in holders for name in names if (known := _id(_read(holder, name))) is not None), None)
-        for names in (_ROLLOUT, _SAMPLE, _GROUP)
+        next((known for holder in holders for name in names if (known := _id(read(holder, name))) is not None), None)
+        for names in (_ROLLOUT, _SAMPLE, _GROUP, _ATTEMPT)
     )
     return SampleIds(*found)
 
@@ -110,8 +119,8 @@ def _id(value: Any) -> str | None:
     return None
 
 
-def _read(holder: Any, name: str) -> Any:
-    """Return a key of a dictionary, or an attribute that the object itself holds."""
+def read(holder: Any, name: str) -> Any:
+    """Return a key of a dictionary, or an attribute that the object itself holds; None if it has none."""
     if issubclass(type(holder), dict):
         return dict.get(holder, name)
     try:
@@ -147,11 +156,21 @@ def began(sample: str | None, name: TrajectoryName) -> None:
     _keep(_by_sample, sample, _OfSample(name if is_only else None))
 
 
+def remember_root(rollout: str, span: SpanContext) -> None:
+    """Remember the span of a named rollout, for the links of what scores it later."""
+    _keep(_roots, rollout, span)
+
+
+def root_of(name: TrajectoryName | None) -> SpanContext | None:
+    """Return the span of a named rollout of this process; None for any other."""
+    return None if name is None or name.rollout is None else _roots.get(name.rollout)
+
+
 def returned(value: Any, name: TrajectoryName) -> None:
     """Note what a named rollout has returned."""
     items = value[:_MOST_ITEMS] if type(value) in (list, tuple) else ()
     for item in (value, *items):
-        known = _id(_read(item, _ROLLOUT[0])) or _id(_read(item, _ROLLOUT[1]))
+        known = _id(read(item, _ROLLOUT[0])) or _id(read(item, _ROLLOUT[1]))
         if known is not None and known != name.rollout:
             _keep(_by_rollout, known, name)
         if issubclass(type(item), type | types.ModuleType | types.FunctionType):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
 
-from otel_rl.api import scored_rollouts
+from otel_rl.api import score_forms, scored_rollouts
 from otel_rl.api.user_messages import say_no_number, say_once
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
@@ -34,8 +34,6 @@ MOST_PARTS = 16
 LARGEST_WEIGHT = sys.float_info.max
 #: Most scores that one call of a reward function gives; further ones are dropped and counted.
 MOST_SCORES = 8192
-#: Key of the score in a dictionary of a reward function, as in those of verl.
-WHOLE = "score"
 #: Advice for what is no score.
 MAPPING_ADVICE = "give the value that is the score, and the others as parts"
 NUMBER_ADVICE = "give a number, or None where there is none"
@@ -80,30 +78,29 @@ def returned(
     rollouts: Sequence[TrajectoryName | None] = (),
     *,
     is_batch: bool = False,
+    is_part: bool = False,
 ) -> None:
     """Record what a reward function has returned: the score of the rollout in ``context``, or one per sample.
 
-    Which it is, and what else counts as a score, says :func:`otel_rl.reward_function`. ``rollouts`` are those of its
-    samples, where it was called outside of them.
+    See :func:`otel_rl.reward_function` for what counts as a score. ``rollouts`` are those of its samples, where it was
+    called outside of them. A score that ``is_part`` of another one counts in no sum.
     """
     several = _several(value)
     if is_batch and several is not None and len(several) == len(rollouts):
         for score, rollout in zip(several, rollouts, strict=True):
-            _add(context, _of_name(rollout), name, score, (None, None), None, weight, None)
+            whole, parts = score_forms.whole_and_parts(score)
+            _add(context, _of_name(rollout), name, whole, (None, None), None, weight, parts)
         return
     if several is not None and len(several) > 1:
         _add_each(context, name, several)
         return
     if several is not None:
         value = next(iter(several), None)
-    parts = None
-    if isinstance(value, Mapping) and WHOLE in value:
-        parts = {key: part for key, part in value.items() if key != WHOLE and number(part) is not None}
-        value = value[WHOLE]
+    value, parts = score_forms.whole_and_parts(value)
     scored = scored_rollouts.around(context)
     if scored is None and len(rollouts) == 1:
         scored = _of_name(rollouts[0])
-    _add(context, scored, name, value, (None, None), None, weight, parts)
+    _add(context, scored, name, value, (None, None), None, weight, parts, is_part=is_part)
 
 
 def _of_name(name: TrajectoryName | None) -> ScoredRollout | None:
@@ -112,6 +109,9 @@ def _of_name(name: TrajectoryName | None) -> ScoredRollout | None:
 
 def _several(value: Any) -> Sequence[Any] | None:
     """Return the scores of several samples; None where ``value`` is no list of scores."""
+    of_group = score_forms.scores_of_group(value)
+    if of_group is not None:
+        return of_group
     if isinstance(value, list) or (isinstance(value, tuple) and all(map(_is_score, islice(value, MOST_SCORES)))):
         return value
     scores = numbers_of(value, MOST_SCORES)
@@ -126,7 +126,7 @@ def _is_score(value: Any) -> bool:
 
 def _add_each(context: Context, name: str, values: Sequence[Any]) -> None:
     drops.count("metrics", "reward_batch_limit", len(values) - MOST_SCORES)
-    scores = [_score(value, name) for value in islice(values, MOST_SCORES)]
+    scores = [_score(score_forms.whole_and_parts(value)[0], name) for value in islice(values, MOST_SCORES)]
     rewards.record(_scope, {name: scores}, context)
 
 
@@ -139,14 +139,18 @@ def _add(
     turn: Any,
     weight: Any,
     parts: Any,
+    *,
+    is_part: bool = False,
 ) -> None:
     """Add a score and its parts to the rollout that is ``scored``, where there is one."""
     context = context if scored is None else scored.context
     place = None if scored is None else _turn(scored, turn)
     score = _score(value, name)
     if score is not None:
-        share = _weight(weight, name)
-        if scored is not None:
+        share = 0.0 if is_part else _weight(weight, name)
+        if scored is not None and is_part:
+            scored.add_part(name, score)
+        elif scored is not None:
             scored.add_reward(name, score, share, place)
         _record(context, scored, name, score, place, None if share == 1 else share, *words)
     for part, of_part in _parts(parts, name):

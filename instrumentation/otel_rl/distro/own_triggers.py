@@ -24,6 +24,14 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "otel_rl_claude_agent_sdk": ("claude_agent_sdk.client", "claude_agent_sdk.query", "claude_agent_sdk"),
     "otel_rl_crewai": ("crewai.agent.core", "crewai.crew", "crewai.events.event_bus", "crewai"),
+    "otel_rl_dashscope": (
+        "dashscope.client.base_api",
+        "dashscope.finetune.reinforcement.component.processor.abstract_processor",
+        "dashscope.finetune.reinforcement.component.processor.abstract_reward_processor",
+        "dashscope.finetune.reinforcement.component.observability.processor_span",
+        "dashscope.finetune.reinforcement.component.observability.genai.tools",
+        "dashscope",
+    ),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_dspy": (
         "dspy._vendor.lm15.transports._async",

@@ -59,11 +59,13 @@ class Owner(NamedTuple):
         only_model_calls: every span of the scope stands for a model call, whatever its attributes are.
         measures: operations for which it records the ``gen_ai.client.*`` metrics, beside the spans.
         is_partial: its spans lack attributes of the conventions; ours adds them, and content by our own switch.
+        is_known_by_name: its spans have their operation as the first word of their name until they end.
     """
 
     only_model_calls: bool
     measures: frozenset[str]
     is_partial: bool = False
+    is_known_by_name: bool = False
 
 
 _ALL = frozenset(
@@ -95,6 +97,8 @@ OWNERS = {
     },
     # Its metrics have names of its own.
     "strands.telemetry.tracer": Owner(only_model_calls=False, measures=_NONE),
+    # Of loongsuite-util-genai 0.5.0, which the decorators of dashscope use.
+    "opentelemetry.util.genai.handler": Owner(only_model_calls=False, measures=_ALL, is_known_by_name=True),
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
 #: The span of a model call that an agent library has in progress and does not make current.
@@ -185,9 +189,12 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     scope = getattr(span, "instrumentation_scope", None)
     if scope is None or not span.is_recording() or scope.name == own_scope:
         return None
-    if OWNERS.get(scope.name, _UNKNOWN_OWNER).only_model_calls:
+    owner = OWNERS.get(scope.name, _UNKNOWN_OWNER)
+    if owner.only_model_calls:
         return span
     operation = (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME)
+    if operation is None and owner.is_known_by_name:
+        operation = getattr(span, "name", "").partition(" ")[0]
     return span if operation in _ALL else None
 
 

@@ -33,6 +33,7 @@ _HOSTS = {
     "router.huggingface.co": GenAiProviderNameValues.HUGGING_FACE,
     "aiplatform.googleapis.com": GenAiProviderNameValues.GCP_VERTEX_AI,
     "generativelanguage.googleapis.com": GenAiProviderNameValues.GCP_GEMINI,
+    **dict.fromkeys((f"dashscope{at}.aliyuncs.com" for at in ("", "-intl", "-us")), GenAiProviderNameValues.DASHSCOPE),
 }
 #: Ends of hosts with a region or a name of the user's before them.
 _ENDS = {

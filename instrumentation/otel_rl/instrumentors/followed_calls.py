@@ -38,14 +38,15 @@ def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: b
     ``**kwargs`` under these names. What the function returns is given to the operation's ``result``, each item of a
     generator to its ``produced``, where it has them.
     """
+    return patches.replace(owner, name, lambda original: followed(original, name, begin), required=required)
 
-    def wrap(original: Any) -> Any:
-        return wrap_call(
-            original, lambda names, values: _FollowedCall(name, begin, dict(zip(names, values, strict=True))),
-            has_receiver=True,
-        )  # fmt: skip
 
-    return patches.replace(owner, name, wrap, required=required)
+def followed(original: Any, name: str, begin: Begin) -> Any:
+    """Return ``original`` with each call inside of the operation that ``begin`` makes; ``name`` names our errors."""
+    return wrap_call(
+        original, lambda names, values: _FollowedCall(name, begin, dict(zip(names, values, strict=True))),
+        has_receiver=True,
+    )  # fmt: skip
 
 
 def follow_blocks(

@@ -1236,7 +1236,7 @@ class GenAiProviderNameValues:
     AZURE_AI_INFERENCE: Final = "azure.ai.inference"
     """Azure AI Inference."""
     DASHSCOPE: Final = "dashscope"
-    """DashScope of Alibaba Cloud; not of the conventions."""
+    """DashScope of Alibaba Cloud; as its library and LoongSuite name it."""
     FIREWORKS_AI: Final = "fireworks_ai"
     """Fireworks AI; not of the conventions."""
     HUGGING_FACE: Final = "hugging_face"

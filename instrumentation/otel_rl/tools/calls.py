@@ -52,7 +52,9 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
         # A tool that calls itself: the inner call is a call of its own.
         return None
     values = getattr(span, "attributes", None) or {}
-    return span if is_tool_span(span) and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
+    # Some set the operation at the end only.
+    is_tool = is_tool_span(span) or getattr(span, "name", None) == f"{OPERATION} {name}"
+    return span if is_tool and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
 
 
 def is_tool_span(span: Span) -> bool:

@@ -383,8 +383,10 @@ def test_ids_of_a_sample_are_read_without_code_of_the_program():
         "r",
         "7",
         "1",
+        None,
     )
     assert sample_ids.of_arguments({"rollout_id": True, "sample": {"sample_id": 1.5, "group_id": ""}}) == (
+        None,
         None,
         None,
         None,
@@ -392,5 +394,6 @@ def test_ids_of_a_sample_are_read_without_code_of_the_program():
     assert sample_ids.of_arguments({"args": (1, {"sample_id": "s"}), "kwargs": {"x": {"rollout_id": 2}}}) == (
         "2",
         "s",
+        None,
         None,
     )

@@ -97,6 +97,14 @@ def test_a_current_span_of_another_package_is_recognised_as_a_model_call(scope, 
         assert ownership.inference_span(OURS, context.get_current()) is (span if is_model_call else None)
 
 
+@pytest.mark.parametrize(("name", "is_model_call"), [("chat tiny", True), ("chat None", True), ("enter app", False)])
+def test_a_span_of_loongsuite_is_known_by_its_name_until_it_ends(recorded, name, is_model_call):
+    with recorded.tracer_provider.get_tracer("opentelemetry.util.genai.handler").start_as_current_span(name) as span:
+        assert ownership.inference_span(OURS, context.get_current()) is (span if is_model_call else None)
+    with recorded.tracer_provider.get_tracer("of.the.program").start_as_current_span(name):
+        assert ownership.inference_span(OURS, context.get_current()) is None
+
+
 def test_the_official_context_key_means_that_the_current_span_owns_the_call(recorded):
     with recorded.tracer_provider.get_tracer("x").start_as_current_span("x") as span:
         token = context.attach(context.set_value("opentelemetry.genai.client.inference.context", object()))

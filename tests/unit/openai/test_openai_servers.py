@@ -77,6 +77,7 @@ def test_sglang_shows_in_engine_and_weight_version(recorded, server, client):
         ("https://mine.cognitiveservices.azure.us/openai/v1", "azure.ai.openai"),
         ("https://api.deepseek.com", "deepseek"),
         ("https://api.x.ai/v1", "x_ai"),
+        ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "dashscope"),
         ("https://not-api.openai.com.example.org/v1", "openai"),
         ("http://10.0.0.5:8000/v1", "openai"),
     ],

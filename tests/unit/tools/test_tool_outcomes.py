@@ -301,3 +301,18 @@ def test_a_result_that_begins_as_an_error_does_is_suspected_and_no_failure(recor
         call.result(result)
     span = recorded.span("execute_tool look")
     assert (span.attributes["rl.tool.outcome"], span.status.is_ok) == (outcome, True)
+
+
+def test_a_span_that_gets_its_operation_at_its_end_is_the_tool_s_by_its_name(recorded):
+    tracer = recorded.tracer_provider.get_tracer("opentelemetry.util.genai.handler")
+    with otel_rl.rollout(rollout_id="r"), tracer.start_as_current_span("execute_tool add"):
+        with otel_rl.tool("add"):
+            pass
+        with otel_rl.tool("other"):
+            pass
+    names = [(span.name, span.instrumentation_scope.name) for span in recorded.spans]
+    assert names[:2] == [
+        ("execute_tool other", "otel_rl.api"),
+        ("execute_tool add", "opentelemetry.util.genai.handler"),
+    ]
+    assert recorded.span("rl.rollout").attributes["rl.rollout.tool_calls"] == 2
