@@ -23,6 +23,7 @@
 ``messages_protocol``    answers of the protocol of Anthropic
 ``messages``              content in the shape of the conventions
 ``message_parts``         the parts of messages
+``sample_messages``       prompt and completion of a trainer's sample as messages
 ``histories``             messages that an earlier call of the trajectory has recorded
 ``streamed_messages``     messages collected from chunks
 ``shortening``            content as JSON that fits into one attribute

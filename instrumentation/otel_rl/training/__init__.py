@@ -24,6 +24,7 @@
 ``parts``              parts of a phase, such as forward and backward passes
 ``phases``             a phase of a step: spans and duration; which phase suspends which
 ``position``           the open step, and whether the current context belongs to it
+``prompt_ids``         an id for each prompt, made of its text
 ``results``            last and best values of what was logged, for the end of the run
 ``rewards``            scores of reward functions
 ``rollout_spans``      which rollouts of a step have spans, beside their rows

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from online_trainers import online_trainer
 from support import message_schemas
 
+from otel_rl.inference import sample_messages
 from otel_rl.instrumentors.trl import chosen_samples, sample_content
 from otel_rl.instrumentors.trl.chosen_samples import SampleScores
 from otel_rl.telemetry import deferral
@@ -81,7 +82,7 @@ def test_a_conversation_with_a_tool_is_kept_in_its_order(recorded, monkeypatch):
         {"role": "tool", "name": "add", "content": "3"},
         {"role": "assistant", "content": "It is 3."},
     ]
-    found = sample_content._content(prompt, completion, "stop")
+    found = sample_messages.attributes_of(prompt, completion, "stop")
 
     said = json.loads(found["gen_ai.input.messages"])
     assert [message["role"] for message in said] == ["system", "user", "assistant", "tool"]

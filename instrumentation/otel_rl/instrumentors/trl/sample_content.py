@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.inference import messages, shortening
-from otel_rl.inference.fields import all_fields_of
+from otel_rl.inference import sample_messages
 from otel_rl.instrumentors.trl.chosen_samples import chosen
 from otel_rl.semconv import attributes, events
 from otel_rl.telemetry.content_capture import capture
@@ -16,7 +15,6 @@ from otel_rl.telemetry.content_capture import capture
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_rl.inference.messages import Message
     from otel_rl.instrumentors.trl.chosen_samples import SampleScores
     from otel_rl.telemetry import Scope
 
@@ -56,23 +54,7 @@ def record(scope: Scope, texts: BatchTexts, outcome: SampleScores, columns: Mapp
     for place, reason in chosen(outcome).items():
         values = {name: column[place] for name, column in columns.items()}
         stop_reason = values.get(attributes.RL_ROLLOUT_STOP_REASON)
-        values |= _content(texts.prompts[place], texts.completions[place], stop_reason)
+        values |= sample_messages.attributes_of(texts.prompts[place], texts.completions[place], stop_reason)
         values[attributes.RL_TRAJECTORY_REASON] = reason
         values[attributes.RL_LOOP_ITERATION] = outcome.iteration
         scope.event(events.RL_TRAJECTORY_CONTENT, attributes=values)
-
-
-def _content(prompt: Any, completion: Any, stop_reason: str | None) -> dict[str, str | None]:
-    """Attributes with the conversation: its last message is what the model said, unless a tool's answer is."""
-    said = _messages(prompt, "user") + _messages(completion, "assistant")
-    answer = [said.pop()] if said and said[-1]["role"] == "assistant" else []
-    if answer and stop_reason is not None:
-        answer[0]["finish_reason"] = stop_reason
-    messages = {attributes.GEN_AI_INPUT_MESSAGES: said, attributes.GEN_AI_OUTPUT_MESSAGES: answer}
-    return {name: shortening.messages_as_json(given) for name, given in messages.items() if given}
-
-
-def _messages(given: Any, role: str) -> list[Message]:
-    if isinstance(given, str):
-        return [{**message, "role": role} for message in messages.input_messages({"prompt": given})]
-    return messages.input_messages({"messages": [all_fields_of(message) for message in given]})

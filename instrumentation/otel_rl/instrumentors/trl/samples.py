@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_rl.instrumentors.trl import chosen_samples, prompt_ids, sample_content
+from otel_rl.instrumentors.trl import chosen_samples, sample_content
 from otel_rl.instrumentors.trl.profiling import scope
 from otel_rl.semconv import attributes, spans
 from otel_rl.semconv.attributes import (
@@ -17,7 +17,7 @@ from otel_rl.semconv.attributes import (
     RlTrajectoriesSourceValues,
 )
 from otel_rl.telemetry import guard
-from otel_rl.training import lowest_rewards, trainer_loop, trajectories, trajectory_columns
+from otel_rl.training import lowest_rewards, prompt_ids, trainer_loop, trajectories, trajectory_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
