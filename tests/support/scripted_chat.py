@@ -23,6 +23,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.requests.append(body)
+        self.server.traceparents.append(self.headers.get("traceparent"))
         turn = self.server.turn_of(body)
         if turn == "hang":
             self.server.asked.set()
@@ -80,6 +81,7 @@ class ScriptedChat(ThreadingHTTPServer):
         self.plans = plans
         self.in_order = in_order
         self.requests: list[dict[str, Any]] = []
+        self.traceparents: list[str | None] = []
         #: A request for the turn "hang" is there, and is answered when this is set.
         self.asked, self.release = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

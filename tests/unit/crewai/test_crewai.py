@@ -102,6 +102,24 @@ def test_a_crew_is_one_row_and_one_tree(recorded, shape):
         assert agent.parent.span_id == recorded.span("invoke_workflow adders").context.span_id
 
 
+def test_tools_at_once_and_an_agent_that_another_one_delegates_to_are_where_they_belong(recorded):
+    delegated = {"task": "t", "context": "c", "coworker": "helper"}
+    turns = [[("add", {"a": 1, "b": 2}), ("add", {"a": 2, "b": 2})], [("delegate_work_to_coworker", delegated)], "done"]
+    with ScriptedChat({"m": turns, "h": ["helped"]}) as server:
+        boss = worker(server, allow_delegation=True)
+        llm = LLM(model="openai/h", base_url=server.base_url, api_key="k", max_retries=0)
+        helper = Agent(role="helper", goal="to help", backstory="none", llm=llm)
+        task = Task(description="add", expected_output="a number", agent=boss)
+        Crew(agents=[boss, helper], tasks=[task], name="adders").kickoff()
+    row = row_of(recorded)
+    assert (row["tool_calls"], row.get("tool_errors", 0), row["model_calls"]) == (3, 0, 3)
+    assert row["tool_model_calls"] == 1
+    nested, tool = recorded.span("invoke_agent helper"), recorded.span("execute_tool delegate_work_to_coworker")
+    assert nested.parent.span_id == tool.context.span_id
+    assert recorded.span("chat h").parent.span_id == nested.context.span_id
+    assert tool.parent.span_id == recorded.span("invoke_agent worker").context.span_id
+
+
 def test_a_crew_whose_model_fails_is_a_failed_row(recorded):
     with ScriptedChat({"m": [401]}) as server, pytest.raises(Exception):  # noqa: B017, PT011 - of a class of the version
         crew(server).kickoff()

@@ -88,6 +88,8 @@ def test_an_agent_is_one_row_with_each_request_and_each_tool_in_its_trace(record
     call = next(span for span in inside if span.name == "chat m")
     assert call.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert call.attributes["server.address"] == "127.0.0.1"
+    sent = {f"{span.context.span_id:016x}" for span in inside if span.name == "chat m"}
+    assert {header.split("-")[2] for header in server.traceparents} == sent
 
 
 def test_an_answer_of_the_cache_is_no_model_call(recorded, tmp_path):

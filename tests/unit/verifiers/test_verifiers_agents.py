@@ -54,6 +54,7 @@ class Program(Harness):
     """Runs it in the runtime, as every harness does with a program of its own."""
 
     NEEDS_CONTAINER = False
+    SUPPORTS_RESUME = True
     streams = "0"
 
     async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data):
@@ -159,6 +160,19 @@ def test_a_rollout_that_goes_wrong_is_a_row_with_its_reason(recorded, monkeypatc
     }[case]
     assert tuple(row.get(f"rl.rollout.{name}") for name in ("status", "model_calls", "model_errors")) == expected
     assert row.get("rl.rollout.stop_reason") == made[0].stop_condition
+
+
+def test_all_turns_of_an_interaction_are_one_rollout_whichever_task_takes_them(recorded, monkeypatch):
+    async def run(server):
+        async with agent_of(server, monkeypatch).interaction(Adding(vf.TaskData(idx=4, prompt=None))) as interaction:
+            for text in ("add", "again"):
+                await asyncio.create_task(interaction.turn(text))
+
+    with ScriptedChat(TURNS) as server:
+        asyncio.run(run(server))
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.tool_calls"]) == (4, 4)
+    assert row["rl.rollout.reward"] == 1.0
 
 
 def test_rollouts_at_a_time_keep_their_calls_apart_and_have_the_name_of_their_environment(recorded, monkeypatch):

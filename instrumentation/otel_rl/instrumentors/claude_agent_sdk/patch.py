@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.deferral import Moment
+
+    #: A call, and the agent that it runs.
+    OpenTool = tuple[ToolCall, AgentRun | None]
 
 scope = Scope("claude_agent_sdk")
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -39,11 +42,6 @@ def _begin(_: Any) -> ClaudeRun | None:
     return ClaudeRun() if scope.enabled else None
 
 
-class _OpenTool(NamedTuple):
-    call: ToolCall
-    agent: AgentRun | None
-
-
 class ClaudeRun(AgentRun):
     """One question until its result."""
 
@@ -56,7 +54,7 @@ class ClaudeRun(AgentRun):
         self._answered: tuple[InferenceCall, Any] | None = None
         #: Input tokens of the calls before.
         self._spent = 0
-        self._tools: dict[str, _OpenTool] = {}
+        self._tools: dict[str, OpenTool] = {}
 
     def produced(self, message: Any) -> None:
         """Take a message on its way to the program."""
@@ -97,7 +95,7 @@ class ClaudeRun(AgentRun):
         if agent is not None:
             agent.leave()
         call.leave()
-        self._tools[block.id] = _OpenTool(call, agent)
+        self._tools[block.id] = call, agent
 
     def _user(self, message: Any) -> None:
         for block in message.content if isinstance(message.content, list) else ():
@@ -132,32 +130,29 @@ class ClaudeRun(AgentRun):
         call.answer.failure = message.error
         call.finish()
 
-    def _drop_asking(self, error: BaseException | str | None) -> None:
-        """End a call without an answer; it was none if its limit of turns kept the process from asking."""
-        asking, self._asking = self._asking, None
-        if asking is None:
-            return
-        if self._failure is not None:
-            asking.child_began()
-        asking.finish(error if isinstance(error, BaseException) else None)
-
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
         """End the run, and what its process has not told the end of."""
         for tool in self._tools.values():
             _end_tool(tool, "cancelled", None)
         self._tools.clear()
         self._finish_answered()
-        self._drop_asking(error)
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            if self._failure is not None:
+                # Its limit of turns kept the process from asking.
+                asking.child_began()
+            asking.finish(error if isinstance(error, BaseException) else None)
         super().end(self._failure or error, at)
 
 
-def _end_tool(tool: _OpenTool, failure: str | None, content: Any) -> None:
-    if tool.agent is not None:
-        tool.agent.end(failure)
+def _end_tool(tool: OpenTool, failure: str | None, content: Any) -> None:
+    call, agent = tool
+    if agent is not None:
+        agent.end(failure)
     if failure is not None:
-        tool.call.fail(failure)
-    tool.call.result(content)
-    tool.call.end()
+        call.fail(failure)
+    call.result(content)
+    call.end()
 
 
 def _input_of(usage: Any) -> int:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import functools
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from otel_rl.core.guard import guard
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.chunks import AsyncChunks, Chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.inference.http.base_call import HttpCall
     from otel_rl.instrumentors.patching import Patches
 
-_BEGIN, _ANSWERED = guard("dspy.begin"), guard("dspy.answered")
-
 
 def patch_sync(module: ModuleType, patches: Patches) -> None:
     """Patch the transport of synchronous calls."""
-    patches.replace(module, "StdlibTransport.stream", _sends, required=True)
+    patches.observe(module, "StdlibTransport.stream", begin=_begin, end=partial(_answered, Chunks), required=True)
 
 
 def patch_async(module: ModuleType, patches: Patches) -> None:
     """Patch the transport of asynchronous calls."""
-    patches.replace(module, "StdlibAsyncTransport._do_stream", _sends_async, required=True)
+    end = partial(_answered, AsyncChunks)
+    patches.observe(module, "StdlibAsyncTransport._do_stream", begin=_begin, end=end, required=True)
 
 
 def patch_responses(module: ModuleType, patches: Patches) -> None:
@@ -37,56 +33,23 @@ def patch_responses(module: ModuleType, patches: Patches) -> None:
         patches.observe(module, f"{kind}._release_once", before=_released, required=True)
 
 
-def _sends(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def stream(self: Any, request: Any) -> Any:
-        call, request = _begin(request)
-        if call is None:
-            return original(self, request)
-        try:
-            response = original(self, request)
-        except BaseException as error:
-            call.failed(error)
-            raise
-        return _answered(call, response, Chunks)
-
-    return stream
+def _begin(_: Any, request: Any) -> HttpCall | None:
+    """Begin the call of a request, which is made for each attempt; its headers get the trace context."""
+    url, calls, headers = urlsplit(request.url), senders.calls(), dict(request.headers)
+    where = calls.Url(url.scheme, url.hostname or "", url.port, url.path)
+    call: HttpCall | None = calls.begin("dspy", request.method, where, headers, request.body)
+    request.headers += [pair for pair in headers.items() if pair not in request.headers]
+    return call
 
 
-def _sends_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def _do_stream(self: Any, request: Any) -> Any:
-        call, request = _begin(request)
-        if call is None:
-            return await original(self, request)
-        try:
-            response = await original(self, request)
-        except BaseException as error:
-            call.failed(error)
-            raise
-        return _answered(call, response, AsyncChunks)
-
-    return _do_stream
-
-
-def _begin(request: Any) -> tuple[HttpCall | None, Any]:
-    """Return the call, and the request with the trace context."""
-    with _BEGIN:
-        url, calls, headers = urlsplit(request.url), senders.calls(), dict(request.headers)
-        where = calls.Url(url.scheme, url.hostname or "", url.port, url.path)
-        call = calls.begin("dspy", request.method, where, headers, request.body)
-        added = [pair for pair in headers.items() if pair not in request.headers]
-        return call, replace(request, headers=[*request.headers, *added]) if added else request
-    return None, request
-
-
-def _answered(call: HttpCall, response: Any, chunks: type[Chunks | AsyncChunks]) -> Any:
+def _answered(chunks: type[Any], call: HttpCall, response: Any, error: BaseException | None) -> None:
+    if error is not None:
+        call.failed(error)
+        return
     call.leave()
-    with _ANSWERED:
-        call.answered(response, response.status, None)
-        if call.is_followed_by(response, response):
-            response._chunks = chunks(call, response._chunks)  # type: ignore[arg-type]  # noqa: SLF001
-    return response
+    call.answered(response, response.status, None)
+    if call.is_followed_by(response, response):
+        response._chunks = chunks(call, response._chunks)  # noqa: SLF001 - iterated by all ways to read
 
 
 def _released(response: Any, *, body_consumed: bool) -> None:

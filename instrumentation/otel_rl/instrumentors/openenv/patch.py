@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope, open_trajectory
@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
     from otel_rl.instrumentors.patching import Patches
 
+    #: The client, the name of its environment, and the call.
+    SentRequest = tuple[Any, str, ToolCall]
+
 scope = Scope("openenv")
-
-
-class _SentRequest(NamedTuple):
-    client: Any
-    name: str
-    call: ToolCall
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
@@ -31,45 +28,46 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, f"EnvClient.{prefix}step{suffix}", begin=_steps, end=_has_stepped, required=True)
 
 
-def _resets(client: Any, **arguments: Any) -> _SentRequest | None:
+def _resets(client: Any, **arguments: Any) -> SentRequest | None:
     return _request(client, None, "reset", arguments)
 
 
-def _steps(client: Any, action: Any, **_: Any) -> _SentRequest | None:
+def _steps(client: Any, action: Any, **_: Any) -> SentRequest | None:
     return _request(client, getattr(action, "tool_name", None), "step", action)
 
 
-def _request(client: Any, tool: str | None, kind: str, arguments: Any) -> _SentRequest | None:
+def _request(client: Any, tool: str | None, kind: str, arguments: Any) -> SentRequest | None:
     if not scope.enabled:
         return None
     name = environments.name_of(client)
-    return _SentRequest(client, name, ToolCall(scope, tool or f"{name}.{kind}", arguments=arguments).start())
+    return client, name, ToolCall(scope, tool or f"{name}.{kind}", arguments=arguments).start()
 
 
-def _has_reset(request: _SentRequest, _: Any, error: BaseException | None) -> None:
-    request.call.end(error)
+def _has_reset(request: SentRequest, _: Any, error: BaseException | None) -> None:
+    client, _name, call = request
+    call.end(error)
     if error is None and environments.is_followed():
-        episode = environments.open_episodes.get(id(request.client))
+        episode = environments.open_episodes.get(id(client))
         if episode is None:
-            environments.began(request.client, type(request.client))
+            environments.began(client, type(client))
         else:
             episode.end()
 
 
-def _has_stepped(request: _SentRequest, result: Any, error: BaseException | None) -> None:
+def _has_stepped(request: SentRequest, result: Any, error: BaseException | None) -> None:
     if error is None:
-        _note(request, result)
-    request.call.end(error)
+        _note(*request, result)
+    request[2].end(error)
 
 
-def _note(request: _SentRequest, result: Any) -> None:
+def _note(client: Any, name: str, call: ToolCall, result: Any) -> None:
     if getattr(result.observation, "error", None) is not None:
-        request.call.fail(ErrorTypeValues.OTHER)
-    request.call.result(result.observation)
+        call.fail(ErrorTypeValues.OTHER)
+    call.result(result.observation)
     reward, trajectory = number(result.reward), open_trajectory.current()
     if reward is not None and trajectory is not None:
-        trajectory.add_metric(f"{request.name}.return", reward)
-    episode = environments.open_episodes.get(id(request.client))
+        trajectory.add_metric(f"{name}.return", reward)
+    episode = environments.open_episodes.get(id(client))
     if episode is not None:
         episode.length += 1
         episode.add_reward(result.reward)

@@ -40,6 +40,7 @@ class _OpenRun:
         identifier, key = run.trace.id, task.key
         self.rollout = Rollout(identifier, key, key, None, None, None, False, None, environment=self.environment)
         self.context: Context = get_current()
+        self.rollout.leave()
 
 
 #: By the library's rollout, and by the id of its trace.
@@ -49,7 +50,7 @@ _by_trace: WeakValueDictionary[str, _OpenRun] = WeakValueDictionary()
 
 def patch_rollout(module: ModuleType, patches: Patches) -> None:
     """Follow the parts of a rollout."""
-    patches.observe(module, "Rollout.open", begin=_opens, end=_opened, required=True)
+    patches.observe(module, "Rollout.open", begin=_opens, end=_left, required=True)
     patches.observe(module, "Rollout.step", begin=_continues, end=_left, required=True)
     patches.observe(module, "Rollout.close", begin=_continues, end=_closed, required=True)
     patches.observe(module, "Rollout.abort", before=_aborts, required=True)
@@ -70,19 +71,10 @@ def patch_trace(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Trace.record_reward", after=_rewarded, required=True)
 
 
-def _opens(run: Any) -> Any:
-    if not scope.enabled:
-        return None
-    _open[run] = _by_trace[run.trace.id] = _OpenRun(run)
-    return run
-
-
-def _opened(run: Any, _: Any, error: BaseException | None) -> None:
-    opened = _open.get(run)
-    if opened is not None:
-        opened.rollout.leave()
-    if error is not None:
-        _end(run, error)
+def _opens(run: Any) -> tuple[Any, Token[Context]] | None:
+    if scope.enabled:
+        _open[run] = _by_trace[run.trace.id] = _OpenRun(run)
+    return _continues(run)
 
 
 def _continues(run: Any, *_: Any, **__: Any) -> tuple[Any, Token[Context]] | None:
