@@ -90,6 +90,10 @@ OWNERS = {
     "strands.telemetry.tracer": Owner(only_model_calls=False, measures=_NONE),
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
+#: OpenInference's instrumentors of agent libraries, for one; they record spans and nothing else. The kind of a span is
+#: there from its start on: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+_KIND, _MODEL_CALL = "openinference.span.kind", "LLM"
+_OPENINFERENCE = Owner(only_model_calls=False, measures=_NONE)
 #: The span of a model call that an agent library has in progress and does not make current.
 _announced: ContextVar[Span | None] = ContextVar("otel_rl_announced_model_call", default=None)
 #: OpenLLMetry 0.62.4 makes the span of a response when the answer is there: none is current during the request. Its
@@ -173,16 +177,26 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     scope = getattr(span, "instrumentation_scope", None)
     if scope is None or not span.is_recording() or scope.name == own_scope:
         return None
-    if OWNERS.get(scope.name, _UNKNOWN_OWNER).only_model_calls:
+    if _owner(span).only_model_calls:
         return span
-    operation = (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME)
-    return span if operation in _ALL else None
+    values = _attributes_of(span)
+    is_call = values.get(attributes.GEN_AI_OPERATION_NAME) in _ALL or values.get(_KIND) == _MODEL_CALL
+    return span if is_call else None
 
 
 def emits_metrics(span: Span, operation: str) -> bool:
     """Return whether the instrumentor that made ``span`` records the metrics of such a call as well."""
+    return operation in _owner(span).measures
+
+
+def _owner(span: Span) -> Owner:
     scope = getattr(span, "instrumentation_scope", None)
-    return operation in OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER).measures
+    default = _OPENINFERENCE if _KIND in _attributes_of(span) else _UNKNOWN_OWNER
+    return OWNERS.get(getattr(scope, "name", ""), default)
+
+
+def _attributes_of(span: Span) -> Mapping[str, Any]:
+    return getattr(span, "attributes", None) or {}
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:
