@@ -101,6 +101,10 @@ OWNERS = {
     "opentelemetry.util.genai.handler": Owner(only_model_calls=False, measures=_ALL, is_known_by_name=True),
 }
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
+#: OpenInference's instrumentors of agent libraries, for one; they record spans and nothing else. The kind of a span is
+#: there from its start on: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+_KIND, _MODEL_CALL = "openinference.span.kind", "LLM"
+_OPENINFERENCE = Owner(only_model_calls=False, measures=_NONE)
 #: The span of a model call that an agent library has in progress and does not make current.
 _announced: ContextVar[Span | None] = ContextVar("otel_rl_announced_model_call", default=None)
 #: OpenLLMetry 0.62.4 makes the span of a response when the answer is there: none is current during the request. Its
@@ -189,13 +193,14 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     scope = getattr(span, "instrumentation_scope", None)
     if scope is None or not span.is_recording() or scope.name == own_scope:
         return None
-    owner = OWNERS.get(scope.name, _UNKNOWN_OWNER)
+    owner = _owner_of(span)
     if owner.only_model_calls:
         return span
-    operation = (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME)
+    values = _attributes_of(span)
+    operation = values.get(attributes.GEN_AI_OPERATION_NAME)
     if operation is None and owner.is_known_by_name:
         operation = getattr(span, "name", "").partition(" ")[0]
-    return span if operation in _ALL else None
+    return span if operation in _ALL or values.get(_KIND) == _MODEL_CALL else None
 
 
 def _is_of_package(context: Context) -> bool:
@@ -209,7 +214,12 @@ def emits_metrics(span: Span, operation: str) -> bool:
 
 def _owner_of(span: Span) -> Owner:
     scope = getattr(span, "instrumentation_scope", None)
-    return OWNERS.get(getattr(scope, "name", ""), _UNKNOWN_OWNER)
+    default = _OPENINFERENCE if _KIND in _attributes_of(span) else _UNKNOWN_OWNER
+    return OWNERS.get(getattr(scope, "name", ""), default)
+
+
+def _attributes_of(span: Span) -> Mapping[str, Any]:
+    return getattr(span, "attributes", None) or {}
 
 
 def span_context(span: Span, base: Context | None = None) -> Context:

@@ -80,5 +80,5 @@ def test_nothing_of_the_pack_imports_an_instrumented_library():
 
 
 def _top(module):
-    """The package that a distribution brings; `google` is that of many."""
-    return ".".join(module.split(".")[: 2 if module.startswith("google.") else 1])
+    """The package of a module; many share the namespace ``google``."""
+    return re.match(r"(google\.)?[^.]*", module).group()

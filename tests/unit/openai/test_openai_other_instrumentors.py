@@ -83,6 +83,8 @@ def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded,
         ("opentelemetry.instrumentation.openai.v1", {}, True),
         ("openinference.instrumentation.openai", {}, True),
         ("openinference.instrumentation.openai_agents", {}, False),
+        ("openinference.instrumentation.openai_agents", {"openinference.span.kind": "LLM"}, True),
+        ("openinference.instrumentation.openai_agents", {"openinference.span.kind": "AGENT"}, False),
         ("any.other", {"gen_ai.operation.name": "chat"}, True),
         ("any.other", {"gen_ai.operation.name": "execute_tool"}, False),
         ("any.other", {}, False),
@@ -159,9 +161,16 @@ def test_a_wrapper_that_was_there_first_does_not_hide_the_call(wrapped_before, r
     OpenAIInstrumentor().instrument(skip_dep_check=True)
 
 
-def test_metrics_are_ours_where_the_owner_of_the_span_emits_none(recorded, client):
-    tracer = recorded.tracer_provider.get_tracer("openinference.instrumentation.openai")
-    with tracer.start_as_current_span("ChatCompletion"):
+@pytest.mark.parametrize(
+    ("scope", "attributes"),
+    [
+        ("openinference.instrumentation.openai", {}),
+        ("openinference.instrumentation.smolagents", {"openinference.span.kind": "LLM"}),
+        ("strands.telemetry.tracer", {"gen_ai.operation.name": "chat"}),
+    ],
+)
+def test_metrics_are_ours_where_the_owner_of_the_span_emits_none(scope, attributes, recorded, client):
+    with recorded.tracer_provider.get_tracer(scope).start_as_current_span("ChatCompletion", attributes=attributes):
         client.chat.completions.create(**CHAT)
     assert [one.name for one in recorded.spans] == ["ChatCompletion"]
     (point,) = recorded.metrics()["gen_ai.client.operation.duration"]
