@@ -20,7 +20,7 @@ class Suite:
     """One row of the table."""
 
     name: str
-    #: The distribution on the package index whose tests these are; tests/constraints/latest.txt has its version.
+    #: The distribution on the package index whose tests these are.
     distribution: str
     #: ``sdist``: the tests are in its source distribution. Else a folder beside the table.
     source: str
@@ -33,6 +33,8 @@ class Suite:
     #: The longest that one run may take.
     limit_minutes: float
     requirements: tuple[str, ...] = ()
+    #: The version of a distribution that tests/constraints/latest.txt does not have.
+    pinned: str = ""
     #: Distributions for which this suite needs another version than tests/constraints/latest.txt has.
     unconstrained: tuple[str, ...] = ()
     #: Paths of the source that the tests must not see, the library itself above all: they test the installed one.
@@ -48,7 +50,9 @@ class Suite:
 
     @property
     def version(self) -> str:
-        """The distribution's version in tests/constraints/latest.txt."""
+        """The version that the row pins, else the one in tests/constraints/latest.txt."""
+        if self.pinned:
+            return self.pinned
         found = re.search(rf"^{re.escape(self.distribution)}==(\S+)", CONSTRAINTS.read_text(), re.MULTILINE)
         if found is None:
             raise SystemExit(f"{CONSTRAINTS.name} has no version of {self.distribution}")
