@@ -48,7 +48,6 @@ LIBRARIES = {
     "haystack": AgentLibrary("haystack-ai", None),
     "langroid": AgentLibrary("langroid", None),
     "letta.agent": AgentLibrary("letta", None),
-    "litellm": AgentLibrary("litellm", "otel_rl_litellm", is_client=True),
     "llama_index.core": AgentLibrary("llama-index-core", "otel_rl_llama_index"),
     "openenv": AgentLibrary("openenv", "otel_rl_openenv"),
     "pydantic_ai": AgentLibrary("pydantic-ai-slim", "otel_rl_pydantic_ai"),
