@@ -51,8 +51,9 @@ def _switch_on(module: ModuleType, patches: Patches) -> None:
         meter_provider=NoOpMeterProvider(),
         # A function that redacts content sees ours alone.
         include_content=capture_content() and redaction.redact() is None,
-        include_model_request_parameters=False,
     )
+    # The whole definition of each tool again; older versions have no such parameter.
+    settings.include_model_request_parameters = False
     agents.instrument_all(settings)
     ownership.OWNERS[_SCOPE] = ownership.Owner(only_model_calls=False, measures=frozenset())
     # Settings of the program come with metrics.
