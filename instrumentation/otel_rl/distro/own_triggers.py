@@ -91,7 +91,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai_agents",
     ),
     "otel_rl_pydantic_ai": (
-        "pydantic_ai.agent",
+        "pydantic_ai",
         "pydantic_ai.capabilities.instrumentation",
         "pydantic_ai.tool_manager",
         "pydantic_ai_slim",
