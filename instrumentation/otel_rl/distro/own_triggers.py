@@ -123,7 +123,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "otel_rl_openenv": ("openenv.core.env_client", "openenv"),
     "otel_rl_pydantic_ai": (
-        "pydantic_ai.agent",
+        "pydantic_ai",
         "pydantic_ai.capabilities.instrumentation",
         "pydantic_ai.tool_manager",
         "pydantic_ai_slim",

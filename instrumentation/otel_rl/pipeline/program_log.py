@@ -238,7 +238,10 @@ def _error_in(record: logging.LogRecord) -> BaseException | None:
     """Return the exception that was logged, as its own argument, that of the line, or in its place."""
     given = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     args: tuple[Any, ...] = record.args if isinstance(record.args, tuple) else ()
-    return given or next((one for one in (*args, record.msg) if issubclass(type(one), BaseException)), None)
+    # Not by its truth: that of an exception of the program may be anything.
+    if given is not None:
+        return given
+    return next((one for one in (*args, record.msg) if issubclass(type(one), BaseException)), None)
 
 
 def _end_of(error: BaseException | None) -> tuple[int, int] | None:

@@ -69,6 +69,11 @@ def library(request, pipeline, recorded, monkeypatch):
         one.uninstrument()
 
 
+def knows_calls():
+    """Whether this version has a function for the call of one tool, which is not required."""
+    return not OpenAIAgentsInstrumentor().missing
+
+
 @function_tool
 async def add(a: int, b: int) -> int:
     await asyncio.sleep(0)
@@ -295,7 +300,7 @@ def test_a_tool_has_its_outcome_and_its_call_id(library, recorded, make, server,
     tools = [span for span in recorded.spans if span.name.startswith("execute_tool")]
     # On a span of others only a failure is ours: it may yet fail after a call that went well.
     assert sorted(span.attributes.get("rl.tool.outcome", "ok") for span in tools) == sorted(outcomes)
-    if library != "official":
+    if library != "official" and knows_calls():
         assert all(span.attributes["gen_ai.tool.call.id"].startswith("call_") for span in tools)
 
 
@@ -308,7 +313,8 @@ def test_arguments_and_results_are_recorded_by_our_switch_alone(library, recorde
             monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPAN_ONLY")
         asyncio.run(nested(make, server))
         content = recorded.span("execute_tool add").attributes
-        assert content.get("gen_ai.tool.call.arguments") == ('{"a": 1, "b": 2}' if wanted else None)
+        if knows_calls():
+            assert content.get("gen_ai.tool.call.arguments") == ('{"a": 1, "b": 2}' if wanted else None)
         assert content.get("gen_ai.tool.call.result") == ("3" if wanted else None)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import textwrap
 from collections import defaultdict
 
 import pytest
@@ -240,6 +243,16 @@ def test_spans_have_no_content_unless_it_is_switched_on_and_no_function_redacts_
         assert Agent._instrument_default.include_content is (wanted and not redacted)
         instrumentor.uninstrument()
         assert Agent._instrument_default is False
+
+
+def test_the_spans_are_on_in_a_program_that_imports_the_library_later():
+    program = """
+        from otel_rl.instrumentors.pydantic_ai import PydanticAIInstrumentor
+        PydanticAIInstrumentor().instrument(skip_dep_check=True)
+        from pydantic_ai import Agent
+        assert not Agent._instrument_default.include_content
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
 
 
 def test_settings_of_the_program_stay_with_their_metrics(recorded, make, server):

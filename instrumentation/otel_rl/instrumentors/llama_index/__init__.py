@@ -17,7 +17,7 @@ class LlamaIndexInstrumentor(Instrumentor):
     """Patches agents, and workflows of several agents."""
 
     library: ClassVar[str] = "llama_index"
-    requirements: ClassVar = ("llama-index-core >= 0.14.25, < 0.15",)
+    requirements: ClassVar = ("llama-index-core >= 0.14.12, < 0.15",)
     modules: ClassVar = {
         f"{_WORKFLOW}.base_agent": "patch:patch_agent",
         f"{_WORKFLOW}.multi_agent_workflow": "patch:patch_workflow",

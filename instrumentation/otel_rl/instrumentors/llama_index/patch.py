@@ -1,7 +1,7 @@
 """Wrappers around agent workflows, each step of which runs in a task of its own.
 
-A run is begun by a function that returns at once; its tasks have the context of that call. Which agent of a workflow
-a step is for says the step alone.
+A run is started by a function that returns at once; its tasks inherit the context of that call. Only the step knows
+its agent, so the agent's context is attached step by step.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class OpenAIAgentsInstrumentor(Instrumentor):
     """Patches the runner, and the spans of ``agents.tracing``."""
 
     library: ClassVar[str] = "openai_agents"
-    requirements: ClassVar = ("openai-agents >= 0.24, < 1",)
+    requirements: ClassVar = ("openai-agents >= 0.14, < 1",)
     modules: ClassVar = {
         "agents.run": "runs:patch_runner",
         "agents.run_internal.run_loop": "runs:patch_streamed_runs",

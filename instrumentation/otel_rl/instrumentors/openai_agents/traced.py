@@ -1,8 +1,8 @@
 """Agents, tools and handoffs, as the library's own spans begin and end.
 
-The spans are observed, and not a processor of ours: a program may replace all processors, the first one that is asked
-for makes the library's exporter, and without tracing there are spans that no processor gets. They begin and end in the
-context of what they stand for, in which the library makes them current too.
+Observes the spans instead of adding a processor: a program may replace all processors, adding the first one creates the
+library's exporter, and no processor gets the spans of a switched-off tracing. Spans start and finish in the context of
+their operation, in which the library makes them current, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
     from otel_rl.tools.outcomes import Failure
 
-#: What the library notes at an agent that does not raise it there in a streamed run -> the class that the program gets.
+#: Failure that a streamed run does not raise inside of the agent -> the class that its reader gets.
 _LIMITS = {"Max turns exceeded": "agents.exceptions.MaxTurnsExceeded"}
 _UNKNOWN_TOOL = "Tool not found"
 #: Raised for arguments that are no JSON, or do not fit the tool.
@@ -46,21 +46,21 @@ def _handled() -> BaseException | None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _TracedOperation:
-    """What a span of the library stands for; None if another instrumentor records it."""
+    """The operation of a span of the library; None if another instrumentor records it."""
 
     operation: AgentRun | ToolCall | None
-    #: What the program was handling when it began, which is no error of it.
+    #: Exception that the program was handling at the start: no error of the operation.
     handled: BaseException | None = field(default_factory=_handled)
-    #: The library has noted a failure, and may raise an error of its own for it.
+    #: The library has set a failure, and may raise an error of its own for it.
     has_failed: bool = False
 
     def error(self) -> BaseException | None:
-        """Return the exception that is being raised through the span, or handled inside of it."""
+        """Return the exception that is raised through the span, or handled inside of it."""
         error = _handled()
         return None if error is self.handled else error
 
     def fail(self, message: str) -> None:
-        """Note the failure that the library has noted."""
+        """Take over a failure that the library has set on its span."""
         error, self.has_failed = self.error(), True
         if isinstance(self.operation, ToolCall):
             self.operation.fail(_failure_of_tool(error))
@@ -89,7 +89,7 @@ def _failure_of_tool(error: BaseException | None) -> Failure:
 
 
 _open: WeakKeyDictionary[Any, _TracedOperation] = WeakKeyDictionary()
-#: The call that the function span which begins next in this task is for.
+#: The model's tool call whose function span starts next in this task.
 _asked: ContextVar[Any] = ContextVar("otel_rl_openai_agents_tool_call", default=None)
 
 

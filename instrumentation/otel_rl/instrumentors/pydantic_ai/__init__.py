@@ -16,7 +16,8 @@ class PydanticAIInstrumentor(Instrumentor):
     library: ClassVar[str] = "pydantic_ai"
     requirements: ClassVar = ("pydantic-ai-slim >= 2.68, < 3",)
     modules: ClassVar = {
-        "pydantic_ai.agent": "patch:patch_agent",
+        # The whole package: settings ask for its version.
+        "pydantic_ai": "patch:patch_agent",
         "pydantic_ai.capabilities.instrumentation": "patch:patch_spans",
         "pydantic_ai.tool_manager": "patch:patch_tools",
     }

@@ -1,4 +1,4 @@
-"""Switches the library's spans on, and adds to them what they do not say: rows, and how tools ended."""
+"""Switches the library's spans on, and adds what they lack: rows, outcomes and durations of tools."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def _switch_on(module: ModuleType, patches: Patches) -> None:
         meter_provider=NoOpMeterProvider(),
         # A function that redacts content sees ours alone.
         include_content=capture_content() and redaction.redact() is None,
+        # The whole definition of each tool again.
         include_model_request_parameters=False,
     )
     agents.instrument_all(settings)
@@ -59,8 +60,9 @@ def _switch_on(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Agent.instrument_all", before=_forget_owner)
 
     def switch_off() -> None:
+        """Leave the library as it was, unless the program has settings of its own by now."""
         _forget_owner()
-        if agents._instrument_default is settings:  # noqa: SLF001 - the program may have its own by now
+        if agents._instrument_default is settings:  # noqa: SLF001 - see above
             agents.instrument_all(instrument=False)
 
     patches.on_restore(switch_off)

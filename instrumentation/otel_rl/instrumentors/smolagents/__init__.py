@@ -20,5 +20,5 @@ class SmolagentsInstrumentor(Instrumentor):
     """Patches agents and tools."""
 
     library: ClassVar[str] = "smolagents"
-    requirements: ClassVar = ("smolagents >= 1.26, < 2",)
+    requirements: ClassVar = ("smolagents >= 1.23, < 2",)
     modules: ClassVar = {"smolagents.agents": "agents:patch_agents", "smolagents.tools": "tools:patch_tools"}
