@@ -14,6 +14,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
     "otel_rl_accelerate": ("accelerate.accelerator", "accelerate"),
     "otel_rl_aiohttp": ("aiohttp.client", "aiohttp.client_reqrep", "aiohttp.streams", "aiohttp"),
     "otel_rl_anthropic": ("anthropic._base_client", "anthropic"),
+    "otel_rl_bedrock": ("botocore.client", "botocore.eventstream", "botocore"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_google_genai": ("google.genai._api_client", "google.genai._extra_utils", "google_genai"),
     "otel_rl_gymnasium": (
@@ -208,6 +209,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
 """Entry point -> the modules that it patches, and last the library itself."""
 GENERAL_PURPOSE: Final = (
     "otel_rl_aiohttp",
+    "otel_rl_bedrock",
     "otel_rl_httpx",
     "otel_rl_httpx2",
     "otel_rl_ray",
