@@ -79,8 +79,10 @@ class MessagesAnswer(Answer):
         super().observe_chunk({"choices": [choice], "usage": usage})
 
     def _usage(self, given: Any) -> dict[str, Any] | None:
-        self._counts |= {name: value for name, value in all_fields_of(given).items() if value is not None}
         counts = self._counts
+        for name, value in all_fields_of(given).items():
+            if value is not None:
+                counts[name] = value
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         inputs, read, written = (count_of(counts.get(name)) for name in names)
         return counts and {
