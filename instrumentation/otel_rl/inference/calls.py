@@ -380,14 +380,14 @@ class InferenceCall:
         if turn is not None:
             values[attributes.RL_ROLLOUT_TURN] = turn
         try:
-            self._describe(values, kind)
+            self._add_to_span(values, kind)
         finally:
             if self.owned:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
         if self._emits_metrics:
             self._measure(duration, kind)
 
-    def _describe(self, values: dict[str, Any], kind: str | None) -> None:
+    def _add_to_span(self, values: dict[str, Any], kind: str | None) -> None:
         if self._content is not None:
             context = self._context or trace_api.set_span_in_context(self.span)
             values |= self._content.ended(self._scope, self._request, self.answer, values, kind, context)
