@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import struct
 import threading
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,6 +32,13 @@ MESSAGE: dict[str, Any] = {
 TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
 ASKING = {**MESSAGE, "content": [TOOL_USE], "stop_reason": "tool_use"}
 OLLAMA_END = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 7, "total_duration": 5}
+BEDROCK_USAGE = {
+    "inputTokens": 11,
+    "outputTokens": 7,
+    "totalTokens": 24,
+    "cacheReadInputTokens": 4,
+    "cacheWriteInputTokens": 2,
+}
 GEMINI = {"modelVersion": "gemini-served", "responseId": "resp-1"}
 GEMINI_USAGE = {
     "promptTokenCount": 11,
@@ -85,7 +95,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
         self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
-        model = body.get("model") or self.path.rpartition("/")[2].partition(":")[0]
+        model = str(body.get("model") or "") or self.path.rpartition("/")[2].partition(":")[0]
         if self.server.failures > 0:
             self.server.failures -= 1
             self._answer(529, ERROR, {"retry-after-ms": "1"})
@@ -107,6 +117,8 @@ class Handler(BaseHTTPRequestHandler):
     def _answer_of_protocol(self, model: str, body: dict[str, Any]) -> None:
         if self.path.startswith("/api/"):
             self._ollama(body)
+        elif self.path.startswith("/model/"):
+            self._bedrock(unquote(self.path.split("/")[2]), body)
         elif "Content" in self.path:
             self._gemini(model, body)
         elif self.path.endswith("/complete"):
@@ -180,6 +192,32 @@ class Handler(BaseHTTPRequestHandler):
             data = [b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks]
             self._stream(data, "text/event-stream", stall=model == "stalling")
 
+    def _bedrock(self, model: str, body: dict[str, Any]) -> None:
+        asks = "toolConfig" in body and not any("toolResult" in block for block in body["messages"][-1]["content"])
+        call = {"toolUse": {"toolUseId": "tooluse_1", "name": "add", "input": {"a": 1}}}
+        block = call if asks else {"text": "planted answer"}
+        reason = "tool_use" if asks else "end_turn"
+        if model == "refused":
+            self._answer(400, {"message": "planted"}, {"x-amzn-errortype": "ValidationException"})
+        elif self.path.endswith("/invoke"):
+            counts = {"x-amzn-bedrock-input-token-count": "11", "x-amzn-bedrock-output-token-count": "7"}
+            self._answer(200, {"completion": "planted"}, counts)
+        elif self.path.endswith("/converse"):
+            usage = {} if model == "without_usage" else {"usage": BEDROCK_USAGE}
+            message = {"role": "assistant", "content": [block]}
+            self._answer(200, {"output": {"message": message}, "stopReason": reason, **usage})
+        else:
+            start = {"toolUse": {"toolUseId": "tooluse_1", "name": "add"}} if asks else None
+            deltas = [{"toolUse": {"input": '{"a": 1}'}}] if asks else [{"text": "planted"}, {"text": " answer"}]
+            events: list[tuple[str, dict[str, Any]]] = [("messageStart", {"role": "assistant"})]
+            events += [("contentBlockStart", {"contentBlockIndex": 0, "start": start})] if start else []
+            events += [("contentBlockDelta", {"contentBlockIndex": 0, "delta": delta}) for delta in deltas]
+            events += [("messageStop", {"stopReason": reason}), ("metadata", {"usage": BEDROCK_USAGE})]
+            data = [_message(":event-type", name, "event", event) for name, event in events]
+            if model == "breaking":
+                data[2:] = [_message(":exception-type", "throttlingException", "exception", {"message": "planted"})]
+            self._stream(data, "application/vnd.amazon.eventstream", stall=model == "stalling")
+
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
@@ -214,6 +252,19 @@ def _event(event: Any) -> bytes:
     if isinstance(event, str):
         return f"event: content_block_delta\ndata: {event}\n\n".encode()
     return f"event: {event['type']}\ndata: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+
+
+def _message(kind: str, name: str, message_type: str, body: dict[str, Any]) -> bytes:
+    """A message of AWS' event streams: lengths, headers, payload, each part with its checksum."""
+    values = {kind: name, ":message-type": message_type, ":content-type": "application/json"}
+    headers = b"".join(
+        struct.pack("!B", len(key)) + key.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
+        for key, value in values.items()
+    )
+    payload = json.dumps(body).encode()
+    prelude = struct.pack("!II", 16 + len(headers) + len(payload), len(headers))
+    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + headers + payload
+    return message + struct.pack("!I", zlib.crc32(message))
 
 
 class FakeModels(ThreadingHTTPServer):

@@ -410,8 +410,7 @@ class Settings:
         scope=PROCESS,
         shown="(none)",
         parse=_model_paths,
-        accepted="/path or host:port/path, with http:// or https:// or without, `*` in a host for anything, separated "
-        "by commas",
+        accepted="/path or http://host:port/path, `*` in a host for anything, separated by commas",
     )
     redact: str | None = _setting(
         None,

@@ -32,6 +32,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "dashscope.finetune.reinforcement.component.observability.genai.tools",
         "dashscope",
     ),
+    "otel_rl_bedrock": ("botocore.client", "botocore.eventstream", "botocore"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_dspy": (
         "dspy._vendor.lm15.transports._async",
@@ -278,6 +279,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
 """Entry point -> the modules that it patches, and last the library itself."""
 GENERAL_PURPOSE: Final = (
     "otel_rl_aiohttp",
+    "otel_rl_bedrock",
     "otel_rl_httpx",
     "otel_rl_httpx2",
     "otel_rl_ray",

@@ -170,7 +170,7 @@ class InferenceCall:
         self._describes = owner.is_partial
         if owner.is_partial:
             self._capture(request)
-        if owner.span.is_recording() and (owner.is_partial or owner.span is not trace_api.get_current_span()):
+        if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
             # For the trace context on the wire.
             self._context = trace_api.set_span_in_context(owner.span)
 
@@ -380,20 +380,19 @@ class InferenceCall:
         if turn is not None:
             values[attributes.RL_ROLLOUT_TURN] = turn
         try:
-            self._describe(values, kind)
+            self._add_to_span(values, kind)
         finally:
             if self.owned:
                 self._scope.end_span(self.span, kind, None if read is None else read[1])
         if self._emits_metrics:
             self._measure(duration, kind)
 
-    def _describe(self, values: dict[str, Any], kind: str | None) -> None:
+    def _add_to_span(self, values: dict[str, Any], kind: str | None) -> None:
         if self._content is not None:
-            values |= self._content.ended(self._scope, self._request, self.answer, values, kind, self._context)
-        if self.owned:
+            context = self._context or trace_api.set_span_in_context(self.span)
+            values |= self._content.ended(self._scope, self._request, self.answer, values, kind, context)
+        if self.owned or self.span.is_recording():
             open_spans.add(self.span, values)
-        else:
-            ownership.add_attributes(self.span, values)
 
     def _count(self, error: BaseException | None, ended: str | None, *, failed: bool) -> None:
         """Count it where it belongs, and in the step."""
@@ -442,7 +441,8 @@ class InferenceCall:
         """
         if self._dropped is None:
             return False
-        ownership.add_attributes(self.span, self._span_values(None, RlInferenceStreamEndedValues.ABANDONED))
+        if self.span.is_recording():
+            open_spans.add(self.span, self._span_values(None, RlInferenceStreamEndedValues.ABANDONED))
         return True
 
     def _measure(self, duration: float, kind: str | None) -> None:

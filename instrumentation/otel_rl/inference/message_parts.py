@@ -157,17 +157,13 @@ def _blob(modality: str, mime_type: str | None, content: str) -> Part:
     return _without_none({"type": "blob", "modality": modality, "mime_type": mime_type, "content": content})
 
 
-def _sourced(modality: str) -> Callable[[dict[str, Any]], Part | None]:
-    """Return what makes a part of a block of Anthropic's, whose ``source`` holds its data or its URL."""
-
-    def make(fields: dict[str, Any]) -> Part | None:
-        source = fields_of(fields.get("source"))
-        data = text_of(source.get("data"))
-        if data is not None:
-            return _blob(modality, text_of(source.get("media_type")), data)
-        return _media(modality, source, source.get("url"))
-
-    return make
+def _sourced(modality: str, fields: dict[str, Any]) -> Part | None:
+    """Return the part of a block of Anthropic's, whose ``source`` holds its data or its URL."""
+    source = fields_of(fields.get("source"))
+    data = text_of(source.get("data"))
+    if data is not None:
+        return _blob(modality, text_of(source.get("media_type")), data)
+    return _media(modality, source, source.get("url"))
 
 
 def _tool_result(fields: dict[str, Any]) -> Part:
@@ -178,8 +174,8 @@ def _tool_result(fields: dict[str, Any]) -> Part:
 _MADE_OF: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "tool_use": lambda fields: tool_call(fields.get("id"), fields.get("name"), fields.get("input")),
     "tool_result": _tool_result,
-    "image": _sourced("image"),
-    "document": _sourced("document"),
+    "image": lambda fields: _sourced("image", fields),
+    "document": lambda fields: _sourced("document", fields),
     "image_url": _image,
     "input_image": _image,
     "input_audio": _audio,

@@ -20,6 +20,9 @@ _REASONS = {
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
     "refusal": "content_filter",
+    # Bedrock's.
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
 }
 #: ``error.type`` of an event with an error that has no type.
 _ERROR = "stream_error"
@@ -66,8 +69,8 @@ class MessagesAnswer(Answer):
         elif kind == "message_delta":
             reason = reason_of(fields_of(event.get("delta")).get("stop_reason"))
             self._observe_delta({}, reason, self._usage(event.get("usage")))
-        elif kind == "message_stop":
-            self.is_complete = True
+            # Some programs (LiteLLM) read no further: the event that stops the message has nothing more.
+            self.is_complete = reason is not None
         elif kind == "error":
             self.failure = of_answer(event, NOTHING, _ERROR) or _ERROR
 
@@ -76,8 +79,10 @@ class MessagesAnswer(Answer):
         super().observe_chunk({"choices": [choice], "usage": usage})
 
     def _usage(self, given: Any) -> dict[str, Any] | None:
-        self._counts |= {name: value for name, value in all_fields_of(given).items() if value is not None}
         counts = self._counts
+        for name, value in all_fields_of(given).items():
+            if value is not None:
+                counts[name] = value
         names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         inputs, read, written = (count_of(counts.get(name)) for name in names)
         return counts and {
@@ -94,6 +99,16 @@ def reason_of(given: Any) -> str | None:
     """Return a reason as OpenAI names it, or as it is."""
     reason = text_of(given)
     return reason and _REASONS.get(reason, reason)
+
+
+def tool_use(identifier: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """Return the block of a call that an answer asks for."""
+    return {"type": "tool_use", "id": identifier, "name": name, "input": arguments}
+
+
+def tool_result(identifier: Any, content: Any, *, failed: bool) -> dict[str, Any]:
+    """Return the block of a result."""
+    return {"type": "tool_result", "tool_use_id": identifier, "content": content, "is_error": failed}
 
 
 def message_of(blocks: list[dict[str, Any]]) -> dict[str, Any]:

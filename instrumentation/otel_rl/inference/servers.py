@@ -7,6 +7,7 @@ is one series from its first call on; the engine behind it is an attribute of th
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import GenAiProviderNameValues, RlInferenceEngineValues
@@ -90,6 +91,13 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
     else:
         drops.count(Signal.METRICS, "cardinality")
     return new
+
+
+def at(url: str, provider: str) -> tuple[Server, str]:
+    """Return the server at a URL, and the path there."""
+    address = urlsplit(url)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    return server(address.hostname or "", port, provider), address.path
 
 
 def unplaced(provider: str) -> Server:

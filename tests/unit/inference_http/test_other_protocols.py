@@ -199,7 +199,7 @@ def test_a_bad_entry_is_named_in_one_line(entry):
     loaded, complaints = settings.load({"OTEL_RL_MODEL_PATHS": f"/good,{entry}"})
     assert loaded.model_paths is None
     (line,) = complaints
-    assert f'OTEL_RL_MODEL_PATHS="/good,{entry}" is not valid (accepted: /path or host:port/path' in line
+    assert f'OTEL_RL_MODEL_PATHS="/good,{entry}" is not valid (accepted: /path or http://host:port/path' in line
 
 
 @pytest.mark.parametrize(

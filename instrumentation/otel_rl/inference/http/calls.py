@@ -29,11 +29,8 @@ from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
 from otel_rl.inference.http.streamed_answers import StreamedEngineAnswer
 from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.inference.requests import Endpoint, ModelRequest
-from otel_rl.semconv.attributes import (
-    GenAiOperationNameValues,
-    GenAiProviderNameValues,
-    RlInferenceStreamEndedValues,
-)
+from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
+from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as StreamEnded
 from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.scope import Scope
 
@@ -161,7 +158,7 @@ class HttpModelCall(HttpCall):
                 events.feed(data)
                 if self._call.answer.is_complete:
                     self._events = None
-                    self._call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
+                    self._call.finish(ended=StreamEnded.COMPLETED)
 
     def exhausted(self) -> None:
         """Note that the program has got the last chunk."""
@@ -194,12 +191,11 @@ class HttpModelCall(HttpCall):
         self._call.record_body_read()
         self._call.body = None
         self._call.answer.observe(value)
-        self._call.finish(ended=self._how(RlInferenceStreamEndedValues.COMPLETED))
+        self._call.finish(ended=self._how(StreamEnded.COMPLETED))
 
     def closed(self, *, complete: bool) -> None:
         """Note that the program is done with the answer."""
-        values = RlInferenceStreamEndedValues
-        self._call.finish(ended=self._how(values.COMPLETED if complete else values.CLOSED))
+        self._call.finish(ended=self._how(StreamEnded.COMPLETED if complete else StreamEnded.CLOSED))
 
     def _how(self, ended: str) -> str | None:
         return ended if self.is_stream else None

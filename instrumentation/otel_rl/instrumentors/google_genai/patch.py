@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall, current
@@ -65,10 +64,9 @@ def _begin(client: Any, _http: str, path: str, request: Any, *_: Any, **__: Any)
 
 
 def _server(client: Any) -> servers.Server:
-    address = urlsplit(str(client._http_options.base_url))  # noqa: SLF001 - there is no public name
     providers = GenAiProviderNameValues
     provider = providers.GCP_VERTEX_AI if client.vertexai else providers.GCP_GEMINI
-    return servers.server(address.hostname or "", address.port or (80 if address.scheme == "http" else 443), provider)
+    return servers.at(str(client._http_options.base_url), provider)[0]  # noqa: SLF001 - there is no public name
 
 
 def _end(call: InferenceCall, response: Any, error: BaseException | None) -> None:
@@ -83,7 +81,7 @@ def _sending(_client: Any, request: Any, *_: Any, **__: Any) -> None:
     call = current.get()
     if call is not None and call.is_current and isinstance(request.headers, dict):
         call.attempts += 1
-        propagation.inject(request.headers, urlsplit(str(request.url)).hostname or "")
+        propagation.inject(request.headers, str(request.url))
 
 
 def _guarded_begin(*args: Any, **kwargs: Any) -> InferenceCall | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.inference.answers import Answer
 from otel_rl.inference.fields import count_of, fields_of, items_of, text_of
 from otel_rl.inference.http.bodies import parsed
-from otel_rl.inference.messages_protocol import message_of
+from otel_rl.inference.messages_protocol import message_of, tool_result, tool_use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,17 +67,10 @@ def _blocks(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _block(part: Mapping[str, Any], seen: dict[str, int]) -> dict[str, Any]:
     called, returned = fields_of(part.get("functionCall")), fields_of(part.get("functionResponse"))
     if called:
-        return {
-            "type": "tool_use",
-            "id": _identifier(called, seen),
-            "name": called.get("name"),
-            "input": called.get("args"),
-        }
+        return tool_use(_identifier(called, seen), called.get("name"), called.get("args"))
     if returned:
         response = returned.get("response")
-        failed = "error" in fields_of(response)
-        identifier = _identifier(returned, seen)
-        return {"type": "tool_result", "tool_use_id": identifier, "content": response, "is_error": failed}
+        return tool_result(_identifier(returned, seen), response, failed="error" in fields_of(response))
     data = fields_of(part.get("inlineData")) or fields_of(part.get("fileData"))
     if data:
         kind = "image" if str(data.get("mimeType")).startswith("image/") else "document"
