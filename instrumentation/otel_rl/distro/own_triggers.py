@@ -22,6 +22,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "autogen_agentchat.teams._group_chat._base_group_chat",
         "autogen_agentchat",
     ),
+    "otel_rl_bedrock": ("botocore.client", "botocore.eventstream", "botocore"),
     "otel_rl_claude_agent_sdk": ("claude_agent_sdk.client", "claude_agent_sdk.query", "claude_agent_sdk"),
     "otel_rl_crewai": ("crewai.agent.core", "crewai.crew", "crewai.events.event_bus", "crewai"),
     "otel_rl_dashscope": (
@@ -32,7 +33,6 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "dashscope.finetune.reinforcement.component.observability.genai.tools",
         "dashscope",
     ),
-    "otel_rl_bedrock": ("botocore.client", "botocore.eventstream", "botocore"),
     "otel_rl_deepspeed": ("deepspeed.runtime.engine", "deepspeed.monitor.monitor", "deepspeed"),
     "otel_rl_dspy": (
         "dspy._vendor.lm15.transports._async",

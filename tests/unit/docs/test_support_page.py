@@ -71,23 +71,13 @@ def test_the_test_environment_holds_every_library():
 def test_nothing_of_the_pack_imports_an_instrumented_library():
     # OpenTelemetry's exporter over HTTP is a client of requests.
     ours_too = {"opentelemetry", "requests"}
-<<<<<<< HEAD
     tops = {_top(module) for kind in KINDS.values() for module in kind.modules} - ours_too
-=======
-    # `google` is a namespace of many distributions.
-    parts = re.compile(r"(google\.)?\w+")
-    tops = {parts.match(module)[0] for kind in KINDS.values() for module in kind.modules} - ours_too
->>>>>>> i40-clients
     wrong = []
     for path in sorted((ROOT / "instrumentation" / "otel_rl").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-<<<<<<< HEAD
             wrong += [(path.name, name) for name in names if _top(name) in tops]
-=======
-            wrong += [(path.name, name) for name in names if (found := parts.match(name)) and found[0] in tops]
->>>>>>> i40-clients
     assert wrong == []
 
 
