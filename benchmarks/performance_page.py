@@ -171,6 +171,13 @@ TABLES: dict[str, Table] = {
         ("chat, added by ours, us", "added to a chat call, ours", 0, 1, " µs"),
         ("chat, added by official, us", "added to a chat call, official", 0, 1, " µs"),
     ),
+    "anthropic_call": _simple(
+        "anthropic_messages_call",
+        ("call, ours / native", "call, ours / the client's own span", 2, 1, ""),
+        ("event, ours / native", "one more event of a stream", 2, 1, ""),
+        ("call, added by ours, us", "added to a call, ours", 0, 1, " µs"),
+        ("call, added by native, us", "added to a call, the client's own span", 0, 1, " µs"),
+    ),
     "engine_call": _simple(
         "engine_generate",
         ("share of the call", "share of the call", 2, 100, " %"),
