@@ -6,12 +6,13 @@ import pytest
 from support.scripted_openai import ScriptedOpenAI
 
 from otel_rl.instrumentors.google_adk import GoogleAdkInstrumentor
+from otel_rl.instrumentors.google_genai import GoogleGenAIInstrumentor
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
 
 @pytest.fixture
 def instrumented():
-    instrumentors = (OpenAIInstrumentor(), GoogleAdkInstrumentor())
+    instrumentors = (OpenAIInstrumentor(), GoogleGenAIInstrumentor(), GoogleAdkInstrumentor())
     for instrumentor in instrumentors:
         instrumentor.instrument(skip_dep_check=True)
     yield

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from support.agent_truth import figures, names, rows, scopes, traces
+from support.fake_models import FakeModels
 
 import otel_rl
 
@@ -99,6 +100,21 @@ def test_a_run_with_parallel_refused_and_unknown_tools_is_one_row_of_one_trace(r
     assert found["execute_tool add"] == found["execute_tool refuse"] == found["execute_tool nope"] == 1
     assert recorded.span("execute_tool nope").attributes["rl.tool.outcome"] == "unknown_tool"
     assert recorded.span("execute_tool refuse").attributes["rl.tool.outcome"] == "tool_error"
+
+
+def test_a_call_by_its_own_client_of_gemini_is_one_span_and_counts_once(recorded, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    with FakeModels() as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        asyncio.run(ask(LlmAgent(name="one", model="gemini-2.5-flash"), "hi"))
+        assert len(server.requests) == 1
+    (row,) = rows(recorded)
+    assert figures(row) == {
+        "turns": 1, "models": 1, "tools": 0, "tool errors": 0, "input": 11, "output": 7, "status": "finished",
+    }  # fmt: skip
+    assert scopes(recorded) == {NATIVE}
+    assert names(recorded)["generate_content gemini-2.5-flash"] == 1
+    assert sum(point.count for point in recorded.metrics()["gen_ai.client.operation.duration"]) == 1
 
 
 def test_adk_measures_tools_and_model_calls_so_ours_does_not(recorded, make):
