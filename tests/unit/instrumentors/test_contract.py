@@ -10,10 +10,11 @@ import json
 import pickle
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from types import FunctionType, ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from otel_rl.core import instrumentor_status
 from otel_rl.instrumentors.patching import Patches
@@ -29,6 +30,8 @@ def kind(request):
     top = next(iter(kind.modules)).partition(".")[0]
     if importlib.util.find_spec(top) is None:
         pytest.skip(f"{top} is not installed here")
+    if not any(_is_supported(Requirement(one)) for one in kind.supported()):
+        pytest.skip(f"{top} is installed here in a version that is not supported")
     imported = []
     for module in kind.modules:
         try:
@@ -39,6 +42,13 @@ def kind(request):
     if not imported:
         pytest.skip(f"{top} is installed here without what its modules need")
     return kind
+
+
+def _is_supported(requirement):
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 @pytest.fixture
