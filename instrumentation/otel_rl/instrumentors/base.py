@@ -174,7 +174,8 @@ class Instrumentor:
                 self._apply(name, module)
 
     def _apply(self, name: str, module: ModuleType) -> None:
-        if name in self._applied:
+        if any(sys.modules.get(applied) is module for applied in self._applied):
+            # It, or an alias of it.
             return
         self._applied.add(name)
         patched_before = len(self._patches)

@@ -15,6 +15,6 @@ class OpenEnvInstrumentor(Instrumentor):
     """Patches the requests of the client that all environments have in common."""
 
     library: ClassVar[str] = "openenv"
-    requirements: ClassVar = ("openenv >= 0.2, < 1",)
+    requirements: ClassVar = ("openenv >= 0.2.3, < 1",)
     builds: ClassVar = ("openenv-core",)
     modules: ClassVar = {"openenv.core.env_client": "patch:patch_client"}

@@ -21,7 +21,7 @@ class VerifiersInstrumentor(Instrumentor):
     """Patches the rollouts of both APIs."""
 
     library: ClassVar[str] = "verifiers"
-    requirements: ClassVar = ("verifiers >= 0.1.9, < 0.5",)
+    requirements: ClassVar = ("verifiers >= 0.1.14, < 0.5",)
     modules: ClassVar = {
         "verifiers.envs.environment": "loops:patch_environment",
         "verifiers.envs.multiturn_env": "loops:patch_multiturn",

@@ -62,8 +62,8 @@ def patch_proxy(module: ModuleType, patches: Patches) -> None:
 
 
 def patch_environment(module: ModuleType, patches: Patches) -> None:
-    """Learn which environment rollouts are of."""
-    patches.observe(module, "Env.run_episode", begin=_episode_begins, end=_episode_ended, required=True)
+    """Learn which environment rollouts are of; 0.1 has another class of this name."""
+    patches.observe(module, "Env.run_episode", begin=_episode_begins, end=_episode_ended)
 
 
 def patch_trace(module: ModuleType, patches: Patches) -> None:
