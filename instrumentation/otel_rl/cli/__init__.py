@@ -13,6 +13,7 @@ Modules:
     top: arguments of ``otel-rl top``; the screen is made by :mod:`otel_rl.live.terminal`.
     trajectories: ``otel-rl trajectories``.
     sql: ``otel-rl sql``.
+    dump_import: arguments of ``otel-rl import``; the work is done by :mod:`otel_rl.dumps`.
     export: arguments of ``otel-rl export``; the work is done by :mod:`otel_rl.export`.
     replay: arguments of ``otel-rl replay``; the work is done by :mod:`otel_rl.replay`.
     postmortem: arguments of ``otel-rl postmortem``; the work is done by :mod:`otel_rl.ranks.postmortem`.
@@ -21,8 +22,8 @@ Modules:
     terminal: text of programs, made harmless for a terminal.
     doctor: arguments of ``otel-rl doctor`` and its checks.
 
-Exit codes: 0 done, 1 problems found (``doctor``, ``replay``), 2 the command could not do its work, 141 nobody reads
-its output.
+Exit codes: 0 done, 1 problems found (``doctor``, ``replay``, ``import``), 2 the command could not do its work, 141
+nobody reads its output.
 """
 
 from __future__ import annotations
@@ -56,13 +57,17 @@ COMMANDS = {
     "logs": "the last log records and exceptions, over all processes",
     "trajectories": "every sample of a run as a line of JSON",
     "sql": "ask a run with SQL",
+    "import": "make a run of the rollouts that slime, verl or verifiers dumped",
     "export": "one run as a trace for Perfetto, or as tables",
     "postmortem": "where each rank of a dead or hanging run is, and who waits",
     "replay": "send the files of a run to a collector, now or after an outage",
     "doctor": "what is instrumented, what is not and why, where it goes",
     "collector": "our OpenTelemetry Collector: configure it, start it, build it",
 }
-"""Command (also its module here) -> what it gives, in one line."""
+"""Command (also its module here, but for :data:`_MODULES`) -> what it gives, in one line."""
+
+#: Python has no module with the name of a keyword.
+_MODULES = {"import": "dump_import"}
 
 FAILED = 2
 #: Module of a package that an extra brings -> the extra.
@@ -78,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of ``otel-rl``; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     wanted = next((word for word in given if not word.startswith("-")), "")
-    command = import_module(f"otel_rl.cli.{wanted}") if wanted in COMMANDS else None
+    command = import_module(f"otel_rl.cli.{_MODULES.get(wanted, wanted)}") if wanted in COMMANDS else None
     parser = argparse.ArgumentParser(
         prog="otel-rl",
         description=_DESCRIPTION,

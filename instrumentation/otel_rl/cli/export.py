@@ -1,4 +1,4 @@
-"""``otel-rl export [DIR] [--run ID] (--perfetto [FILE] | --csv [PATH] | --sqlite [FILE]) [--step A-B] ...``."""
+"""``otel-rl export [DIR] [--run ID] (--perfetto | --csv | --sqlite | --trajectories [FILE]) [--step A-B] ...``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ database."""
 _EPILOG = """\
 DIR comes first, as for `otel-rl report`: the data directory (the newest run is taken), or one run in it. Without FILE
 or FOLDER the result lies in the run's folder: perfetto.json.gz, or csv/spans.csv, values.csv, steps.csv and
-trajectories.csv, or run.sqlite with the tables of `otel-rl sql`. For example:
+trajectories.csv, run.sqlite with the tables of `otel-rl sql`, or trajectories.jsonl. For example:
 
   otel-rl export --perfetto
   otel-rl export otel-rl/RUN --perfetto /tmp/steps.json --step 100-120 --rank 0,3
@@ -51,6 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--sqlite", metavar="FILE", nargs="?", const="", help="write one SQLite database, see docs/sql.md"
     )
+    form.add_argument("--trajectories", metavar="FILE", nargs="?", const="", help="write JSON lines, with messages")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the same as naming it after the form")
     parser.add_argument("--step", metavar="A-B", help="only these steps, and what happened meanwhile")
     parser.add_argument(
         "--rank",
@@ -83,22 +85,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> Export:
-    from otel_rl.export import export_database, export_tables, export_trace  # noqa: PLC0415 - only this command needs the reader
+    from otel_rl.export import export_database, export_tables, export_trace, export_trajectories  # noqa: PLC0415 - only this command needs the reader
     from otel_rl.export.excerpt import RunExcerpt, ranks_of, steps_of  # noqa: PLC0415 - as above
 
     excerpt = RunExcerpt(
         steps_of(arguments.step) if arguments.step is not None else None,
         ranks_of(arguments.rank) if arguments.rank else None,
     )
-    given = next(form for form in (arguments.perfetto, arguments.csv, arguments.sqlite) if form is not None)
+    forms = (arguments.perfetto, arguments.csv, arguments.sqlite, arguments.trajectories)
+    given = next(form for form in forms if form is not None)
     output = Path(given).expanduser() if given else None
     if output is not None and not arguments.directory and _is_run(output):
         # `otel-rl export --perfetto otel-rl` means what to read.
         arguments.directory, output = [output], None
+    output = Path(arguments.output).expanduser() if arguments.output else output
     directory = run_directory.choose_run_directory(arguments)
     if arguments.perfetto is None:
         if arguments.torch_trace:
             raise UnusableInput("--torch-trace belongs to --perfetto; tables have no traces of the profiler")
+        if arguments.trajectories is not None:
+            return export_trajectories(directory, output, excerpt, arguments.run)
         if arguments.sqlite is None:
             return export_tables(directory, output, excerpt, arguments.run)
         if arguments.step or arguments.rank:

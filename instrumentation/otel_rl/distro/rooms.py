@@ -27,7 +27,10 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("collector", "composition of collector configurations: parts, checks, running", is_recording=False),
         Room("live", "a run while it is written: `otel-rl live` and `otel-rl top`", is_recording=False),
     ),
-    (Room("export", "one run for other programs: a trace for Perfetto, tables of CSV", is_recording=False),),
+    (
+        Room("export", "one run for other programs: a trace for Perfetto, tables of CSV", is_recording=False),
+        Room("dumps", "rollout dumps of trainers, imported as a run", is_recording=False),
+    ),
     (
         Room("instrumentors", "one folder per instrumented library; no folder imports another", is_recording=False),
         Room("ending", "exit, forks, uncaught exceptions, the last line"),

@@ -16,6 +16,7 @@ Modules, each importing only those below it:
     arrows: which spans arrows lead from and to.
     findings: what the report finds.
     tables: a run as CSV.
+    conversations: trajectories with what was said in them.
     table_rows: the rows of these.
     csv_cells: a row of CSV that is safe to open in a spreadsheet.
     timeline_rows: rows of spans, values and errors.
@@ -33,13 +34,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_rl.export import arrows, findings, table_rows, tables, torch_traces, trace_file
+from otel_rl.export import arrows, conversations, findings, table_rows, tables, torch_traces, trace_file
+from otel_rl.export.conversations import Conversations
 from otel_rl.export.output_file import replacing, room_beside
 from otel_rl.export.spill import Spill
 from otel_rl.export.table_rows import TableRows
 from otel_rl.export.timeline_rows import SCHEMA, TimelineRows
 from otel_rl.report.core import reading
 from otel_rl.report.core.collected import Collected
+from otel_rl.report.core.messages import VARIABLE
 from otel_rl.report.core.reading import notes_of
 from otel_rl.report.core.replaced_file import target_of
 from otel_rl.store.reader import Reader, UnusableInput, find_run
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
     from otel_rl.export.excerpt import RunExcerpt
     from otel_rl.store.reader import Record, RunSource
 
-TRACE_NAME, DATABASE_NAME = "perfetto.json.gz", "run.sqlite"
+TRACE_NAME, DATABASE_NAME, TRAJECTORIES_NAME = "perfetto.json.gz", "run.sqlite", "trajectories.jsonl"
 _FOLDER_NAME = "csv"
 
 
@@ -139,6 +142,26 @@ def export_tables(path: Path, output: Path | None, excerpt: RunExcerpt, run: str
                     stream.write(line)
                     advance(1)
     return Export(target, [*notes_of(source, reader), *rows.notes()])
+
+
+def export_trajectories(path: Path, output: Path | None, excerpt: RunExcerpt, run: str | None = None) -> Export:
+    """Write the trajectories of the run below ``path`` with their messages (default: ``trajectories.jsonl`` there).
+
+    Raises:
+        UnusableInput: nothing to read there, or it cannot be written; the message is for the user.
+    """
+    source = find_run(path, run)
+    target = target_of(output, TRAJECTORIES_NAME, source)
+    reader = Reader(source)
+    with room_beside(target), Spill(target.parent, conversations.SCHEMA) as spill:
+        found = Conversations(spill, RunTables(target.parent), excerpt)
+        with reading.bar("reading", source.size, "B") as advance:
+            for record in reader.records(advance):
+                found.add(record)
+        with replacing(target) as stream:
+            stream.writelines(found.lines())
+    said_nothing = [] if found.told else [f"no messages are recorded; {VARIABLE} records them, see docs/content.md"]
+    return Export(target, [*notes_of(source, reader), *said_nothing])
 
 
 def export_database(path: Path, output: Path | None, run: str | None = None) -> Export:

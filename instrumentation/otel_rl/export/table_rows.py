@@ -40,7 +40,7 @@ PHASES = tuple(value for name, value in vars(RlPhaseValues).items() if name.isup
 #: Most columns of the trajectories' table that come from names which the program gave.
 _COLUMNS = 1000
 _NAMED = 5
-_SAMPLES = """
+SAMPLES = """
 SELECT sample.*, rank FROM sample JOIN process USING (process)
 WHERE ?1 IS NULL OR step BETWEEN ?1 AND ?2 ORDER BY time, sample"""
 _STEPS = {spans.RL_LOOP.type, spans.RL_RANK_STEP.type}
@@ -121,7 +121,7 @@ class TableRows:
 
     def trajectories(self) -> Iterator[dict[str, Any]]:
         """Yield the wanted trajectories as cells by name; values with names of the program have a column each."""
-        for row in self.tables.samples(_SAMPLES, *(self.excerpt.steps or (None, None))):
+        for row in self.tables.samples(SAMPLES, *(self.excerpt.steps or (None, None))):
             yield _cells(row)
 
     def columns(self) -> list[str]:

@@ -137,10 +137,16 @@ def _steps(collected: Collected, ends: list[ProcessEnd]) -> dict[str, Any]:
     lengths = steps.lengths.cell
     return {
         "number": counted(steps, collected.totals),
-        "last": max([*reached, *([] if steps.last_iteration is None else [steps.last_iteration])], default=None),
+        "last": max([*reached, *([] if steps.last_iteration is None else [steps.last_iteration])], default=None)
+        or _last_logged(collected),
         "mean_seconds": run_records.json_value(lengths.mean) if lengths.count else None,
         "last_seconds": run_records.json_value(_last_length(steps)),
     }
+
+
+def _last_logged(collected: Collected) -> int | None:
+    """Return the last step of which a value is known, of a run without steps of its own."""
+    return max((value.last_step for value in result.values(collected) if value.last_step is not None), default=None)
 
 
 def _last_length(steps: Steps) -> float | None:

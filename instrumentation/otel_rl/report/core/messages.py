@@ -55,6 +55,8 @@ class Message:
     parts: tuple[Said, ...] = field(default=(), compare=False)
     reasoning: str = field(default="", compare=False)
     call: ByCall = field(default=ByCall(), compare=False)
+    #: As it was recorded; None for a line of ours.
+    item: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def tone(self) -> str:
@@ -220,7 +222,7 @@ def _message(item: dict[str, Any]) -> Message:
         else:
             said.append(Said(str(part.get("type") or "?"), str(part.get("id") or ""), _part(part)))
     text = "\n".join(map(_part, parts))
-    return Message(str(item.get("role") or "?"), text, tuple(said), "\n".join(reasoning))
+    return Message(str(item.get("role") or "?"), text, tuple(said), "\n".join(reasoning), item=item)
 
 
 def _part(part: dict[str, Any]) -> str:

@@ -29,6 +29,8 @@ class Summary:
     world_size: int | None = None
     reported: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
+    #: What it was imported from, in words; such a run has no start that is known.
+    imported_from: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -51,6 +53,7 @@ def summarise(collected: Collected) -> Summary:
         start=min((start for process in processes if (start := _start(process))), default=0),
         end=max((process.number("ended_unix_nano") or process.last for process in processes), default=0),
     )
+    summary.imported_from = next((process.imported_from for process in processes if process.imported_from), "")
     sizes = [size for process in latest if (size := int_or_none(process.identity(names.RL_WORLD_SIZE))) is not None]
     summary.world_size = max(sizes, default=None)
     summary.reported = sorted({process.rank for process in latest if process.rank is not None})
@@ -78,4 +81,4 @@ def first_value(processes: list[Process], attribute: str) -> Any:
 
 
 def _start(process: Process) -> int:
-    return process.number("started_unix_nano") or process.first
+    return 0 if process.imported_from else process.number("started_unix_nano") or process.first

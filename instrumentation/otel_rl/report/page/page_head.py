@@ -39,6 +39,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Algorithm", first_value(processes, names.RL_ALGORITHM)),
         ("Launcher", _launcher(processes)),
         ("Job", first_value(processes, names.RL_JOB_ID)),
+        ("Imported from", summary.imported_from and f"{summary.imported_from}; its times are not recorded"),
         ("Started", human.moment(summary.start)),
         ("Ended", _ended(collected)),
         ("Length", human.duration(_length(collected, summary))),
@@ -48,7 +49,7 @@ def facts(collected: Collected, summary: Summary) -> list[tuple[str, str]]:
         ("Hosts", human.listed(hosts)),
         *program.facts(collected),
     ]
-    return [(name, str(value)) for name, value in entries if value not in (None, "")]
+    return [(name, str(value)) for name, value in entries if value not in (None, "", human.UNKNOWN)]
 
 
 def as_json(collected: Collected) -> dict[str, Any]:
@@ -122,9 +123,10 @@ def tiles(collected: Collected, summary: Summary) -> list[Tile]:
     entries.append(cards.tokens(collected, summary.seconds))
     entries += cards.of_calls(collected)
     entries.append(run_time.card(collected))
-    number = errors.number(collected)
-    entries.append(("Errors", human.short_number(number), _errors(collected, number)))
-    return [Tile(*tile) for tile in entries if tile[1]]
+    if not summary.imported_from:
+        number = errors.number(collected)
+        entries.append(("Errors", human.short_number(number), _errors(collected, number)))
+    return [Tile(*tile) for tile in entries if tile[1] not in ("", human.UNKNOWN)]
 
 
 def _errors(collected: Collected, number: int) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_rl.report.core.finding import Overview, Severity, recurring
+from otel_rl.report.core.finding import Check, CheckState, Overview, Severity, recurring
+from otel_rl.report.core.summary import summarise
 from otel_rl.report.subjects import CHECKS, workload
 from otel_rl.report.subjects.changes import change_sentences
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from otel_rl.report.core.finding import Finding
 
 
+#: Of a run that was imported, for what is not judged by values: what was not dumped may have happened all the same.
+_WHY = "a dump has only rows of samples"
 _RECURRING = frozenset(recurring(code) for code, *_ in change_sentences.PLACES.values())
 
 
@@ -23,6 +26,9 @@ def examine(collected: Collected) -> Overview:
         known[subject.name] = subject.findings(collected, known)
     findings = [finding for of_subject in known.values() for finding in of_subject]
     checks = [check for subject in sorted(collected.subjects, key=_place) for check in subject.checks(collected)]
+    if summarise(collected).imported_from:
+        seen = [check for check in checks if check.series or check.state is CheckState.TOO_LITTLE]
+        checks = seen + [Check.not_recorded(one.what, _WHY, one.codes) for one in checks if one not in seen]
     return Overview(sorted(findings, key=_order), checks, workload.extent(collected))
 
 

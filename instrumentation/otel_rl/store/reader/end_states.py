@@ -128,6 +128,11 @@ def unrecorded(
     return EndState.GONE, f"ended without a record of its end: killed, or os._exit{step}"
 
 
+def imported(process: Process) -> tuple[EndState, str]:
+    """Return what is known of the end of a run that was imported."""
+    return EndState.NOT_RECORDED, f"was imported from {process.imported_from}: its end is not recorded"
+
+
 def _as_seen(seen: Exit, step: str) -> tuple[EndState, str]:
     if seen.status == 0:
         return EndState.IN_ORDER, f"{seen.words}, left no record of its end{step}"

@@ -177,6 +177,8 @@ class ProcessFolder:
             asks: Whether its log is read for the signal or the exception that ended it.
         """
         own = self.process.lifetime
+        if self.process.imported_from:
+            return FoundEnd(*end_states.imported(self.process), self.last_sign)
         if not self._has_end:
             is_alive = lifetime.is_alive(own) if own is not None else None
             where = f", {self.part}" if asks and is_alive is False and self.part else ""

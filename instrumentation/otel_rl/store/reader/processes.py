@@ -90,6 +90,11 @@ class Process:
         return bool(self.identity(names.RL_LAUNCHER) == RlLauncherValues.RAY)
 
     @property
+    def imported_from(self) -> str:
+        """What the run was imported from, in words; empty for one that was recorded."""
+        return str((self.manifest or {}).get("imported_from") or "")
+
+    @property
     def label(self) -> str:
         """Name of this process on the page: its rank, else class, role or service with the process id."""
         worker = self.identity(names.RL_WORKER_NAME)

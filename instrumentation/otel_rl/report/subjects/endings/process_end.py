@@ -207,6 +207,8 @@ class _Ends:
         return ring is not None and ring.step is not None and ring.ring.wall(ring.ring.last_step[1]) > after
 
     def _of(self, process: Process) -> ProcessEnd:
+        if process.imported_from:
+            return ProcessEnd(process, *end_states.imported(process), 0, is_recorded=True)
         exception, ring = self._exceptions.get(process.key), self._ring(process)
         seen = ring.exit if ring is not None and ring.exit is not None else self._exit(process)
         if exception is not None:

@@ -83,13 +83,15 @@ def _table(collected: Collected, offsets: dict[str, float]) -> Table:
 
 def ending(process: Process, end: ProcessEnd) -> Value:
     """Describe the end of the process in words."""
-    if end.state is EndState.NOT_RECORDED and not process.is_of_ray:
+    if end.state is EndState.NOT_RECORDED and process.manifest is None and not process.is_of_ray:
         return Value(f"unknown: {process.manifest_error or 'files of a collector do not tell'}", tone="muted")
     tone = "bad" if end.is_bad else "good" if end.state in (EndState.IN_ORDER, EndState.RUNNING) else "muted"
     return Value(end.words, tone=tone)
 
 
 def lifetime(process: Process) -> float | None:
-    """Return seconds from start to end, as its manifest says, else as its records show."""
+    """Return seconds from start to end, as its manifest says, else as its records show; None for an import."""
+    if process.imported_from:
+        return None
     start, end = process.number("started_unix_nano") or process.first, process.number("ended_unix_nano") or process.last
     return (end - start) / 1e9 if start and end and end >= start else None

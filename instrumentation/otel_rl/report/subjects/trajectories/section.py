@@ -100,7 +100,7 @@ def _title(sample: Sample) -> str:
         parts.append(f"rank {sample.rank}")
     if sample.reward is not None:
         parts.append(f"reward {human.number(sample.reward)}")
-    return ", ".join([*parts, sample.reason.replace("_", " ")])
+    return ", ".join(filter(None, [*parts, sample.reason.replace("_", " ")]))
 
 
 def sentences(collected: Collected) -> list[str]:
