@@ -9,10 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.export.table_rows import SAMPLES, TableRows
-<<<<<<< HEAD
-from otel_rl.report.subjects.trajectories.conversations import of_spans
-=======
->>>>>>> i40-dumps
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import events
 from otel_rl.store.reader import Log, Process, Span
@@ -64,11 +60,8 @@ class Conversations(TableRows):
 
 def _said(spans: list[Span]) -> dict[str, Any]:
     """Return messages and tools as they were recorded; a line of ours on what was not is a message, too."""
-<<<<<<< HEAD
-=======
     from otel_rl.report.subjects.trajectories.conversations import of_spans  # noqa: PLC0415 - needs the extra
 
->>>>>>> i40-dumps
     said: dict[str, Any] = {"messages": [message.item or _line(message) for message in of_spans(spans)]}
     for span in spans:
         with suppress(KeyError, TypeError, ValueError):
