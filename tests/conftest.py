@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 
 os.environ["OTEL_RL_RAISE_INTERNAL_ERRORS"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 
 pytest_plugins = ["support.expensive_tests"]
+
+
+def pytest_configure() -> None:
+    """Take the clock out of property tests: making examples is slow on a busy machine, which is no failure."""
+    with suppress(ImportError):
+        from hypothesis import HealthCheck, settings
+
+        settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True, scope="module")

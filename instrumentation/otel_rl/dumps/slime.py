@@ -31,6 +31,7 @@ _OUTCOMES = {
     "aborted": (Status.DISCARDED, "aborted", "aborted"),
 }
 _UNSAFE = "not loaded: it has a {}, which weights_only=True does not know; no proof of malice, see docs/runs.md"
+_ZIP = b"PK\x03\x04"
 _UNKNOWN_TYPE = re.compile(r"Unsupported (?:global: GLOBAL|class) (\S+)")
 
 
@@ -59,7 +60,8 @@ def _loaded(path: Path) -> Any:
     except ModuleNotFoundError:
         raise UnusableInput(f"{path} needs torch to be read, which is not installed: pip install torch") from None
     with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
+        # An archive may follow anything, and torch then takes the old format for that of the file.
+        if file.read(len(_ZIP)) != _ZIP or not zipfile.is_zipfile(file):
             raise ValueError("empty, cut off, or no file of torch.save")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 import sys
 from pathlib import Path
 
@@ -114,7 +115,8 @@ def test_files_that_are_no_dumps_are_named_once_each_and_the_others_imported(tmp
     whole = (folder / "0.pt").read_bytes()
     (folder / "1.pt").write_bytes(whole[: len(whole) // 2])
     (folder / "2.pt").write_bytes(b"")
-    (folder / "3.pt").write_text("a text")
+    # An archive follows a file of the old format.
+    (folder / "3.pt").write_bytes(pickle.dumps({"samples": []}) + whole)
     torch.save({"weights": torch.zeros(3)}, folder / "4.pt")
     torch.save({"rollout_id": 5, "samples": [1]}, folder / "5.pt")
     dump(folder / "6.pt", [sample(0, weight_versions=3)])

@@ -84,7 +84,7 @@ def test_a_step_has_one_record_of_all_its_rollouts(recorded):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"), [(2, 2), (1 << 62, 1 << 62), (0, None), (-1, None), (1 << 63, None), ("2", None), (1.5, None)]
+    ("given", "kept"), [(2, 2), (1 << 62, 1 << 62), (0, None), (-1, None), (1 << 63, None), ("2", 2), (1.5, None)]
 )
 def test_the_number_of_the_try_is_on_span_and_row_and_nothing_else_is_taken_for_one(recorded, given, kept):
     drops.reset()
