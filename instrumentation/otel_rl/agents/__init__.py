@@ -2,7 +2,7 @@
 
 ================  ====================================================================
 ``runs``          a run of an agent or of a workflow: its span, its duration
-``trajectories``  what a run is where nothing else called it: one trajectory, one row
+``trajectories``  a run that nothing else called is one trajectory, with one row
 ``workflows``     runs of several agents that hand over to each other
 ================  ====================================================================
 """

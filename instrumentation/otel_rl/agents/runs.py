@@ -1,4 +1,4 @@
-"""Runs of agents and workflows: one ``invoke_agent`` span and one duration per run, and a row where it is the top."""
+"""Runs of agents and workflows: one ``invoke_agent`` span and one duration each, and a row if nothing else called it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class AgentRun:
 
     @property
     def span(self) -> Span | None:
-        """Our span of the run; None where the library has one."""
+        """Our span of the run; None if the library has one."""
         return self._span
 
     @property
@@ -132,7 +132,7 @@ class AgentRun:
 
     @property
     def trajectory(self) -> OpenTrajectory | None:
-        """What calls and rewards of the run add to; None where the run is part of another trajectory."""
+        """What calls and rewards of the run add to; None if the run is part of another trajectory."""
         return None if self._trajectory is None else self._trajectory.counters
 
     def fail(self, kind: str) -> None:

@@ -50,7 +50,7 @@ class AgentTrajectory:
             trajectories.began(self.scope, _SOURCE)
 
     def place(self, context: Context) -> tuple[Context, list[Link]]:
-        """Return the context and the links of its span: a trace of its own where it would lie in that of a step."""
+        """Return the context and the links of its span: a trace of its own, linked to the step, inside of a step."""
         of_step = self._of_step
         if of_step is None or get_current_span(context).get_span_context().trace_id != of_step.trace_id:
             return context, []

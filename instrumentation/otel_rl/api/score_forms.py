@@ -15,7 +15,7 @@ from otel_rl.telemetry.attribute_values import number
 
 #: Key of the score in a dictionary of a reward function, as in those of verl.
 WHOLE = "score"
-#: Status of a result that is none.
+#: Status of a result without a score.
 FAILED = "failed"
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_rl.api.operations import ProducerOperation
     from otel_rl.instrumentors.patching import Patches
 
-    #: Begins the operation of a call from its arguments by name; None where the call is not to be followed.
+    #: Begins the operation of a call from its arguments by name; None if the call is not to be followed.
     Begin = Callable[[Mapping[str, Any]], ProducerOperation | None]
 
 
@@ -36,7 +36,7 @@ def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: b
 
     ``begin`` gets the arguments by the names of the parameters, the instance among them; those of ``*args`` and
     ``**kwargs`` under these names. What the function returns is given to the operation's ``result``, each item of a
-    generator to its ``produced``, where it has them.
+    generator to its ``produced``, if it has them.
     """
     return patches.replace(owner, name, lambda original: followed(original, name, begin), required=required)
 

@@ -27,7 +27,7 @@ _MODE, _REQUEST = guard("fastmcp.mode"), guard("fastmcp.request")
 
 
 def patch_telemetry(module: ModuleType, patches: Patches) -> None:
-    """Patch the mode of telemetry, and how the trace context is sent: ours sends that of its own span."""
+    """Patch the mode of telemetry, and the function that sends the trace context: our span's is sent."""
     patches.replace(module, "telemetry_mode", _telemetry_mode, required=True)
     patches.replace(module, "inject_trace_context", _inject_trace_context, required=True)
 

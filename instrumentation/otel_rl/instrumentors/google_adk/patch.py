@@ -1,4 +1,4 @@
-"""Patches around the runner of agents, and where ADK makes the span of a tool."""
+"""Patches around the runner of agents, and the function that makes the span of a tool."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class _AdkTool(ToolCall):
         span = trace_api.get_current_span()
         return span if span.is_recording() else None
 
-    def answered(self, tool: Any, told: Any) -> None:
-        """Take what ADK was told of the call: an error is part of the answer."""
+    def answered(self, tool: Any, outcome: Any) -> None:
+        """Take the outcome that ADK has noted: an error is part of the answer."""
         if type(tool).__name__ == "BaseTool":
             # It stands for a tool that does not exist.
             self.fail(outcomes.UNKNOWN_TOOL)
             scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: self.name})
-        elif told.error_type is not None:
-            self.fail(told.error_type)
-        content = getattr(told.function_response_event, "content", None)
+        elif outcome.error_type is not None:
+            self.fail(outcome.error_type)
+        content = getattr(outcome.function_response_event, "content", None)
         for part in getattr(content, "parts", None) or ():
             if part.function_response is not None:
                 self.result(part.function_response.response)
@@ -75,8 +75,8 @@ def _record_tool_execution(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def _followed(tool_span: Any, tool: Any, arguments: Any) -> AsyncIterator[Any]:
-    async with tool_span as told:
+    async with tool_span as outcome:
         with _AdkTool(scope, tool.name, arguments=arguments) as call:
-            yield told
+            yield outcome
             with guard("google_adk.answered"):
-                call.answered(tool, told)
+                call.answered(tool, outcome)
