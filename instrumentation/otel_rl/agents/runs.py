@@ -1,4 +1,4 @@
-"""Runs of agents and workflows: one ``invoke_agent`` span and one duration each, and a row if nothing else called it."""
+"""Runs of agents and workflows: a span and a duration each, and a row if nothing else called it."""
 
 from __future__ import annotations
 
@@ -97,9 +97,8 @@ class AgentRun:
         self._failure: str | None = None
         definition, name, shown, self._duration = description
         conversation = shown.get(attributes.GEN_AI_CONVERSATION_ID)
-        self._trajectory = trajectories.of_run(
-            scope, str(UUID(int=ids.IdGenerator().generate_trace_id())), conversation
-        )
+        identifier = str(UUID(int=ids.IdGenerator().generate_trace_id()))
+        self._trajectory = trajectories.of_run(scope, identifier, shown)
         if self._trajectory is not None:
             self._trajectory.begin()
         context = get_current()

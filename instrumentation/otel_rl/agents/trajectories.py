@@ -18,6 +18,8 @@ from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext
 
@@ -98,15 +100,19 @@ class AgentTrajectory:
                 rollout_spans.ended(self.held, ended, is_forced=False)
 
 
-def of_run(scope: Scope, identifier: str, conversation: object = None) -> AgentTrajectory | None:
+def of_run(scope: Scope, identifier: str, described: Mapping[str, Any]) -> AgentTrajectory | None:
     """Return what a run may be that nothing else called; None inside of a rollout or another agent's run."""
     if open_trajectory.current() is not None:
         return None
     step = steps.where().step
     ids: dict[str, Any] = correlation_attributes(None)
     ids.setdefault(attributes.RL_ROLLOUT_ID, identifier)
-    if conversation is not None:
-        ids[attributes.GEN_AI_CONVERSATION_ID] = text(str(conversation), MAXIMUM_LENGTH)
+    name = described.get(attributes.GEN_AI_AGENT_NAME) or described.get(attributes.GEN_AI_WORKFLOW_NAME)
+    known = {
+        attributes.GEN_AI_AGENT_NAME: name,
+        attributes.GEN_AI_CONVERSATION_ID: described.get(attributes.GEN_AI_CONVERSATION_ID),
+    }
+    ids |= {key: text(str(value), MAXIMUM_LENGTH) for key, value in known.items() if value}
     if step is not None:
         ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
     counters = open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID])

@@ -35,6 +35,7 @@ _IDS = (
     attributes.RL_ROLLOUT_ATTEMPT,
     attributes.RL_POLICY_VERSION,
     attributes.GEN_AI_CONVERSATION_ID,
+    attributes.GEN_AI_AGENT_NAME,
     attributes.RL_ENVIRONMENT_NAME,
 )
 #: Exceptions by which a program, or its user, gives a trajectory up; those of tools.

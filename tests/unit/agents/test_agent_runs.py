@@ -81,6 +81,7 @@ def test_a_run_of_any_kind_of_function_is_current_inside_and_nowhere_else(record
     (row,) = rows(recorded)
     assert row["rl.rollout.trace_id"] == [f"{span.context.trace_id:032x}"]
     assert row["rl.rollout.status"] == ["finished"]
+    assert row["gen_ai.agent.name"] == ["for x"]
 
 
 def test_an_agent_inside_of_another_or_of_a_rollout_has_no_row_of_its_own(recorded):

@@ -40,7 +40,7 @@ def started(
     # Rewards of nodes and trajectories are ours to record, whoever has the spans.
     is_taken = other_instrumentors.is_taken()
     description = None if is_taken and not is_root else _describe(serialized, name, tags, metadata, is_root)
-    trajectory = _trajectory(manager.run_id, metadata, description) if is_root and description is not None else None
+    trajectory = _trajectory(manager.run_id, description) if is_root and description is not None else None
     if description is None or is_taken:
         run = runs.TracedRun(manager.run_id, runs.context_without_span(parent), is_node=is_node, above=parent)
     else:
@@ -106,13 +106,13 @@ def models_began(managers: Any) -> None:
             _begins_trajectory(run)
 
 
-def _trajectory(run_id: UUID, metadata: dict[str, Any], description: Description) -> AgentTrajectory | None:
+def _trajectory(run_id: UUID, description: Description) -> AgentTrajectory | None:
     """Return what may be a trajectory, for a run that nothing else called; None where a rollout is open around it.
 
     An agent is one. Anything else, which may be data processing alone, is one with its first node of a graph, or its
     first call of a model or tool.
     """
-    trajectory = of_run(scope, str(run_id), _conversation(metadata))
+    trajectory = of_run(scope, str(run_id), description.values)
     if trajectory is not None and description.definition is spans.GEN_AI_INVOKE_AGENT:
         trajectory.begin()
     return trajectory

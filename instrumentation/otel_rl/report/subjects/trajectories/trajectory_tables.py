@@ -58,6 +58,7 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         (">Step", lambda row: number_cell(row.iteration)),
         (">Rank", lambda row: number_cell(row.rank)),
         ("Sample", _text_cells(names.RL_SAMPLE_ID)),
+        ("Agent", _text_cells(names.GEN_AI_AGENT_NAME)),
         ("Conversation", _text_cells(names.GEN_AI_CONVERSATION_ID)),
         ("Group", _text_cells(names.RL_GROUP_ID)),
         (">Attempt", _number_cells(names.RL_ROLLOUT_ATTEMPT)),
