@@ -175,7 +175,7 @@ class _Operated:
 
     #: A collection may close it in the middle of anything.
     _may_interrupt = False
-    __slots__ = ("_generator", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
+    __slots__ = ("_generator", "_is_closed", "_item", "_opened", "_operation", "finished", "sent", "thrown", "value")
 
     def __init__(self, operation: Any, generator: Any) -> None:
         self._generator = generator
@@ -187,6 +187,8 @@ class _Operated:
         self.sent: Any = None
         self.thrown: BaseException | None = None
         self.finished = False
+        #: The consumer has closed it. An item that it makes in its clean-up is the last: Python reports an error.
+        self._is_closed = False
         #: What the generator returned.
         self.value: Any = None
 
@@ -207,7 +209,12 @@ class _Operated:
 
     def _leave(self, item: Any, is_finalizing: Any = sys.is_finalizing) -> None:
         self._item = item
-        if self._opened is not None and not is_finalizing():
+        if self._opened is None or is_finalizing():
+            return
+        if self._is_closed:
+            self._opened.close(GeneratorExit())
+            self._opened = None
+        else:
             self._opened.produced(item)
             self._opened.leave()
 
@@ -224,6 +231,7 @@ class _Operated:
 
     def _take_thrown(self) -> BaseException | None:
         # No local variable holds it: it would be a reference cycle with the traceback.
+        self._is_closed = isinstance(self.thrown, GeneratorExit)
         try:
             return self.thrown
         finally:

@@ -130,6 +130,12 @@ def asked(trajectory: OpenTrajectory, calls: Mapping[str, str], moment: float | 
         matches.asked.pop(identifier, None)
 
 
+def forget(trajectory: OpenTrajectory, identifier: str) -> None:
+    """Forget a call that runs no tool: by it, an agent hands over to another one."""
+    trajectory.finish_unparsed()
+    trajectory.tool_matches.asked.pop(text(identifier, MAXIMUM_LENGTH), None)
+
+
 def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) -> None:
     """Record the results in a request that begins, and count the calls that nobody else has seen."""
     results, marks = _results_in(body), None

@@ -24,9 +24,9 @@ CANCELLED = RlToolOutcomeValues.CANCELLED
 ERROR_TEXT = RlToolOutcomeValues.ERROR_TEXT
 
 _FAILURES = frozenset({TOOL_ERROR, TIMEOUT, INVALID_ARGUMENTS, UNKNOWN_TOOL, CANCELLED})
-#: Classes by their names, as their libraries may not be imported: those of Python before 3.11 (asyncio, concurrent),
-#: subprocess, httpx, requests, urllib3, aiohttp, openai and browsers.
-_TIMEOUTS = frozenset({"TimeoutError", "TimeoutException", "TimeoutExpired", "Timeout", "APITimeoutError"})
+#: Classes by their names, as their libraries may not be imported: those whose names end like that of Python's own, and
+#: those of subprocess, httpx, requests and urllib3.
+_TIMEOUTS = frozenset({"TimeoutException", "TimeoutExpired", "Timeout"})
 #: Those of asyncio and concurrent, of trio, and what a coroutine gets that nobody awaits any more.
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 _VALIDATORS = frozenset({"pydantic", "pydantic_core", "pydantic_v1"})
@@ -99,7 +99,7 @@ def exit_code(value: object) -> int | None:
 def outcome_of(error: BaseException) -> str:
     """Return the outcome of a call that has ended with ``error``."""
     names = {base.__name__ for base in type(error).__mro__}
-    if names & _TIMEOUTS:
+    if names & _TIMEOUTS or any(name.endswith("TimeoutError") for name in names):
         return TIMEOUT
     if names & _CANCELLATIONS:
         return CANCELLED

@@ -270,3 +270,13 @@ def test_settings_of_the_program_stay_with_their_metrics(recorded, make, server)
     asyncio.run(plain(make, server))
     assert sum(point.sum for point in recorded.metrics()["gen_ai.client.token.usage"]) == GIVEN + MADE
     Agent.instrument_all(instrument=False)
+
+
+def test_a_run_without_spans_of_the_library_has_ours_and_the_row_its_trace(recorded, make, server):
+    Agent.instrument_all(instrument=False)
+    asyncio.run(in_turns(make, server))
+    assert rows(recorded) == [SHAPES[in_turns][0]]
+    (record,) = recorded.events("rl.trajectories")
+    assert tree(recorded.spans) == TOOLS.strip().split("\n")
+    span = recorded.span("invoke_agent tools")
+    assert record.body["rl.rollout.trace_id"] == [f"{span.context.trace_id:032x}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -164,6 +165,36 @@ def test_a_generator_given_up_early_is_closed_without_an_error(recorded):
     generator.close()
     assert closed == [True]
     assert "error.type" not in recorded.span("rl.rollout").attributes
+
+
+def test_a_generator_that_goes_on_when_it_is_closed_is_recorded_and_fails_as_without_us(recorded):
+    @otel_rl.rollout()
+    def turns():
+        try:
+            yield 1
+        finally:
+            yield 2
+
+    @otel_rl.rollout()
+    async def turns_async():
+        try:
+            yield 1
+        finally:
+            yield 2
+
+    async def take_first(generator):
+        await anext(generator)
+        with pytest.raises(RuntimeError, match="ignored GeneratorExit"):
+            await generator.aclose()
+        assert len(recorded.spans) == 2
+
+    generator, generator_async = turns(), turns_async()
+    next(generator)
+    with pytest.raises(RuntimeError, match="ignored GeneratorExit"):
+        generator.close()
+    assert recorded.span("rl.rollout").attributes["rl.rollout.status"] == "finished"
+    assert not trace.get_current_span().get_span_context().is_valid
+    asyncio.run(take_first(generator_async))
 
 
 def test_what_the_consumer_throws_reaches_the_generator(recorded):

@@ -23,8 +23,10 @@ class OpenAIAgentsInstrumentor(Instrumentor):
     library: ClassVar[str] = "openai_agents"
     requirements: ClassVar = ("openai-agents >= 0.14, < 1",)
     modules: ClassVar = {
+        "agents.exceptions": "traced:patch_timeouts",
         "agents.run": "runs:patch_runner",
         "agents.run_internal.run_loop": "runs:patch_streamed_runs",
         "agents.run_internal.tool_execution": "traced:patch_tools",
+        "agents.run_internal.turn_resolution": "traced:patch_handoffs",
         "agents.tracing.spans": "traced:patch_spans",
     }

@@ -17,12 +17,13 @@ from opentelemetry import trace as trace_api
 
 from otel_rl.agents import workflows
 from otel_rl.agents.runs import AgentRun, agent
-from otel_rl.inference import ownership
+from otel_rl.inference import ownership, tool_round_trips
 from otel_rl.inference.message_parts import decoded_arguments
 from otel_rl.instrumentors.openai_agents import runs
 from otel_rl.instrumentors.openai_agents.runs import scope
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import ErrorTypeValues
+from otel_rl.telemetry import open_trajectory
 from otel_rl.telemetry.attribute_values import error_type
 from otel_rl.tools import calls, outcomes
 from otel_rl.tools.calls import ToolCall
@@ -104,6 +105,30 @@ def patch_spans(module: ModuleType, patches: Patches) -> None:
 def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Learn the arguments of a call of a function, which its span does not have when it begins."""
     patches.observe(module, "_FunctionToolBatchExecutor._run_single_tool", before=_asks)
+
+
+def patch_handoffs(module: ModuleType, patches: Patches) -> None:
+    """Learn which calls of a model hand over: they are no calls of tools."""
+    patches.observe(module, "execute_handoffs", before=_hands_over)
+
+
+def patch_timeouts(module: ModuleType, patches: Patches) -> None:
+    """Learn of a tool that runs out of time: the library may go on with a text that says so."""
+    patches.observe(module, "ToolTimeoutError.__init__", after=_times_out)
+
+
+def _hands_over(*_: Any, run_handoffs: Any, **__: Any) -> None:
+    trajectory = open_trajectory.current()
+    if trajectory is not None:
+        for handoff in run_handoffs:
+            tool_round_trips.forget(trajectory, handoff.tool_call.call_id)
+
+
+def _times_out(_: None, error: Any, *__: Any, **___: Any) -> None:
+    span = sys.modules["agents.tracing"].get_current_span()
+    opened = None if span is None else _open.get(span)
+    if opened is not None and isinstance(opened.operation, ToolCall):
+        opened.operation.fail(outcomes.raised(error))
 
 
 def _asks(_: Any, *, tool_call: Any, **__: Any) -> None:

@@ -73,7 +73,11 @@ def _forget_owner(*_: Any, **__: Any) -> None:
 
 
 def _run_begins(own: Any, *_: Any, **__: Any) -> AgentRun | None:
-    return AgentRun(scope, agent(own.name or ""), has_span=False) if scope.enabled else None
+    if not scope.enabled:
+        return None
+    # The program may have switched the library's spans off.
+    is_silent = own._resolve_instrumentation_settings() is None  # noqa: SLF001 - also considers those of all agents
+    return AgentRun(scope, agent(own.name or ""), has_span=is_silent)
 
 
 def _run_ends(run: AgentRun, _: None, error: BaseException | None) -> None:

@@ -5,7 +5,7 @@ Calls of a model's server are those of its client's instrumentor.
 ==========  ==========================================================
 ``agents``  runs of agents; an agent that another one manages is a tool
 ``models``  calls of models that have no client
-``tools``   tools, whichever kind of agent calls them
+``tools``   tools, whichever kind of agent calls them, and code
 ==========  ==========================================================
 """
 
@@ -21,4 +21,9 @@ class SmolagentsInstrumentor(Instrumentor):
 
     library: ClassVar[str] = "smolagents"
     requirements: ClassVar = ("smolagents >= 1.23, < 2",)
-    modules: ClassVar = {"smolagents.agents": "agents:patch_agents", "smolagents.tools": "tools:patch_tools"}
+    modules: ClassVar = {
+        "smolagents.agents": "agents:patch_agents",
+        "smolagents.local_python_executor": "tools:patch_executors",
+        "smolagents.remote_executors": "tools:patch_executors",
+        "smolagents.tools": "tools:patch_tools",
+    }

@@ -43,7 +43,8 @@ def patch_agents(module: ModuleType, patches: Patches) -> None:
     """Follow runs, the tools that they call, and the models of agents that are made."""
     follow(patches, module, "MultiStepAgent._run_stream", _begins, required=True)
     patches.observe(module, "MultiStepAgent.__call__", begin=tools.begin, end=tools.end, required=True)
-    patches.observe(module, "MultiStepAgent.__init__", after=partial(models.follow_model, patches), required=True)
+    follow_model = partial(models.follow_model, patches, set())
+    patches.observe(module, "MultiStepAgent.__init__", after=follow_model, required=True)
     execute = "ToolCallingAgent.execute_tool_call"
     patches.observe(module, execute, begin=tools.begin_execution, end=tools.end, required=True)
 

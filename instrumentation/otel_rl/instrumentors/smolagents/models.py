@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("smolagents")
+#: Classes of a program that are followed, and so stay alive. One may make a class for each of its models.
+_MOST_CLASSES = 32
 
 
 class _LocalCall(ModelCall):
@@ -57,14 +59,15 @@ def _field(message: Any, name: str) -> Any:
     return getattr(value, "value", value)
 
 
-def follow_model(patches: Patches, _: None, agent: Any, *__: Any, **___: Any) -> None:
+def follow_model(patches: Patches, followed_classes: set[type], _: None, agent: Any, *__: Any, **___: Any) -> None:
     """After an agent is made: follow the calls of its model, by the class that has the function."""
     clients = sys.modules["smolagents.models"].ApiModel
     if isinstance(agent.model, clients):
         return
     for name in ("generate", "generate_stream"):
         owner = next((kind for kind in type(agent.model).__mro__ if name in vars(kind)), None)
-        if owner is not None:
+        if owner is not None and (owner in followed_classes or len(followed_classes) < _MOST_CLASSES):
+            followed_classes.add(owner)
             follow(patches, owner, name, _begins)
 
 

@@ -17,12 +17,29 @@ if TYPE_CHECKING:
 scope = Scope("smolagents")
 #: Raised for arguments that do not fit the tool, before it is called.
 _BAD_ARGUMENTS = "AgentToolCallError"
+#: The library's name for running the code of a model.
+_INTERPRETER = "python_interpreter"
 
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Follow the call of each tool object."""
     for kind in ("Tool", "PipelineTool"):
         patches.observe(module, f"{kind}.__call__", begin=begin, end=end, required=True)
+
+
+def patch_executors(module: ModuleType, patches: Patches) -> None:
+    """Follow runs of the code that a model writes; the tools that it calls are inside of them."""
+    for kind in ("LocalPythonExecutor", "RemotePythonExecutor"):
+        if kind in vars(module):
+            patches.observe(module, f"{kind}.__call__", begin=_begin_code, end=_end_code, required=True)
+
+
+def _begin_code(_: Any, code_action: str) -> ToolCall | None:
+    return ToolCall(scope, _INTERPRETER, arguments=code_action).start() if scope.enabled else None
+
+
+def _end_code(call: ToolCall, output: Any, error: BaseException | None) -> None:
+    end(call, None if output is None else vars(output), error)
 
 
 def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | None:
@@ -35,7 +52,7 @@ def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | No
     return None
 
 
-def begin(tool: Any, *args: Any, **kwargs: Any) -> ToolCall | None:
+def begin(tool: Any, /, *args: Any, **kwargs: Any) -> ToolCall | None:
     """Begin the call of a tool or managed agent, unless it is that of an execution by name."""
     around = open_tools.here()
     is_execution = around is not None and (around.name, around.scope) == (tool.name, scope.name)
