@@ -35,7 +35,7 @@ def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | No
     return None
 
 
-def begin(tool: Any, *args: Any, **kwargs: Any) -> ToolCall | None:
+def begin(tool: Any, /, *args: Any, **kwargs: Any) -> ToolCall | None:
     """Begin the call of a tool or managed agent, unless it is that of an execution by name."""
     around = open_tools.here()
     is_execution = around is not None and (around.name, around.scope) == (tool.name, scope.name)

@@ -97,6 +97,4 @@ def _tool_begins(
 
 
 def _tool_ended(call: ToolCall, message: Any, error: BaseException | None) -> None:
-    if error is None:
-        call.result(message.content)
-    call.end(error)
+    call.ended(getattr(message, "content", message), error)
