@@ -30,8 +30,8 @@ def patch_multiturn(module: ModuleType, patches: Patches) -> None:
 
 def patch_environment(module: ModuleType, patches: Patches) -> None:
     """Learn the scores of a rollout or a group, which its environment keeps in the states."""
-    patches.observe(module, "Environment._run_rollout_state", after=_scored)
-    patches.observe(module, "Environment._run_group_states", after=_group_scored)
+    patches.observe(module, "Environment._run_rollout_state", after=_scored, required=True)
+    patches.observe(module, "Environment._run_group_states", after=_group_scored, required=True)
 
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:
