@@ -26,6 +26,7 @@ from otel_rl.tools.open_tools import OpenTool
 from otel_rl.tools.sizes import plain_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import Token
     from types import TracebackType
 
@@ -120,6 +121,12 @@ class ToolCall:
                 content = content_as_json(value)
                 if content is not None:
                     self.span.set_attribute(attributes.GEN_AI_TOOL_CALL_RESULT, content)
+
+    def unknown(self) -> None:
+        """Mark it as failed since no tool of this name exists: a model made it up, so it is never on a metric."""
+        self.metric_name = ErrorTypeValues.OTHER
+        self.fail(outcomes.UNKNOWN_TOOL)
+        self.scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: self.name})
 
     def _add_exit_code(self, value: object) -> None:
         code = outcomes.exit_code(value)
@@ -252,6 +259,19 @@ class ToolCall:
             trace_api.set_span_in_context(self.span),
         )
 
+    def ended(
+        self, result: Any, error: BaseException | None, take: Callable[[ToolCall, Any], None] | None = None
+    ) -> None:
+        """Close the span with what the tool returned or raised.
+
+        ``take`` reads a result that has the tool's own inside, instead of :meth:`result`; it may raise.
+        """
+        try:
+            if error is None:
+                (take or type(self).result)(self, result)
+        finally:
+            self.end(error)
+
     def leave(self) -> None:
         """Restore what was current before the start; a second call does nothing."""
         token, self._token = self._token, None
@@ -270,7 +290,5 @@ def record_unknown(scope: Scope, name: str, call_id: str | None = None) -> None:
     """Record that a model asked for a tool which does not exist: nobody runs it."""
     if not scope.enabled:
         return
-    # The name is what a model made up: on the span and the event, never on a metric.
     with ToolCall(scope, name, call_id, metric_name=ErrorTypeValues.OTHER) as call:
-        call.fail(outcomes.UNKNOWN_TOOL)
-        scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: name})
+        call.unknown()

@@ -149,3 +149,32 @@ def test_a_nested_agent_is_below_the_tool_that_starts_it(recorded, tmp_path):
         asyncio.run(ask("query", server, tmp_path))
     agent, tool = recorded.span("invoke_agent general-purpose"), recorded.span("execute_tool Task")
     assert agent.parent.span_id == tool.context.span_id
+
+
+def test_a_tool_that_does_not_exist_is_unknown_and_its_name_on_no_metric(recorded, tmp_path):
+    with ScriptedMessages([[("made_up", {"a": 1})], "done"]) as server:
+        asyncio.run(ask("query", server, tmp_path))
+    (point,) = recorded.metrics()["gen_ai.execute_tool.duration"]
+    assert (point.attributes["gen_ai.tool.name"], point.attributes["rl.tool.outcome"]) == ("_OTHER", "unknown_tool")
+
+
+def test_a_stream_of_questions_counts_the_tokens_of_each(recorded, tmp_path):
+    async def ask_twice(server):
+        answered = asyncio.Event()
+
+        async def questions():
+            for text in ("add", "again"):
+                yield {"type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": None}
+                await answered.wait()
+
+        async for message in sdk.query(prompt=questions(), options=options(server, tmp_path)):
+            if isinstance(message, sdk.ResultMessage):
+                answered.set()
+
+    with ScriptedMessages([TOOLS, "done", "more"]) as server:
+        asyncio.run(asyncio.wait_for(ask_twice(server), 60))
+    calls = [span for span in recorded.spans if span.name.startswith("chat")]
+    deferral.drain_all()
+    assert [
+        sum(span.attributes.get(f"gen_ai.usage.{kind}_tokens", 0) for span in calls) for kind in ("input", "output")
+    ] == [3 * INPUT, 3 * OUTPUT]

@@ -132,3 +132,32 @@ def test_a_crew_in_a_rollout_counts_there(recorded):
         crew(server).kickoff()
     row = row_of(recorded)
     assert (row["id"], row["tool_calls"], row["model_calls"]) == ("r", 2, 3)
+
+
+def durations(recorded):
+    points = recorded.metrics()["gen_ai.execute_tool.duration"]
+    return {
+        (point.attributes["gen_ai.tool.name"], point.attributes["rl.tool.outcome"]): point.count for point in points
+    }
+
+
+def test_a_tool_that_the_model_asks_for_in_text_is_recorded_by_its_own_name(recorded, monkeypatch):
+    turns = [
+        'Thought: go\nAction: ADD\nAction Input: {"a": 1, "b": 2}',
+        'Thought: go\nAction: Bad\nAction Input: {"a": 1}',
+        "Thought: so\nFinal Answer: done",
+    ]
+    with ScriptedChat({"m": turns}) as server:
+        made = crew(server)
+        monkeypatch.setattr(type(made.agents[0].llm), "supports_function_calling", lambda _: False)
+        made.kickoff()
+    assert durations(recorded) == {("add", "ok"): 1, ("bad", "tool_error"): 3}
+    assert row_of(recorded)["tool_calls"] == 4
+
+
+def test_a_tool_that_does_not_exist_is_unknown_and_its_name_on_no_metric(recorded):
+    with ScriptedChat({"m": [[("made_up", {"a": 1})], "done"]}) as server:
+        crew(server).kickoff()
+    assert durations(recorded) == {("_OTHER", "unknown_tool"): 1}
+    (event,) = recorded.events("rl.tool.unknown")
+    assert event.attributes["gen_ai.tool.name"] == "made_up"

@@ -10,6 +10,7 @@ import pytest
 
 tomllib = pytest.importorskip("tomllib")  # Python 3.11
 from packaging.requirements import Requirement  # noqa: E402
+from packaging.version import Version  # noqa: E402
 
 from instrumentation import support_page  # noqa: E402
 
@@ -42,6 +43,13 @@ def test_every_instrumentor_has_its_row_of_versions_and_no_other_has():
         for version in (row["oldest"], row["latest"], *row.get("also", [])):
             assert requirement.specifier.contains(version)
         assert set(row.get("together", [])) <= set(VERSIONS)
+
+
+def test_a_library_of_agents_is_supported_from_the_oldest_version_that_is_tested():
+    for library, row in VERSIONS.items():
+        if row.get("agents"):
+            bounds = Requirement(KINDS[library].requirements[0]).specifier
+            assert [Version(one.version) for one in bounds if one.operator == ">="] == [Version(row["oldest"])]
 
 
 def test_companions_are_tested_within_their_range():

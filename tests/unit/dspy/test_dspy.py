@@ -154,3 +154,11 @@ def test_a_streamed_answer_is_one_call_with_its_tokens(recorded):
     (row,) = rows(recorded)
     assert (row["rl.rollout.model_calls"], row["rl.rollout.output_tokens"]) == (1, OUTPUT)
     assert recorded.span("chat m").attributes["rl.inference.stream.ended"] == "completed"
+
+
+def test_a_tool_may_have_a_parameter_of_any_name(recorded):
+    def pick(tool: str) -> str:
+        return tool
+
+    assert dspy.Tool(pick)(tool="hammer") == "hammer"
+    assert recorded.span("execute_tool pick").attributes["rl.tool.outcome"] == "ok"

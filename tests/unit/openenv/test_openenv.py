@@ -80,7 +80,8 @@ def instrumented(recorded):
 
 async def play(url, *moves, timeout=20.0):
     async with GenericEnvClient(url, message_timeout_s=timeout) as client:
-        await client.reset()
+        # A parameter of the environment's, of whatever name.
+        await client.reset(client="c")
         for move in moves:
             await client.step({"by": move})
 

@@ -15,7 +15,9 @@ import requests
 from pydantic import BaseModel, validate_call
 
 import otel_rl
-from otel_rl.tools import outcomes
+from otel_rl.telemetry import Scope
+from otel_rl.tools import open_tools, outcomes
+from otel_rl.tools.calls import ToolCall
 
 OUTCOME, KIND, EXIT_CODE = "rl.tool.outcome", "error.type", "process.exit.code"
 
@@ -316,3 +318,11 @@ def test_a_span_that_gets_its_operation_at_its_end_is_the_tool_s_by_its_name(rec
         ("execute_tool add", "opentelemetry.util.genai.handler"),
     ]
     assert recorded.span("rl.rollout").attributes["rl.rollout.tool_calls"] == 2
+
+
+def test_a_call_ends_though_its_result_cannot_be_read(recorded):
+    call = ToolCall(Scope("adapter"), "step").start()
+    with pytest.raises(AttributeError):
+        call.ended(object(), None, lambda call, result: call.result(result.observation))
+    assert open_tools.here() is None
+    assert recorded.span("execute_tool step").end_time is not None

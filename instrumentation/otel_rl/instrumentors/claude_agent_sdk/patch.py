@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     OpenTool = tuple[ToolCall, AgentRun | None]
 
 scope = Scope("claude_agent_sdk")
+_UNKNOWN = "No such tool available:"
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
@@ -107,6 +108,8 @@ class ClaudeRun(AgentRun):
 
     def _result(self, message: Any) -> None:
         self._finish_answered(message)
+        # A question has one result, but a stream of them is one run.
+        self._spent = 0
         reason = message.terminal_reason or message.subtype
         if message.is_error:
             self.fail(reason)
@@ -149,7 +152,9 @@ def _end_tool(tool: OpenTool, failure: str | None, content: Any) -> None:
     call, agent = tool
     if agent is not None:
         agent.end(failure)
-    if failure is not None:
+    if failure is not None and f"{_UNKNOWN} {call.name}" in str(content):
+        call.unknown()
+    elif failure is not None:
         call.fail(failure)
     call.result(content)
     call.end()

@@ -10,6 +10,7 @@ from otel_rl.agents.runs import AgentRun
 from otel_rl.instrumentors.followed_calls import follow
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope
+from otel_rl.tools import outcomes
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("crewai")
-#: Open tools of this context, the innermost last.
-_tools: ContextVar[tuple[ToolCall, ...]] = ContextVar("otel_rl_crewai_tools", default=())
+#: Open tools of this context with what announced them, the innermost last. Their names may differ at the end: a model
+#: that asks in text may write one in another way.
+_tools: ContextVar[tuple[tuple[Any, ToolCall], ...]] = ContextVar("otel_rl_crewai_tools", default=())
 
 
 def patch_crews(module: ModuleType, patches: Patches) -> None:
@@ -49,24 +51,27 @@ def _agent_begins(given: Mapping[str, Any]) -> AgentRun | None:
     return AgentRun(scope, runs.agent(given["self"].role.strip())) if scope.enabled else None
 
 
-def _emitting(_: Any, __: Any, event: Any) -> None:
+def _emitting(_: Any, source: Any, event: Any) -> None:
     kind = type(event).__name__
     if kind == "ToolUsageStartedEvent":
         call = ToolCall(scope, event.tool_name, arguments=event.tool_args).start()
-        _tools.set((*_tools.get(), call))
+        _tools.set((*_tools.get(), (source, call)))
     elif kind in ("ToolUsageFinishedEvent", "ToolUsageErrorEvent"):
         tools = _tools.get()
-        if tools and tools[-1].name == event.tool_name:
+        if tools and tools[-1][0] is source:
             _tools.set(tools[:-1])
-            _end(tools[-1], event)
+            call, error = tools[-1][1], getattr(event, "error", None)
+            call.metric_name = event.tool_name
+            call.ended(event, error if isinstance(error, BaseException) else None, _note)
 
 
-def _end(call: ToolCall, event: Any) -> None:
-    error, failure = getattr(event, "error", None), getattr(event, "failure", None)
-    if failure is not None:
-        call.fail(str(getattr(failure.reason, "value", failure.reason)))
-    elif error is None:
-        call.result(event.output)
-    elif not isinstance(error, BaseException):
+def _note(call: ToolCall, event: Any) -> None:
+    failure = getattr(event, "failure", None)
+    if hasattr(event, "error"):
         call.fail(ErrorTypeValues.OTHER)
-    call.end(error if isinstance(error, BaseException) else None)
+    elif failure is None:
+        call.result(event.output)
+    elif failure.reason == outcomes.UNKNOWN_TOOL:
+        call.unknown()
+    else:
+        call.fail(failure.reason.value)

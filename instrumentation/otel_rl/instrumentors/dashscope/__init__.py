@@ -21,7 +21,7 @@ class DashScopeInstrumentor(Instrumentor):
     """Instruments the ``dashscope`` package."""
 
     library: ClassVar[str] = "dashscope"
-    requirements: ClassVar = ("dashscope >= 2.0, < 3",)
+    requirements: ClassVar = ("dashscope >= 2.0.2, < 3",)
     modules: ClassVar = {
         "dashscope.client.base_api": "client:patch_base_api",
         f"{_COMPONENT}.processor.abstract_processor": "processors:patch_processors",

@@ -42,16 +42,10 @@ def patch_modules(module: ModuleType, patches: Patches) -> None:
 def patch_tools(module: ModuleType, patches: Patches) -> None:
     """Follow tools; an agent makes an observation of what they raise."""
     for name in ("__call__", "acall"):
-        patches.observe(module, f"Tool.{name}", begin=_tool_begins, end=_tool_ended, required=True)
+        patches.observe(module, f"Tool.{name}", begin=_tool_begins, end=ToolCall.ended, required=True)
 
 
-def _tool_begins(tool: Any, **arguments: Any) -> ToolCall | None:
+def _tool_begins(tool: Any, /, **arguments: Any) -> ToolCall | None:
     if tool.name == _FINISH and getattr(tool.func, "__name__", None) == _NOTHING:
         return None
     return ToolCall(scope, tool.name, arguments=arguments).start()
-
-
-def _tool_ended(call: ToolCall, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        call.result(result)
-    call.end(error)

@@ -15,7 +15,7 @@ class FastMcpInstrumentor(Instrumentor):
     """Instruments ``fastmcp``."""
 
     library: ClassVar[str] = "fastmcp"
-    requirements: ClassVar = ("fastmcp >= 4.1, < 5",)
+    requirements: ClassVar = ("fastmcp >= 4.1.2, < 5",)
     needs: ClassVar = ("mcp",)
     modules: ClassVar = {
         "fastmcp.telemetry": "patch:patch_telemetry",

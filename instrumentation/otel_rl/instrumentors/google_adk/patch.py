@@ -12,9 +12,7 @@ from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.followed_calls import follow
-from otel_rl.semconv import attributes, events
 from otel_rl.telemetry import Scope
-from otel_rl.tools import outcomes
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ class _AdkTool(ToolCall):
         """Take the outcome that ADK has noted: an error is part of the answer."""
         if type(tool).__name__ == "BaseTool":
             # It stands for a tool that does not exist.
-            self.fail(outcomes.UNKNOWN_TOOL)
-            scope.event(events.RL_TOOL_UNKNOWN, attributes={attributes.GEN_AI_TOOL_NAME: self.name})
+            self.unknown()
         elif outcome.error_type is not None:
             self.fail(outcome.error_type)
         content = getattr(outcome.function_response_event, "content", None)

@@ -48,7 +48,7 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
 def patch_functions(module: ModuleType, patches: Patches) -> None:
     """Patch ``google.genai._extra_utils``, which calls functions of the program for the model."""
     for name in ("invoke_function_from_dict_args", "invoke_function_from_dict_args_async"):
-        patches.observe(module, name, begin=_begin_tool, end=_end_tool)
+        patches.observe(module, name, begin=_begin_tool, end=ToolCall.ended)
 
 
 def _begin(client: Any, _http: str, path: str, request: Any, *_: Any, **__: Any) -> InferenceCall | None:
@@ -134,9 +134,3 @@ def _streams_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _begin_tool(arguments: Any, function: Any) -> ToolCall:
     return ToolCall(_scope, getattr(function, "__name__", type(function).__name__), arguments=arguments).start()
-
-
-def _end_tool(call: ToolCall, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        call.result(result)
-    call.end(error)

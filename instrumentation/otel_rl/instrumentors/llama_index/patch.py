@@ -14,7 +14,7 @@ from otel_rl.agents import workflows
 from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.agents.workflows import WorkflowRun
 from otel_rl.instrumentors.coexistence import is_active
-from otel_rl.semconv.attributes import ErrorTypeValues, RlRolloutStatusValues
+from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.telemetry import Scope, guard
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.tools import outcomes
@@ -122,16 +122,13 @@ def _tool_begins(_: Any, ctx: Any, ev: Any) -> tuple[ToolCall, ExitStack] | None
 def _tool_ends(begun: tuple[ToolCall, ExitStack], result: Any, error: BaseException | None) -> None:
     call, entered = begun
     with entered:
-        if result is not None:
-            _note(call, result.tool_output)
-        call.end(error)
+        call.ended(result, error, _note)
 
 
-def _note(call: ToolCall, output: Any) -> None:
+def _note(call: ToolCall, result: Any) -> None:
+    output = result.tool_output
     if output.is_error and output.exception is None and output.raw_output is None:
-        # The name is what a model made up: never on a metric.
-        call.metric_name = ErrorTypeValues.OTHER
-        call.fail(outcomes.UNKNOWN_TOOL)
+        call.unknown()
     elif output.is_error:
         call.fail(outcomes.TOOL_ERROR if output.exception is None else outcomes.raised(output.exception))
     call.result(output.raw_output)

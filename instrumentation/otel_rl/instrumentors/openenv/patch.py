@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.semconv.attributes import ErrorTypeValues
@@ -28,11 +29,11 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, f"EnvClient.{prefix}step{suffix}", begin=_steps, end=_has_stepped, required=True)
 
 
-def _resets(client: Any, **arguments: Any) -> SentRequest | None:
+def _resets(client: Any, /, **arguments: Any) -> SentRequest | None:
     return _request(client, None, "reset", arguments)
 
 
-def _steps(client: Any, action: Any, **_: Any) -> SentRequest | None:
+def _steps(client: Any, /, action: Any, **_: Any) -> SentRequest | None:
     return _request(client, getattr(action, "tool_name", None), "step", action)
 
 
@@ -55,9 +56,8 @@ def _has_reset(request: SentRequest, _: Any, error: BaseException | None) -> Non
 
 
 def _has_stepped(request: SentRequest, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        _note(*request, result)
-    request[2].end(error)
+    client, name, call = request
+    call.ended(result, error, partial(_note, client, name))
 
 
 def _note(client: Any, name: str, call: ToolCall, result: Any) -> None:

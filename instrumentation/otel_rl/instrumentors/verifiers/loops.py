@@ -30,8 +30,8 @@ def patch_multiturn(module: ModuleType, patches: Patches) -> None:
 
 def patch_environment(module: ModuleType, patches: Patches) -> None:
     """Learn the scores of a rollout or a group, which its environment keeps in the states."""
-    patches.observe(module, "Environment._run_rollout_state", after=_scored)
-    patches.observe(module, "Environment._run_group_states", after=_group_scored)
+    patches.observe(module, "Environment._run_rollout_state", after=_scored, required=True)
+    patches.observe(module, "Environment._run_group_states", after=_group_scored, required=True)
 
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:
@@ -97,6 +97,4 @@ def _tool_begins(
 
 
 def _tool_ended(call: ToolCall, message: Any, error: BaseException | None) -> None:
-    if error is None:
-        call.result(message.content)
-    call.end(error)
+    call.ended(getattr(message, "content", message), error)
