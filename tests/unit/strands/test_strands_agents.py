@@ -164,6 +164,12 @@ def test_an_agent_that_the_program_cancels_has_a_cancelled_run_though_it_raises_
     assert row["rl.rollout.status"] == "cancelled"
 
 
+def test_the_retries_of_its_client_stay_on_the_span_of_strands(recorded, make, server):
+    server.failures = 1
+    make()("hi")
+    assert recorded.span("chat").attributes["rl.inference.retries"] == 1
+
+
 @pytest.fixture
 def own_tracer(monkeypatch):
     """One that has read the environment as it is now."""
