@@ -418,9 +418,12 @@ class InferenceCall:
     def _span_values(self, error: BaseException | None, ended: str | None) -> dict[str, Any]:
         """Attributes for the span, all of them clean."""
         values = self.answer.server_attributes()
-        values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
         if self.role is not None:
             values[attributes.RL_INFERENCE_ROLE] = self.role
+        if not self._counts and not self.owned:
+            # A call inside has written to the same span what only it knows.
+            return values
+        values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"
             how = RlInferenceStreamEndedValues.CANCELLED if cancelled else ended

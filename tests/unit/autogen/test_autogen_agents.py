@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from support.agent_truth import figures, names, rows, scopes, traces
 
 import otel_rl
-from otel_rl.instrumentors.autogen import AutoGenInstrumentor
 
 pytest.importorskip("autogen_agentchat")
 from autogen_agentchat.agents import AssistantAgent
@@ -17,6 +20,7 @@ from autogen_agentchat.base import Handoff, TaskResult
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
 from autogen_agentchat.tools import AgentTool
+from autogen_core import AgentId, MessageContext, RoutedAgent, SingleThreadedAgentRuntime, message_handler
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 pytestmark = pytest.mark.usefixtures("instrumented")
@@ -164,13 +168,38 @@ def test_the_result_of_a_run_is_autogens(make):
 
 
 def test_the_switch_of_the_spans_of_messages_is_the_users_where_it_is_set(monkeypatch, recorded, make):
-    assert os.environ[SWITCH] == "true"
-    instrumentor = AutoGenInstrumentor()
-    instrumentor.uninstrument()
-    assert SWITCH not in os.environ
     monkeypatch.setenv(SWITCH, "false")
-    instrumentor.instrument(skip_dep_check=True)
     team = RoundRobinGroupChat([make("one")], max_turns=1)
     asyncio.run(team.run(task=""))
     assert any(name.startswith("autogen ") for name in names(recorded))
-    assert os.environ[SWITCH] == "false"
+
+
+def test_a_runtime_with_a_tracer_provider_of_the_program_keeps_its_spans_and_the_environment_its_variables(recorded):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def run():
+        runtime = SingleThreadedAgentRuntime(tracer_provider=provider)
+        await Echo.register(runtime, "echo", Echo)
+        runtime.start()
+        await runtime.send_message(Said(""), AgentId("echo", "default"))
+        await runtime.stop_when_idle()
+
+    asyncio.run(run())
+    assert [span.name.split()[0] for span in exporter.get_finished_spans()] == ["autogen"] * 4
+    assert not recorded.spans
+    assert SWITCH not in os.environ
+
+
+@dataclass
+class Said:
+    text: str
+
+
+class Echo(RoutedAgent):
+    def __init__(self) -> None:
+        super().__init__("Says it again.")
+
+    @message_handler
+    async def say(self, message: Said, ctx: MessageContext) -> Said:
+        return message

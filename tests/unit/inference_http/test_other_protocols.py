@@ -136,8 +136,22 @@ def test_bad_answers_fail_only_if_they_report_an_error(model, instrumented, serv
 
 
 @pytest.mark.parametrize(
+    ("kind", "is_call"), [("application/json", True), ("application/x-www-form-urlencoded", False), (None, False)]
+)
+@pytest.mark.parametrize("path", ["/api/v1/messages", "/api/chat"])
+def test_a_body_that_is_not_read_counts_only_if_it_is_json(path, kind, is_call, client, instrumented, server):
+    long = json.dumps({**OLLAMA, "stream": False, "padding": "x" * 40_000}).encode()
+    with otel_rl.rollout():
+        post(client, f"{server.url}{path}", "status", content=long, headers={"Content-Type": kind} if kind else {})
+    assert len(instrumented.spans) == 1 + is_call
+    assert ("traceparent" in server.requests[-1][1]) == is_call
+
+
+@pytest.mark.parametrize(
     ("path", "body"),
     [
+        ("/v1/messages", {"messages": [{"to": "+1", "text": "a message"}]}),
+        ("/api/chat", {"model": "a car"}),
         ("/v1/messages", {"to": "+1", "text": "a message"}),
         ("/api/chat", {"text": "hi"}),
         ("/v1/messages/count_tokens", MESSAGES),

@@ -162,6 +162,19 @@ def test_a_rollout_without_content_says_nothing(tmp_path):
     assert "<summary>Trace " not in page
 
 
+def test_the_frame_of_messages_that_some_libraries_record_without_content_says_nothing(tmp_path):
+    call = {"type": "tool_call", "id": "c", "name": "add"}
+    given = [("user", {"type": "text"}), ("user", {**call, "type": "tool_call_response"})]
+    messages = {
+        "gen_ai.input.messages": json.dumps([{"role": role, "parts": [part]} for role, part in given]),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [call]}]),
+    }
+    page = _rollout_page(tmp_path, {}, messages)
+    assert "<summary>Trace " not in page
+    assert "What was said in a call is not recorded" in page
+    assert "[calls add]" not in page
+
+
 @pytest.mark.parametrize(
     "broken", ["{", "7", "[7, null]", "[" * 100_000, '[{"role": 7, "parts": {}}]', '[{"parts": [{"type": "text"}]}]', 3]
 )

@@ -184,6 +184,7 @@ def test_an_interrupted_cell_is_no_failure(tmp_path: Path) -> None:
         (["bad"], 0, "1 failed span: ValueError in call bad."),
         (["bad", "bad"], 0, "2 failed spans, all of them ValueError in call bad."),
         (["bad", "bad", "worse"], 0, "3 failed spans, most often ValueError in call bad."),
+        (["bad", "worse"], 0, "2 failed spans, among them ValueError in call bad."),
         ([], 1, "1 error record: ValueError in log otel_rl.trl."),
         (["bad", "bad"], 1, "3 failed spans and error records, most often ValueError in call bad."),
     ],

@@ -11,6 +11,7 @@ import pytest
 from otel_rl.semconv import events
 from otel_rl.store.reader import Log, Process, Span, UnusableInput
 from otel_rl.store.reader.errors import NoRoom
+from otel_rl.store.reader.records import SpanEvent
 from otel_rl.store.tables import RunTables, place, run
 
 if TYPE_CHECKING:
@@ -68,6 +69,18 @@ def test_sums_of_tables_that_grow_are_those_of_tables_that_were_made_at_once(tmp
     whole = sums(filled(*calls))
     assert [row[:3] for row in sums(growing)] == [row[:3] for row in whole]
     assert [row[3:] for row in sums(growing)] == [pytest.approx(row[3:]) for row in whole]
+
+
+def test_a_failed_call_without_a_type_of_error_has_that_of_its_last_exception():
+    raised = [SpanEvent("exception", 1, {"exception.type": kind}) for kind in ("ValueError", "TimeoutError")]
+    other = SpanEvent("retry", 2, {})
+    tables = filled(
+        span(1, 2, TOOL, events=[*raised, other], failed=True, message="too late"),
+        span(2, 3, TOOL, events=raised),
+        span(3, 4, TOOL, events=[other], failed=True),
+    )
+    assert [row[0] for row in tables.rows("SELECT error FROM call ORDER BY ended")] == ["TimeoutError", "", "error"]
+    assert [row[0] for row in tables.rows("SELECT message FROM error WHERE kind = 'TimeoutError'")] == ["too late"]
 
 
 def unmarked_step(step: int, start: float, end: float, source: str = "guessed", process: Process = RANK) -> Span:

@@ -15,6 +15,7 @@ from strands import Agent, tool
 from strands.models import Model
 from strands.models.openai import OpenAIModel
 from strands.multiagent import GraphBuilder
+from strands.telemetry import tracer as tracing
 
 pytestmark = pytest.mark.usefixtures("instrumented")
 NATIVE = "strands.telemetry.tracer"
@@ -161,6 +162,54 @@ def test_an_agent_that_the_program_cancels_has_a_cancelled_run_though_it_raises_
     assert agent("do stop, stop").stop_reason == "cancelled"
     (row,) = rows(recorded)
     assert row["rl.rollout.status"] == "cancelled"
+
+
+def test_the_retries_of_its_client_stay_on_the_span_of_strands(recorded, make, server):
+    server.failures = 1
+    make()("hi")
+    assert recorded.span("chat").attributes["rl.inference.retries"] == 1
+
+
+@pytest.fixture
+def own_tracer(monkeypatch):
+    """One that has read the environment as it is now."""
+    monkeypatch.setattr(tracing, "_tracer_instance", None)
+
+
+@pytest.mark.parametrize(
+    ("switch", "told", "is_recorded"),
+    [
+        ("", "", False),
+        ("", "gen_ai_latest_experimental,gen_ai_span_attributes_only", False),
+        ("EVENT_ONLY", "", False),
+        ("SPAN_ONLY", "", True),
+        ("", "gen_ai_unredacted_attributes=gen_ai.*", True),
+    ],
+)
+def test_strands_records_what_was_said_only_if_the_user_wants_it(
+    switch, told, is_recorded, recorded, make, monkeypatch, own_tracer
+):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", switch)
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", told)
+
+    @tool
+    def look() -> str:
+        """Return a text."""
+        return "the result"
+
+    make(look, system_prompt="the system")("do look")
+    recordings = str([(span.attributes, [event.attributes for event in span.events]) for span in recorded.spans])
+    said = {"the result", "the system", "do look"}
+    assert {text for text in said if text in recordings} == (said if is_recorded else set())
+
+
+@pytest.mark.parametrize("switch", ["", "SPAN_ONLY"])
+def test_what_strands_asks_of_a_memory_and_finds_in_it_is_content(switch, recorded, monkeypatch, own_tracer):
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", switch)
+    tracer = tracing.get_tracer()
+    tracer.end_memory_search_span(tracer.start_memory_search_span("query", ["store"]), [])
+    (span,) = recorded.spans
+    assert [event.name for event in span.events] == (["memory.query", "memory.results"] if switch else [])
 
 
 class _OwnModel(Model):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 #: Longest body that is parsed, in bytes, where the client was given text and not the object.
 LONGEST_BODY = 32_768
@@ -25,6 +28,14 @@ def has_events(response: object) -> bool:
     get = getattr(getattr(response, "headers", None), "get", None)
     kind = None if get is None else get("content-type")
     return isinstance(kind, str) and kind.lower().startswith(_EVENTS)
+
+
+def is_json(headers: Mapping[str, str] | None) -> bool:
+    """Return whether the headers of a request announce JSON, which those that are not known may."""
+    if headers is None:
+        return True
+    kinds = (value for name, value in headers.items() if name.lower() == "content-type")
+    return any(isinstance(kind, str) and "json" in kind.lower() for kind in kinds)
 
 
 def parsed(chunk: bytes | str) -> Any:

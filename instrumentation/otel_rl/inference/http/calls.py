@@ -21,7 +21,7 @@ from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.http import paths, services
 from otel_rl.inference.http.base_call import FAILED, HttpCall, Url, default_port
-from otel_rl.inference.http.bodies import has_events, object_of
+from otel_rl.inference.http.bodies import has_events, is_json, object_of
 from otel_rl.inference.http.event_streams import EventStream
 from otel_rl.inference.http.other_protocols import MessagesEvents, OllamaAnswer, as_ollama_request
 from otel_rl.inference.http.paths import target_of
@@ -35,7 +35,7 @@ from otel_rl.telemetry import lifecycle, propagation
 from otel_rl.telemetry.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping
 
     from otel_rl.inference.answers import Answer
     from otel_rl.inference.http.control_calls import ControlCall
@@ -230,7 +230,7 @@ def begin(library: str, method: str, url: Url, headers: MutableMapping[str, str]
     if not (target.anywhere or propagation.may_have_baggage(url.host)) or not services.is_of_model(target, *url):
         return None
     known = object_of(body)
-    if (target.needs and known and target.needs not in known) or not _is_engine(target, url):
+    if (target.needs and not _fits(target, known, headers)) or not _is_engine(target, url):
         return None
     record_abandoned()
     call: HttpCall
@@ -250,6 +250,11 @@ def _is_part_of_another() -> bool:
     """Return whether a call is being sent: by a client for models, or by a client that uses another one."""
     call, operation = current.get(), _operation.get()
     return (call is not None and call.is_current) or (operation is not None and not operation.has_ended)
+
+
+def _fits(target: Target, known: dict[str, Any], headers: Mapping[str, str] | None) -> bool:
+    """Return whether the body has what it needs; one that is not known can, if it is JSON."""
+    return target.needs <= known.keys() if known else is_json(headers)
 
 
 def _is_engine(target: Target, url: Url) -> bool:

@@ -23,7 +23,7 @@ class Target(NamedTuple):
         brings_weights: the operation is a part of bringing weights, and not of managing memory or requests.
         anywhere: on any host; else on private ones only.
         is_common: other services have operations of this name: only for a server that has been an engine before.
-        needs: field that the body has, unless the path is that of another service.
+        needs: fields that the body has, unless the path is that of another service.
     """
 
     path: str = ""
@@ -31,7 +31,7 @@ class Target(NamedTuple):
     brings_weights: bool = False
     anywhere: bool = False
     is_common: bool = False
-    needs: str = ""
+    needs: frozenset[str] = frozenset()
 
 
 #: SGLang's own, and that of TRL's server.
@@ -111,9 +111,11 @@ _MANAGE = (
     "abort_requests",
 )
 _COMMON = ("sleep", "pause", "resume")
+_CONVERSATION = frozenset({"model", "messages"})
 _PRIVATE = {
     **{path: Target(path) for path in (GENERATE, TRL_CHAT)},
-    **{path: Target(path, needs="model") for path in (OLLAMA_CHAT, OLLAMA_GENERATE)},
+    OLLAMA_CHAT: Target(OLLAMA_CHAT, needs=_CONVERSATION),
+    OLLAMA_GENERATE: Target(OLLAMA_GENERATE, needs=frozenset({"model"})),
     **{f"/{name}": Target(operation=name, brings_weights=True) for name in (*_BRING_WEIGHTS, *_BRING_ADAPTERS)},
     # vLLM has two of them below the version of the protocol.
     **{f"/v1/{name}": Target(operation=name, brings_weights=True) for name in _BRING_ADAPTERS[:2]},
@@ -162,7 +164,7 @@ def target_of(method: str, path: str) -> Target | None:
         if path.endswith(end):
             return Target(endpoint, anywhere=True)
     if path.endswith(MESSAGES):
-        return Target(MESSAGES, anywhere=True, needs="messages")
+        return Target(MESSAGES, anywhere=True, needs=_CONVERSATION)
     if path.endswith(_declared()):
         return Target(DECLARED, anywhere=True)
     return _PRIVATE.get(path)

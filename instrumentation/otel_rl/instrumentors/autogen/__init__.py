@@ -1,7 +1,7 @@
 """Agents of AutoGen, which has spans for them and their tools: rows of their runs, tools that count, and outcomes.
 
 Its spans of messages have random ids in their names, no content and a trace each: they stay off unless the user asks
-for them. A run of a team has no other span, so it gets one of ours.
+for them or gives the runtime a provider. A run of a team has no other span, so it gets one of ours.
 """
 
 from __future__ import annotations

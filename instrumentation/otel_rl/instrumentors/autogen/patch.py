@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.trace import NoOpTracerProvider
+
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.instrumentors.followed_calls import follow
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("autogen")
-#: Documented at ``SingleThreadedAgentRuntime``; read whenever a runtime is made.
+#: Documented at ``SingleThreadedAgentRuntime``.
 _NO_MESSAGE_SPANS = "AUTOGEN_DISABLE_RUNTIME_TRACING"
 #: The call of a model that is executed here: its span does not know the arguments.
 _asked: ContextVar[Any] = ContextVar("otel_rl_autogen_call", default=None)
@@ -35,15 +37,19 @@ class _AutoGenTool(ToolCall):
     _owner_measures = False
 
 
-def patch_message_spans(_: ModuleType, patches: Patches) -> None:
-    """Switch off the spans of messages, unless the user has decided."""
-    if _NO_MESSAGE_SPANS not in os.environ:
-        os.environ[_NO_MESSAGE_SPANS] = "true"
-        patches.on_restore(_ask_again)
+def patch_message_spans(module: ModuleType, patches: Patches) -> None:
+    """Switch off the spans of messages, unless the user has decided or gives a runtime a provider of its own."""
 
+    def factory(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def init(helper: Any, tracer_provider: Any, *args: Any, **kwargs: Any) -> None:
+            if tracer_provider is None and _NO_MESSAGE_SPANS not in os.environ:
+                tracer_provider = NoOpTracerProvider()
+            original(helper, tracer_provider, *args, **kwargs)
 
-def _ask_again() -> None:
-    os.environ.pop(_NO_MESSAGE_SPANS, None)
+        return init
+
+    patches.replace(module, "TraceHelper.__init__", factory, required=True)
 
 
 def patch_tool_spans(module: ModuleType, patches: Patches) -> None:

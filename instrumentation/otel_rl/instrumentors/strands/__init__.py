@@ -16,6 +16,7 @@ class StrandsInstrumentor(Instrumentor):
     library: ClassVar[str] = "strands"
     requirements: ClassVar = ("strands-agents >= 1.62, < 2",)
     modules: ClassVar = {
+        "strands.telemetry.tracer": "patch:patch_content",
         "strands.agent.agent": "patch:patch_agent",
         "strands.multiagent.graph": "patch:patch_graph",
         "strands.multiagent.swarm": "patch:patch_swarm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
@@ -10,11 +11,12 @@ from otel_rl.api.model_calls import ModelCall
 from otel_rl.instrumentors.followed_calls import follow
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues, RlRolloutStatusValues
 from otel_rl.telemetry import Scope
+from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.tools import calls, outcomes
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 scope = Scope("strands")
 #: Modules of Strands' models whose provider has another name in the conventions.
 _PROVIDERS = {"bedrock": GenAiProviderNameValues.AWS_BEDROCK, "gemini": GenAiProviderNameValues.GCP_GEMINI}
+
+#: Begin of events with content that Strands has no redaction for.
+_MEMORY = "memory."
 
 
 class _StrandsRun(AgentRun):
@@ -59,6 +64,33 @@ class _StrandsModel(ModelCall):
             reason, _, usage, _ = event["stop"]
             self.usage(usage.get("inputTokens"), usage.get("outputTokens"), usage.get("cacheReadInputTokens"))
             self.finish(reason)
+
+
+def patch_content(module: ModuleType, patches: Patches) -> None:
+    """Redact what Strands puts on its spans, unless the user wants content, or has told Strands what to redact."""
+    patches.replace(module, "Tracer._is_attribute_unredacted", _only_if_wanted, required=True)
+    patches.replace(module, "Tracer._add_event", _without_memories, required=True)
+
+
+def _is_wanted(tracer: Any) -> bool:
+    return tracer._redaction_enabled or capture_content()  # noqa: SLF001 - by the user's variable
+
+
+def _only_if_wanted(original: Callable[..., bool]) -> Callable[..., bool]:
+    @functools.wraps(original)
+    def is_attribute_unredacted(tracer: Any, name: str) -> bool:
+        return _is_wanted(tracer) and original(tracer, name)
+
+    return is_attribute_unredacted
+
+
+def _without_memories(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def add_event(tracer: Any, span: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        if not name.startswith(_MEMORY) or _is_wanted(tracer):
+            original(tracer, span, name, *args, **kwargs)
+
+    return add_event
 
 
 def patch_agent(module: ModuleType, patches: Patches) -> None:

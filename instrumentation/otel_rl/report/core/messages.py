@@ -115,16 +115,16 @@ def messages_of(given: Mapping[str, Any]) -> list[Message]:
     """
     number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES))
     before = [_earlier(number, "recorded with a call before this one")] if number else []
-    sent, answered = _inputs(given), _outputs(given)
+    sent, answered = _read(given)
     return [*before, *sent.messages, *sent.note, *answered.messages, *answered.note]
 
 
-def _inputs(given: Mapping[str, Any]) -> _Read:
-    return _parsed(given.get(names.GEN_AI_INPUT_MESSAGES))
-
-
-def _outputs(given: Mapping[str, Any]) -> _Read:
-    return _parsed(given.get(names.GEN_AI_OUTPUT_MESSAGES))
+def _read(given: Mapping[str, Any]) -> tuple[_Read, _Read]:
+    """Return what a call was sent with and has answered; of content that is off some libraries record the frame."""
+    sent, answered = map(_parsed, map(given.get, (names.GEN_AI_INPUT_MESSAGES, names.GEN_AI_OUTPUT_MESSAGES)))
+    if any(_says_something(message.item) for message in (*sent.messages, *answered.messages)):
+        return sent, answered
+    return _Read([], 0, sent.note), _Read([], 0, answered.note)
 
 
 def _earlier(number: int, where: str) -> Message:
@@ -152,7 +152,7 @@ class Histories:
         """Return what was said to a model and what it answered, from the attributes of its span."""
         number = int_or_none(given.get(names.RL_INFERENCE_EARLIER_MESSAGES)) or 0
         before = self._before(number, str(given.get(names.RL_INFERENCE_EARLIER_SPAN_ID))) if number else []
-        own, answer = _inputs(given), _outputs(given)
+        own, answer = _read(given)
         self._inputs[span_id] = [*before, *own.messages]
         # One that stands for those left out says so itself.
         is_short = any(message.role == _OMITTED for message in own.messages)
@@ -200,10 +200,10 @@ def _cut(encoded: str) -> _Read:
     return _Read([*whole, *begun], len(whole), [Message("", note)])
 
 
-def _says_something(begun: Any) -> bool:
-    """Return whether there is more of a message that was cut than who says it."""
-    parts = begun.get("parts") if isinstance(begun, dict) else None
-    return isinstance(parts, list) and any(isinstance(part, dict) and part.keys() - {"type", "id"} for part in parts)
+def _says_something(item: Any) -> bool:
+    """Return whether there is more of a message than who says it, and by which tool."""
+    parts, frame = (item.get("parts") if isinstance(item, dict) else None), {"type", "id", "name"}
+    return isinstance(parts, list) and any(isinstance(part, dict) and part.keys() - frame for part in parts)
 
 
 def _all(items: list[Any]) -> list[Message]:

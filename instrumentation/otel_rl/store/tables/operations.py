@@ -25,7 +25,12 @@ def error_of(span: Span) -> str:
         return ""
     if error:
         return str(error)
-    return (span.message or "error") if span.failed else ""
+    if not span.failed:
+        return ""
+    raised = [
+        event.attributes[names.EXCEPTION_TYPE] for event in span.events if names.EXCEPTION_TYPE in event.attributes
+    ]
+    return str(raised[-1]) if raised else span.message or "error"
 
 
 def is_fair(span: Span) -> bool:

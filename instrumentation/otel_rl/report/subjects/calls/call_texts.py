@@ -125,7 +125,8 @@ def _of_event(log: Log) -> CallText | None:
 def _of(record: Span | Log, name: str, seconds: float | None, error: str) -> CallText | None:
     content = {key: record.attributes[key] for key in CONTENT if key in record.attributes}
     step = int_or_none(record.attributes.get(names.RL_LOOP_ITERATION))
-    return CallText(name, record.span_id, seconds, step, record.process.rank, error, content) if content else None
+    text = CallText(name, record.span_id, seconds, step, record.process.rank, error, content)
+    return text if text.messages else None
 
 
 def _is_call(span: Span) -> bool:

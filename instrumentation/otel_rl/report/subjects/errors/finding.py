@@ -135,6 +135,8 @@ def _errors(collected: Collected, explained: list[Finding]) -> list[Finding]:
     first = groups[0]
     more = f", besides {human.amount(besides, 'uncaught exception')}" if besides else ""
     most = ":" if number == 1 else ", all of them" if number == first.number else ", most often"
+    if len(groups) > 1 and first.number == groups[1].number:
+        most = ", among them"
     failures = _failures(number, sum(group.spans for group in groups))
     text = f"{failures}{most} {first.kind} in {_PLACES.get(first.where, first.where)}{more}."
     severity = Severity.NOTICE if _are_rare(groups, collected) else Severity.WARNING
