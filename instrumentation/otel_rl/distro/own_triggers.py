@@ -116,9 +116,11 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "openai",
     ),
     "otel_rl_openai_agents": (
+        "agents.exceptions",
         "agents.run",
         "agents.run_internal.run_loop",
         "agents.run_internal.tool_execution",
+        "agents.run_internal.turn_resolution",
         "agents.tracing.spans",
         "openai_agents",
     ),
@@ -160,7 +162,13 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "slime.ray.actor_group",
         "slime.ray.placement_group",
     ),
-    "otel_rl_smolagents": ("smolagents.agents", "smolagents.tools", "smolagents"),
+    "otel_rl_smolagents": (
+        "smolagents.agents",
+        "smolagents.local_python_executor",
+        "smolagents.remote_executors",
+        "smolagents.tools",
+        "smolagents",
+    ),
     "otel_rl_stable_baselines3": (
         "stable_baselines3.common.base_class",
         "stable_baselines3.common.logger",
@@ -169,6 +177,7 @@ TRIGGERS: Final[Mapping[str, tuple[str, ...]]] = {
         "stable_baselines3",
     ),
     "otel_rl_strands": (
+        "strands.telemetry.tracer",
         "strands.agent.agent",
         "strands.multiagent.graph",
         "strands.multiagent.swarm",
