@@ -259,12 +259,10 @@ class ToolCall:
             trace_api.set_span_in_context(self.span),
         )
 
-    def ended(
-        self, result: Any, error: BaseException | None, take: Callable[[ToolCall, Any], None] | None = None
-    ) -> None:
+    def ended(self, result: Any, error: BaseException | None, take: Callable[..., None] | None = None) -> None:
         """Close the span with what the tool returned or raised.
 
-        ``take`` reads a result that has the tool's own inside, instead of :meth:`result`; it may raise.
+        ``take(call, result)`` reads a result that has the tool's own inside, instead of :meth:`result`; it may raise.
         """
         try:
             if error is None:

@@ -156,8 +156,7 @@ def _end_tool(tool: OpenTool, failure: str | None, content: Any) -> None:
         call.unknown()
     elif failure is not None:
         call.fail(failure)
-    call.result(content)
-    call.end()
+    call.ended(content, None)
 
 
 def _input_of(usage: Any) -> int:

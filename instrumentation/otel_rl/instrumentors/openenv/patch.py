@@ -56,8 +56,7 @@ def _has_reset(request: SentRequest, _: Any, error: BaseException | None) -> Non
 
 
 def _has_stepped(request: SentRequest, result: Any, error: BaseException | None) -> None:
-    client, name, call = request
-    call.ended(result, error, partial(_note, client, name))
+    request[2].ended(result, error, partial(_note, *request[:2]))
 
 
 def _note(client: Any, name: str, call: ToolCall, result: Any) -> None:

@@ -67,8 +67,6 @@ def end(call: ToolCall, result: Any, error: BaseException | None) -> None:
     if type(error).__name__ == _BAD_ARGUMENTS:
         call.fail(Failure(_BAD_ARGUMENTS, outcomes.INVALID_ARGUMENTS))
         call.end()
-    elif error is not None:
-        call.end(error.__cause__ if type(error).__name__ == "AgentToolExecutionError" else error)
     else:
-        call.result(result)
-        call.end()
+        is_wrapped = type(error).__name__ == "AgentToolExecutionError"
+        call.ended(result, getattr(error, "__cause__", None) if is_wrapped else error)
