@@ -421,8 +421,7 @@ class InferenceCall:
         if self.role is not None:
             values[attributes.RL_INFERENCE_ROLE] = self.role
         if not self._counts and not self.owned:
-            # A call inside has written to the same span what only it knows.
-            return values
+            return values  # A call inside has written the rest to the same span.
         values[attributes.RL_INFERENCE_RETRIES] = self.attempts - 1 if self.attempts else 0
         if self._request.stream:
             cancelled = error is not None and type(error).__name__ == "CancelledError"

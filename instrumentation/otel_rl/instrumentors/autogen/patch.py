@@ -39,17 +39,7 @@ class _AutoGenTool(ToolCall):
 
 def patch_message_spans(module: ModuleType, patches: Patches) -> None:
     """Switch off the spans of messages, unless the user has decided or gives a runtime a provider of its own."""
-
-    def factory(original: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(original)
-        def init(helper: Any, tracer_provider: Any, *args: Any, **kwargs: Any) -> None:
-            if tracer_provider is None and _NO_MESSAGE_SPANS not in os.environ:
-                tracer_provider = NoOpTracerProvider()
-            original(helper, tracer_provider, *args, **kwargs)
-
-        return init
-
-    patches.replace(module, "TraceHelper.__init__", factory, required=True)
+    patches.replace(module, "TraceHelper.__init__", _quiet_by_default, required=True)
 
 
 def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
@@ -72,6 +62,16 @@ def patch_agents(module: ModuleType, patches: Patches) -> None:
 def patch_teams(module: ModuleType, patches: Patches) -> None:
     """Follow the runs of teams."""
     follow(patches, module, "BaseGroupChat.run_stream", _team_begins, required=True)
+
+
+def _quiet_by_default(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def _init(helper: Any, tracer_provider: Any, *args: Any, **kwargs: Any) -> None:
+        if tracer_provider is None and _NO_MESSAGE_SPANS not in os.environ:
+            tracer_provider = NoOpTracerProvider()
+        original(helper, tracer_provider, *args, **kwargs)
+
+    return _init
 
 
 def _trace_tool_span(original: Callable[..., Any]) -> Callable[..., Any]:

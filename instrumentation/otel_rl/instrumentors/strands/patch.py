@@ -78,19 +78,19 @@ def _is_wanted(tracer: Any) -> bool:
 
 def _only_if_wanted(original: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(original)
-    def is_attribute_unredacted(tracer: Any, name: str) -> bool:
+    def _is_unredacted(tracer: Any, name: str) -> bool:
         return _is_wanted(tracer) and original(tracer, name)
 
-    return is_attribute_unredacted
+    return _is_unredacted
 
 
 def _without_memories(original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
-    def add_event(tracer: Any, span: Any, name: str, *args: Any, **kwargs: Any) -> None:
+    def _add_event(tracer: Any, span: Any, name: str, *args: Any, **kwargs: Any) -> None:
         if not name.startswith(_MEMORY) or _is_wanted(tracer):
             original(tracer, span, name, *args, **kwargs)
 
-    return add_event
+    return _add_event
 
 
 def patch_agent(module: ModuleType, patches: Patches) -> None:
