@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from otel_rl.instrumentors.trl import prompt_ids
+from otel_rl.training import prompt_ids
 
 QUESTION = [{"role": "user", "content": "What is 2 + 3?"}]
 
@@ -56,7 +56,7 @@ def test_text_that_is_no_unicode_has_an_id():
 
 
 def test_the_id_is_the_same_in_every_process():
-    program = "from otel_rl.instrumentors.trl import prompt_ids; print(prompt_ids.ids([('user', 'What is 2 + 3?')])[0])"
+    program = "from otel_rl.training import prompt_ids; print(prompt_ids.ids([('user', 'What is 2 + 3?')])[0])"
     other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
 
     assert [other.stdout.strip()] == ids(QUESTION)
