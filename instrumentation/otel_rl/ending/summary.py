@@ -15,7 +15,7 @@ from otel_rl.core import instrumentor_status, settings, stderr
 from otel_rl.pipeline import exporter_selection
 from otel_rl.pipeline.outage import in_words
 from otel_rl.pipeline.sink import NO_ANSWER
-from otel_rl.process import agent_libraries, child_processes, process_identity
+from otel_rl.process import child_processes, process_identity
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import drops, run_span
 from otel_rl.training import step_sampling, steps
@@ -190,6 +190,10 @@ def _remarks() -> str:
 
 def _unrecorded_libraries() -> str:
     """Return the libraries of agents and models that the program has loaded and nothing records."""
+    try:
+        from otel_rl.process import agent_libraries  # noqa: PLC0415 - a child that says nothing does without it
+    except ImportError:
+        return ""  # the process can load no files any more
     loaded, states = agent_libraries.loaded(), instrumentor_status.snapshot()
     words = {False: "agents and tools of ", True: "model calls of "}
     named = [
