@@ -88,6 +88,7 @@ def _write(dumps: list[tuple[Path, bool]], folder: str, name: str, reward_key: s
     exporter = FileExporter("logs", store)
     named = {attributes.SERVICE_NAME: system, attributes.RL_RUN_ID: name, attributes.RL_SYSTEM_NAME: system}
     resource, scope = Resource(named), InstrumentationScope(f"otel_rl.{system}", __version__, SCHEMA_URL)
+    before = sum(drops.snapshot().values())
     with reading.bar("importing", len(dumps), " files") as advance:
         for path, evaluation in dumps:
             found = _noted(read(path, reward_key, evaluation=evaluation), path, notes)
@@ -96,7 +97,7 @@ def _write(dumps: list[tuple[Path, bool]], folder: str, name: str, reward_key: s
                 exporter.export([ReadableLogRecord(record, resource, scope) for record in made])
             advance(1)
     store.close()
-    if withheld := sum(drops.snapshot().values()):
+    if withheld := sum(drops.snapshot().values()) - before:
         notes.append(f"OTEL_RL_REDACT let {withheld} texts not pass")
 
 
