@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from support import fake_openai
@@ -31,6 +32,7 @@ class ScriptedModel(fake_openai.FakeOpenAI):
         super().__init__()
         self.RequestHandlerClass = _Handler
         self.scripts = scripts
+        self.numbers = count()
         #: The turns are the requests since `requests` was emptied: libraries may join or leave out messages.
         self.counts_requests = False
 
@@ -54,7 +56,8 @@ class _Handler(fake_openai.Handler):
             done = sum(each["model"] == body["model"] for _, _, each in self.server.requests) - 1
         else:
             done = sum(message["role"] == "assistant" for message in body["messages"])
-        message = _message(script[min(done, len(script) - 1)], done)
+        # Ids of calls are their own, as a real model's are: agents of one trajectory may ask at the same time.
+        message = _message(script[min(done, len(script) - 1)], next(self.server.numbers))
         if message.get("content") == WAIT:
             self.server.slow_request_seen.set()
             self.server.release.wait(10)
