@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import get_current
@@ -12,7 +11,7 @@ from opentelemetry.context import get_current
 from otel_rl.agents import trajectories
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues
-from otel_rl.telemetry import conversations, ids
+from otel_rl.telemetry import conversations
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
@@ -97,8 +96,7 @@ class AgentRun:
         self._failure: str | None = None
         definition, name, shown, self._duration = description
         conversation = shown.get(attributes.GEN_AI_CONVERSATION_ID)
-        identifier = str(UUID(int=ids.IdGenerator().generate_trace_id()))
-        self._trajectory = trajectories.of_run(scope, identifier, shown)
+        self._trajectory = trajectories.of_run(scope, shown)
         if self._trajectory is not None:
             self._trajectory.begin()
         context = get_current()

@@ -14,6 +14,7 @@ from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSour
 from otel_rl.telemetry import lifecycle, open_trajectory, sampling
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.correlation import correlation_attributes
+from otel_rl.telemetry.ids import random_name
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import rollout_spans, steps, trajectories, trajectory_rows
 
@@ -37,13 +38,13 @@ class AgentTrajectory:
     scope: Scope
     counters: OpenTrajectory
     ids: dict[str, Any]
+    #: The step that was open when it began.
+    of_step: SpanContext | None
     has_begun: bool = False
     #: The span that stands for it, of ours or of the library.
     span: Span | None = None
     #: Its spans, if they are held until it ends.
     held: HeldTrace | None = None
-    #: The step that was open when it began.
-    _of_step: SpanContext | None = None
 
     def begin(self) -> None:
         """Count that it has begun, once."""
@@ -53,7 +54,7 @@ class AgentTrajectory:
 
     def place(self, context: Context) -> tuple[Context, list[Link]]:
         """Return the context and the links of its span: a trace of its own, linked to the step, inside of a step."""
-        of_step = self._of_step
+        of_step = self.of_step
         if of_step is None or get_current_span(context).get_span_context().trace_id != of_step.trace_id:
             return context, []
         return set_span_in_context(INVALID_SPAN, context), [Link(of_step)]
@@ -69,6 +70,15 @@ class AgentTrajectory:
         _awaiting[self.counters] = self
         sampling.adopt = _adopt
         return open_trajectory.context_with(self.counters, self.place(context)[0])
+
+    def adopt(self, span: Span) -> None:
+        """Let the first span that the library has started stand for it."""
+        self._stands_for(span)
+        span.set_attribute(attributes.RL_ROLLOUT_ID, self.ids[attributes.RL_ROLLOUT_ID])
+        if self.of_step is not None and getattr(span, "parent", None) is None:
+            span.add_link(self.of_step)
+        if self.held is not None:
+            span.set_attribute(attributes.RL_SAMPLING_BEYOND_LIMIT, 1)
 
     def _stands_for(self, span: Span) -> None:
         self.span = span
@@ -100,13 +110,18 @@ class AgentTrajectory:
                 rollout_spans.ended(self.held, ended, is_forced=False)
 
 
-def of_run(scope: Scope, identifier: str, described: Mapping[str, Any]) -> AgentTrajectory | None:
-    """Return what a run may be that nothing else called; None inside of a rollout or another agent's run."""
+def of_run(scope: Scope, described: Mapping[str, Any], identifier: str | None = None) -> AgentTrajectory | None:
+    """Return the trajectory that a run may be; None inside of a rollout or another agent's run.
+
+    Args:
+        scope: of the instrumentor.
+        described: attributes of the run's span, from which its row takes the names of agent and conversation.
+        identifier: id of the row; a random one by default.
+    """
     if open_trajectory.current() is not None:
         return None
     step = steps.where().step
-    ids: dict[str, Any] = correlation_attributes(None)
-    ids.setdefault(attributes.RL_ROLLOUT_ID, identifier)
+    ids: dict[str, Any] = {attributes.RL_ROLLOUT_ID: identifier or random_name(), **correlation_attributes(None)}
     name = described.get(attributes.GEN_AI_AGENT_NAME) or described.get(attributes.GEN_AI_WORKFLOW_NAME)
     known = {
         attributes.GEN_AI_AGENT_NAME: name,
@@ -116,7 +131,7 @@ def of_run(scope: Scope, identifier: str, described: Mapping[str, Any]) -> Agent
     if step is not None:
         ids.setdefault(attributes.RL_LOOP_ITERATION, step.iteration)
     counters = open_trajectory.OpenTrajectory(ids[attributes.RL_ROLLOUT_ID])
-    return AgentTrajectory(scope, counters, ids, _of_step=None if step is None else step.span_context)
+    return AgentTrajectory(scope, counters, ids, None if step is None else step.span_context)
 
 
 #: Trajectories whose span the library has not started yet.
@@ -129,14 +144,8 @@ def _adopt(span: Span, parent: Context | None) -> None:
         return
     counters = open_trajectory.current(parent)
     trajectory = None if counters is None else _awaiting.pop(counters, None)
-    if trajectory is None:
-        return
-    trajectory._stands_for(span)  # noqa: SLF001 - a function of this class but for the hook
-    if trajectory._of_step is not None and getattr(span, "parent", None) is None:  # noqa: SLF001
-        span.add_link(trajectory._of_step)  # noqa: SLF001
-    span.set_attribute(attributes.RL_ROLLOUT_ID, trajectory.ids[attributes.RL_ROLLOUT_ID])
-    if trajectory.held is not None:
-        rollout_spans.marked(span, parent or open_trajectory.context_with(trajectory.counters))
+    if trajectory is not None:
+        trajectory.adopt(span)
 
 
 lifecycle.after_fork_in_child(_awaiting.clear)

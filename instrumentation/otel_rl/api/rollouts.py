@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from opentelemetry import baggage
 from opentelemetry import trace as trace_api
@@ -100,7 +99,7 @@ class Rollout:
         reason = sampling.reason_to_keep_rollout(forced=keep, iteration=iteration)
         entries: dict[str, object] = {
             attributes.RL_RUN_ID: process_identity.current().id,
-            attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else _random_id(),
+            attributes.RL_ROLLOUT_ID: rollout_id if rollout_id is not None else ids.random_name(),
             attributes.RL_SAMPLE_ID: sample_id,
             attributes.RL_GROUP_ID: group_id,
             attributes.RL_ROLLOUT_ATTEMPT: _attempt(attempt),
@@ -197,7 +196,3 @@ class Rollout:
         if lifecycle.may_be_killed:
             # It may go on beside the call that has begun it.
             lifecycle.deliver_news()
-
-
-def _random_id() -> str:
-    return str(UUID(int=ids.IdGenerator().generate_trace_id()))

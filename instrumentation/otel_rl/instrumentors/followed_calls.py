@@ -17,6 +17,7 @@ from otel_rl.api.operations import Opened
 from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.observing import Hooks, Switch, wrap
+from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from otel_rl.api.operations import ProducerOperation
     from otel_rl.instrumentors.patching import Patches
 
-    #: Begins the operation of a call from its arguments by name; None if the call is not to be followed.
+    #: Begins the operation of a call from its arguments by name, if telemetry is on; None to leave the call alone.
     Begin = Callable[[Mapping[str, Any]], ProducerOperation | None]
 
 
@@ -87,7 +88,7 @@ class _FollowedCall:
         begin, self._begin = self._begin, None
         # A long call must not keep its arguments alive.
         arguments, self._arguments = self._arguments, {}
-        operation = None if begin is None else begin(arguments)
+        operation = begin(arguments) if begin is not None and enabled() else None
         if operation is not None:
             continuation.install()
         return operation

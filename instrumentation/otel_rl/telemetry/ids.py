@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from opentelemetry.sdk.trace.id_generator import IdGenerator as SdkIdGenerator
 
@@ -32,6 +33,11 @@ def derive(*parts: object) -> SpanIds:
     """
     digest = blake2b("/".join(map(str, parts)).encode(errors="surrogateescape"), digest_size=24).digest()
     return SpanIds(int.from_bytes(digest[:16], "big") or 1, int.from_bytes(digest[16:], "big") or 1)
+
+
+def random_name() -> str:
+    """Return a random id in the form of a UUID, for what the program does not name."""
+    return str(UUID(int=IdGenerator().generate_trace_id()))
 
 
 @contextmanager

@@ -102,9 +102,9 @@ def _execution_ended(state: tuple[Token[Any], Any], executed: Any, _: BaseExcept
         record_unknown(scope, asked.name, asked.id)
 
 
-def _agent_begins(given: Mapping[str, Any]) -> AgentRun | None:
-    return AgentRun(scope, runs.agent(given["self"].name), has_span=False) if scope.enabled else None
+def _agent_begins(given: Mapping[str, Any]) -> AgentRun:
+    return AgentRun(scope, runs.agent(given["self"].name), has_span=False)
 
 
-def _team_begins(given: Mapping[str, Any]) -> AgentRun | None:
-    return AgentRun(scope, runs.workflow(given["self"].name)) if scope.enabled else None
+def _team_begins(given: Mapping[str, Any]) -> AgentRun:
+    return AgentRun(scope, runs.workflow(given["self"].name))

@@ -1,7 +1,7 @@
 """Runs of the Claude Agent SDK, whose agent is a process of its own: what it reports in its messages.
 
-The process sends no usage for the output of a single message. So the last call of a run has what is left of the run's
-sums, and the sums over all calls are right.
+The process reports the output tokens of a whole question only. So the last call of a question gets the rest of its
+sums. The model calls of nested agents are not recorded.
 """
 
 from __future__ import annotations

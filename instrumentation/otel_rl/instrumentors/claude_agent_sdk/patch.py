@@ -1,4 +1,4 @@
-"""One run per question, with the model calls, tools and nested agents that its messages tell of."""
+"""One run per question, with the model calls, tools and nested agents that its messages report."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -31,22 +32,18 @@ _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_token
 
 def patch_query(module: ModuleType, patches: Patches) -> None:
     """Follow questions of a process of their own."""
-    follow(patches, module, "query", _begin, required=True)
+    follow(patches, module, "query", ClaudeRun, required=True)
 
 
 def patch_client(module: ModuleType, patches: Patches) -> None:
     """Follow questions to a process that answers several."""
-    follow(patches, module, "ClaudeSDKClient.receive_response", _begin, required=True)
-
-
-def _begin(_: Any) -> ClaudeRun | None:
-    return ClaudeRun() if scope.enabled else None
+    follow(patches, module, "ClaudeSDKClient.receive_response", ClaudeRun, required=True)
 
 
 class ClaudeRun(AgentRun):
     """One question until its result."""
 
-    def __init__(self) -> None:
+    def __init__(self, _arguments: Mapping[str, Any]) -> None:
         super().__init__(scope, runs.agent("claude"))
         self._model: str | None = None
         #: The model is being asked.
@@ -134,7 +131,7 @@ class ClaudeRun(AgentRun):
         call.finish()
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
-        """End the run, and what its process has not told the end of."""
+        """End the run, and the calls and tools whose end its process has not reported."""
         for tool in self._tools.values():
             _end_tool(tool, "cancelled", None)
         self._tools.clear()

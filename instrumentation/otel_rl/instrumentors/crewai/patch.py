@@ -44,11 +44,11 @@ def patch_events(module: ModuleType, patches: Patches) -> None:
 
 def _crew_begins(given: Mapping[str, Any]) -> AgentRun | None:
     crew = given["self"]
-    return None if crew.stream or not scope.enabled else AgentRun(scope, runs.workflow(crew.name or "crew"))
+    return None if crew.stream else AgentRun(scope, runs.workflow(crew.name or "crew"))
 
 
-def _agent_begins(given: Mapping[str, Any]) -> AgentRun | None:
-    return AgentRun(scope, runs.agent(given["self"].role.strip())) if scope.enabled else None
+def _agent_begins(given: Mapping[str, Any]) -> AgentRun:
+    return AgentRun(scope, runs.agent(given["self"].role.strip()))
 
 
 def _emitting(_: Any, source: Any, event: Any) -> None:

@@ -81,4 +81,4 @@ def _as_tool(function: Any, name: str | None) -> Any:
 def _tool(name: str, arguments: Mapping[str, Any]) -> Any:
     # A method's own object is no argument.
     given = {key: value for key, value in arguments.items() if key not in ("self", "cls")}
-    return ToolCall(scope, name, arguments=given).start() if scope.enabled else None
+    return ToolCall(scope, name, arguments=given).start()

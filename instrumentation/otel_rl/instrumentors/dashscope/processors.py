@@ -102,7 +102,7 @@ def _replace(kind: type, name: str, begin: Begin, patches: Patches) -> None:
 def _processed(kind: type, given: Mapping[str, Any]) -> ProducerOperation | None:
     """Begin what a call of ``process`` is; None for a call of a base by ``super()``."""
     processor, *inputs = given.values()
-    if not scope.enabled or ownership.suppressed() or _outermost(type(processor)) is not kind:
+    if ownership.suppressed() or _outermost(type(processor)) is not kind:
         return None
     forms = {base.__name__ for base in kind.__mro__}
     arguments = _with_ids(dict(islice(given.items(), 1, None)))
@@ -113,7 +113,7 @@ def _processed(kind: type, given: Mapping[str, Any]) -> ProducerOperation | None
 
 def _part(function: Any, given: Mapping[str, Any]) -> ProducerOperation | None:
     processor, *inputs = given.values()
-    if not scope.enabled or ownership.suppressed():
+    if ownership.suppressed():
         return None
     around = _open.get((id(processor), *map(id, inputs[:1])))
     inside = None if around is None else around.context_inside

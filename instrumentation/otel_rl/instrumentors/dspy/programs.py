@@ -30,7 +30,7 @@ def patch_modules(module: ModuleType, patches: Patches) -> None:
     def begin(given: Mapping[str, Any]) -> AgentRun | None:
         called = next(iter(given.values()))
         is_agent = bool(getattr(called, "tools", None))
-        if not scope.enabled or (not is_agent and getattr(module.settings, "caller_modules", None)):
+        if not is_agent and getattr(module.settings, "caller_modules", None):
             return None
         name = type(called).__name__
         return AgentRun(scope, runs.agent(name) if is_agent else runs.workflow(name))

@@ -58,8 +58,8 @@ def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
     patches.replace(module, "record_tool_execution", _record_tool_execution, required=True)
 
 
-def _run_begins(given: Mapping[str, Any]) -> AgentRun | None:
-    return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False) if scope.enabled else None
+def _run_begins(given: Mapping[str, Any]) -> AgentRun:
+    return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False)
 
 
 def _record_tool_execution(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -112,7 +112,7 @@ def _trajectory(run_id: UUID, description: Description) -> AgentTrajectory | Non
     An agent is one. Anything else, which may be data processing alone, is one with its first node of a graph, or its
     first call of a model or tool.
     """
-    trajectory = of_run(scope, str(run_id), description.values)
+    trajectory = of_run(scope, description.values, str(run_id))
     if trajectory is not None and description.definition is spans.GEN_AI_INVOKE_AGENT:
         trajectory.begin()
     return trajectory

@@ -30,9 +30,7 @@ def patch_streamed_runs(module: ModuleType, patches: Patches) -> None:
     follow(patches, module, "start_streaming", _begins, required=True)
 
 
-def _begins(given: Mapping[str, Any]) -> WorkflowRun | None:
-    if not scope.enabled:
-        return None
+def _begins(given: Mapping[str, Any]) -> WorkflowRun:
     options = given.get("kwargs", given)
     config = options.get("run_config")
     settings = config if isinstance(config, Mapping) else vars(config) if config is not None else {}

@@ -49,5 +49,5 @@ def patch_agents(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, execute, begin=tools.begin_execution, end=tools.end, required=True)
 
 
-def _begins(given: Mapping[str, Any]) -> _MultiStepRun | None:
-    return _MultiStepRun(given["self"]) if scope.enabled else None
+def _begins(given: Mapping[str, Any]) -> _MultiStepRun:
+    return _MultiStepRun(given["self"])

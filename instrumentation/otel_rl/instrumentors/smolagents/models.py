@@ -71,6 +71,5 @@ def follow_model(patches: Patches, followed_classes: set[type], _: None, agent: 
             follow(patches, owner, name, _begins)
 
 
-def _begins(given: Mapping[str, Any]) -> _LocalCall | None:
-    model = next(iter(given.values()))
-    return _LocalCall(model, given.get("messages", ())) if scope.enabled else None
+def _begins(given: Mapping[str, Any]) -> _LocalCall:
+    return _LocalCall(next(iter(given.values())), given.get("messages", ()))

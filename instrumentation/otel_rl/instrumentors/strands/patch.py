@@ -119,8 +119,8 @@ def patch_models(module: ModuleType, patches: Patches) -> None:
     follow(patches, module, "stream_messages", _model_begins, required=True)
 
 
-def _run_begins(_: Mapping[str, Any]) -> AgentRun | None:
-    return _StrandsRun(scope, runs.agent(""), has_span=False) if scope.enabled else None
+def _run_begins(_: Mapping[str, Any]) -> AgentRun:
+    return _StrandsRun(scope, runs.agent(""), has_span=False)
 
 
 def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
@@ -131,9 +131,7 @@ def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
     return _StrandsTool(scope, use["name"], use.get("toolUseId"), arguments=use.get("input")).start()
 
 
-def _model_begins(given: Mapping[str, Any]) -> ModelCall | None:
-    if not scope.enabled:
-        return None
+def _model_begins(given: Mapping[str, Any]) -> ModelCall:
     model = given["model"]
     kind = type(model).__module__.rpartition(".")[2]
     name = (getattr(model, "config", None) or {}).get("model_id") or ""
