@@ -16,6 +16,7 @@
 ``answers``               tokens, finish reasons, facts of servers
 ``failures``              errors that an answer reports
 ``tool_round_trips``      tools that an answer asks for, and their results
+``sent_calls``            a call around the function of a client that sends it
 ``streams``               iterators that follow a stream for its call
 ``measurements``          the metrics of calls
 ``pending_measurements``  measurements that are recorded together

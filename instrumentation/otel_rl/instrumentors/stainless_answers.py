@@ -205,10 +205,14 @@ def complete(call: InferenceCall, answer: Any) -> None:
         answered(call, answer)
 
 
-def answered(call: InferenceCall, answer: Any) -> None:
-    """Take what the program got: a stream or a raw response is followed, anything else ends the call."""
-    if call.is_recorded:
-        return
+def answered(call: InferenceCall, answer: Any) -> Any:
+    """Follow a stream or a raw response, end the call at any other answer; return what the program gets."""
+    if not call.is_recorded:
+        _take(call, answer)
+    return answer
+
+
+def _take(call: InferenceCall, answer: Any) -> None:
     with _ANSWER:
         if isinstance(answer, _stream_types):
             if CALL not in vars(answer):

@@ -9,6 +9,7 @@ from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
+from otel_rl.inference.sent_calls import SentCall
 from otel_rl.instrumentors import stainless_answers as answers
 from otel_rl.instrumentors.stainless_requests import describe
 from otel_rl.telemetry import Scope, guard, propagation
@@ -65,36 +66,16 @@ class StainlessClient:
     def _request(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def request(client: Any, *args: Any, **kwargs: Any) -> Any:
-            call = self._timed_begin(client, args, kwargs)
-            if call is None:
-                return original(client, *args, **kwargs)
-            try:
-                answer = original(client, *args, **kwargs)
-            except BaseException as error:
-                call.finish(error)
-                raise
-            finally:
-                call.leave()
-            self._timed_answered(call, answer)
-            return answer
+            with SentCall(self._timed_begin(client, args, kwargs), self._timed_answered) as sent:
+                return sent.answered(original(client, *args, **kwargs))
 
         return request
 
     def _request_async(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         async def request(client: Any, *args: Any, **kwargs: Any) -> Any:
-            call = self._timed_begin(client, args, kwargs)
-            if call is None:
-                return await original(client, *args, **kwargs)
-            try:
-                answer = await original(client, *args, **kwargs)
-            except BaseException as error:
-                call.finish(error)
-                raise
-            finally:
-                call.leave()
-            self._timed_answered(call, answer)
-            return answer
+            with SentCall(self._timed_begin(client, args, kwargs), self._timed_answered) as sent:
+                return sent.answered(await original(client, *args, **kwargs))
 
         return request
 

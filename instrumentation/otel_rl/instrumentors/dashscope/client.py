@@ -14,6 +14,7 @@ from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.fields import fields_of, items_of
 from otel_rl.inference.requests import CHAT, EMBEDDINGS, ModelRequest
+from otel_rl.inference.sent_calls import SentCall
 from otel_rl.inference.streams import follow, follow_async
 from otel_rl.instrumentors.dashscope.answers import DashScopeAnswer, as_chat_message
 from otel_rl.semconv.attributes import GenAiProviderNameValues
@@ -21,8 +22,6 @@ from otel_rl.telemetry import Scope, guard, propagation
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    from typing_extensions import Self
 
     from otel_rl.instrumentors.patching import Patches
 
@@ -43,8 +42,8 @@ def patch_base_api(module: ModuleType, patches: Patches) -> None:
 def _call(original: Any) -> Any:
     @functools.wraps(original.__func__)
     def _ask(cls: type, *args: Any, **kwargs: Any) -> Any:
-        with AskedModel(args, kwargs) as asked:
-            return asked.answered(original.__func__(cls, *args, **kwargs))
+        with SentCall(_timed_begin(args, kwargs), _timed_answered) as sent:
+            return sent.answered(original.__func__(cls, *args, **kwargs))
 
     return classmethod(_ask)
 
@@ -52,33 +51,14 @@ def _call(original: Any) -> Any:
 def _call_async(original: Any) -> Any:
     @functools.wraps(original.__func__)
     async def _ask(cls: type, *args: Any, **kwargs: Any) -> Any:
-        with AskedModel(args, kwargs) as asked:
-            return asked.answered(await original.__func__(cls, *args, **kwargs))
+        with SentCall(_timed_begin(args, kwargs), _timed_answered) as sent:
+            return sent.answered(await original.__func__(cls, *args, **kwargs))
 
     return classmethod(_ask)
 
 
-class AskedModel:
-    """One call of the client, if it asks a model; its trace context is put into the arguments."""
-
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._call: InferenceCall | None = _timed_begin(args, kwargs)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self._call is not None:
-            self._call.leave()
-            if error is not None:
-                self._call.finish(error)
-
-    def answered(self, answer: Any) -> Any:
-        """Take what the program gets, and return it; a stream is followed."""
-        return answer if self._call is None else _timed_answered(self._call, answer)
-
-
 def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
+    """Begin a call that asks a model, and put its trace context into the arguments."""
     call = None
     with _BEGIN:
         record_abandoned()
@@ -118,6 +98,7 @@ def _add_trace_context(kwargs: dict[str, Any]) -> None:
 
 
 def _answered(call: InferenceCall, answer: Any) -> Any:
+    """Read an answer, or follow a stream; return what the program gets."""
     with _ANSWERED:
         if isinstance(answer, Iterator | AsyncIterator):
             answer = follow(call, answer) if isinstance(answer, Iterator) else follow_async(call, answer)

@@ -9,6 +9,7 @@ from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.requests import EMBEDDINGS, Endpoint, ModelRequest
+from otel_rl.inference.sent_calls import SentCall
 from otel_rl.inference.streams import follow, follow_async
 from otel_rl.instrumentors.google_genai.protocol import GeminiAnswer, as_messages_request
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
@@ -16,7 +17,7 @@ from otel_rl.telemetry import Scope, guard, propagation
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -114,22 +115,17 @@ def _sent(call: InferenceCall, chunks: Iterator[Any]) -> Iterator[Any]:
 def _streams_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def async_request_streamed(*args: Any, **kwargs: Any) -> Any:
-        call = _guarded_begin(*args, **kwargs)
-        if call is None:
-            return await original(*args, **kwargs)
-        try:
-            chunks = await original(*args, **kwargs)
-        except BaseException as error:
-            call.finish(error)
-            raise
-        finally:
-            call.leave()
-        followed = follow_async(call, chunks)
-        # One that is dropped before its first item does not run.
-        call.watch_for_garbage(followed)
-        return followed
+        with SentCall(_guarded_begin(*args, **kwargs), _followed) as sent:
+            return sent.answered(await original(*args, **kwargs))
 
     return async_request_streamed
+
+
+def _followed(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    stream = follow_async(call, chunks)
+    # If it is dropped before its first item, it never runs.
+    call.watch_for_garbage(stream)
+    return stream
 
 
 def _begin_tool(arguments: Any, function: Any) -> ToolCall:
