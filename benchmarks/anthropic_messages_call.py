@@ -19,12 +19,10 @@ import gc
 import json
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from figures import finish, instrumented, ratio_of_medians
+from figures import finish, ratio_of_medians, samples_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,12 +143,7 @@ def main() -> int:
     if options.program:
         print(json.dumps(measure(options.rounds, options.calls)))
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        given = [__file__, PROGRAM, "--rounds", str(options.rounds), "--calls", str(options.calls)]
-        settings = {"OTEL_RL_QUIET": "1", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*"}
-        samples = json.loads(instrumented(*given, folder=folder, OTEL_RL_DATA_DIR=folder, **settings))
-        if not any(Path(folder).rglob("traces-*")):
-            raise SystemExit("nothing was written to the file store")
+    samples = samples_of(__file__, PROGRAM, "--rounds", str(options.rounds), "--calls", str(options.calls))
     return finish("anthropic_messages_call", figures_of(samples), samples, __doc__)
 
 

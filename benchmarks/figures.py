@@ -11,6 +11,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,16 @@ def instrumented(*arguments: str | Path, folder: str | Path, **variables: str) -
         command, env=environment(**variables), cwd=folder, stdout=subprocess.PIPE, text=True, check=True
     )
     return done.stdout
+
+
+def samples_of(*arguments: str) -> Any:
+    """Return what a program prints as JSON; our distro records it into files, and instruments nothing by itself."""
+    settings = {"OTEL_RL_QUIET": "1", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*"}
+    with tempfile.TemporaryDirectory() as folder:
+        samples = json.loads(instrumented(*arguments, folder=folder, OTEL_RL_DATA_DIR=folder, **settings))
+        if not any(Path(folder).rglob("traces-*")):
+            raise SystemExit("nothing was written to the file store")
+    return samples
 
 
 def measure(*arguments: str | Path) -> tuple[float, float]:
