@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WorkflowRun(AgentRun):
-    """A workflow; ``handoff_source`` is the agent that has handed over to the one that begins next."""
+    """A workflow; ``handoff_source`` is the agent whose handoff starts the next one."""
 
     handoff_source: str | None = None
 

@@ -36,7 +36,7 @@ def of_open_rollout() -> Context | None:
 
 
 def of_open_trajectory() -> Context | None:
-    """Return the current context, where a rollout or the run of an agent is open in it."""
+    """Return the current context if a rollout or an agent's run is open in it."""
     if open_trajectory.current() is not None and settings.current().propagate != "off":
         return get_current()
     return of_open_rollout()

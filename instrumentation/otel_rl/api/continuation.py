@@ -1,4 +1,4 @@
-"""A rollout goes on in the threads, executors and processes that are started inside it, the run of an agent in threads.
+"""Continues a rollout in threads, executors and processes started inside it, and an agent's run in threads.
 
 The first rollout or run of a process puts small wrappers in front of the standard library; the end of telemetry takes
 them away. Each does nothing unless a rollout or run is open in its caller's context. Tasks, ``asyncio.to_thread`` and

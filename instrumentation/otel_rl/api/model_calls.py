@@ -1,4 +1,4 @@
-"""Calls of a model that the program or a library marks: its client has no instrumentor, or there is none."""
+"""Model calls that no instrumentor sees: the program marks them, or the instrumentor of an agent library."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RewardFunction:
         self._context = get_current()
         self._name = text(str(name), MAXIMUM_LENGTH)
         self._weight = weight
-        #: Its score counts in that of another function only.
+        #: Its score is only a part of another function's.
         self._is_part = is_part
         self._value: Any = None
         self._trajectory = open_trajectory.current(self._context)

@@ -109,6 +109,8 @@ def _noted(read: Iterator[DumpedSample], path: Path, notes: list[str]) -> Iterat
             yield sample
     except UnusableInput:
         raise
+    except OSError as error:
+        notes.append(f"{path}: cannot be read: {error.strerror or type(error).__name__}")
     except Exception as error:  # noqa: BLE001 - a file may hold anything
         notes.append(f"{path}: {error or type(error).__name__}")
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: Status of a sample -> that of its trajectory, why it is discarded, and why generation stopped, as the live hooks say.
+#: Status of a sample -> status of its trajectory, discard reason and stop reason, as the live hooks record them.
 _OUTCOMES = {
     "completed": (Status.FINISHED, None, "stop"),
     "truncated": (Status.FINISHED, None, "length"),

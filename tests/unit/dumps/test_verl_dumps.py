@@ -94,6 +94,12 @@ def test_without_a_dump_no_run_is_made(given, tmp_path, capsys):
     assert not list(tmp_path.glob("otel-rl/*"))
 
 
+def test_a_file_that_cannot_be_read_is_named_once_with_the_reason(tmp_path, capsys):
+    assert main(["import", str(tmp_path / "1.jsonl"), "--output", str(tmp_path)]) == 2
+    reason = f"nothing was imported; {tmp_path / '1.jsonl'}: cannot be read: No such file or directory"
+    assert capsys.readouterr().err == f"otel-rl import: {reason}\n"
+
+
 def test_content_comes_back_with_the_same_texts_and_scores(verl_dumps, exported, monkeypatch, capsys):
     monkeypatch.setenv(CONTENT, "true")
     folder = verl_dumps()

@@ -1,4 +1,4 @@
-"""Patches where AutoGen makes its spans, and around the functions that run agents and teams."""
+"""Patches of the functions that make AutoGen's spans, and of those that run agents and teams."""
 
 from __future__ import annotations
 

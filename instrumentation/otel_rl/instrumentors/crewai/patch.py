@@ -1,4 +1,4 @@
-"""Runs of crews and agents; tools by their events, which are emitted where the tool runs, whatever runs it."""
+"""Runs of crews and agents; tools by their events, which crewAI emits in the context of the tool."""
 
 from __future__ import annotations
 

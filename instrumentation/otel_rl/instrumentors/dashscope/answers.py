@@ -26,7 +26,7 @@ def as_chat_message(message: Any) -> dict[str, Any]:
 
 
 class DashScopeAnswer(Answer):
-    """Facts of an answer; ``is_incremental`` as the request asked for, None where it left that to the model."""
+    """Facts of an answer; ``is_incremental`` as the request asks for, None if it leaves that to the model."""
 
     def __init__(self, is_incremental: bool | None, captures: bool = False) -> None:
         super().__init__(captures)

@@ -1,4 +1,4 @@
-"""FastMCP's spans of requests stay out where those of our ``mcp`` are open, as the ones of mcp 2.x do.
+"""Suppresses FastMCP's spans of requests that our ``mcp`` records, as it does those of mcp 2.x.
 
 Ours have what the conventions ask for, the outcome of tools among it, and no message of an exception. A call inside of
 one process, which is no request, keeps FastMCP's span.

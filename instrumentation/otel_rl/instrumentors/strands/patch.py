@@ -1,4 +1,4 @@
-"""Patches where Strands has made its own span current, and around the functions that make its first one."""
+"""Patches of what runs inside of Strands' own spans, and of the functions that start an agent."""
 
 from __future__ import annotations
 
