@@ -1,9 +1,9 @@
 """Base class of our instrumentors: version check, post-import hooks, exact restoring.
 
-A subclass names its library, the supported versions, and per module the function that patches it once imported::
+A subclass is in the folder with the library's name. It has the supported versions, and per module the function that
+patches it once imported::
 
     class OpenAIInstrumentor(Instrumentor):
-        library = "openai"
         requirements = ("openai >= 1.26, < 4",)
         modules = {"openai._base_client": "patch:patch_base_client"}
 
@@ -44,7 +44,8 @@ class Instrumentor:
     imports more than a process should pay for that imports nothing instrumented.
     """
 
-    #: Short name; the scope is ``otel_rl.<library>``, the entry point ``otel_rl_<library>``.
+    #: Short name, by default that of the folder; the scope is ``otel_rl.<library>``, the entry point
+    #: ``otel_rl_<library>``.
     library: ClassVar[str]
     #: Supported versions in requirements.txt notation. The first is the library itself, without which nothing is
     #: patched. Others are its companions: modules of a companion in an unsupported version are left alone.
@@ -65,6 +66,12 @@ class Instrumentor:
 
     #: As OpenTelemetry's base class names it: who asks for the state of another instrumentor looks here.
     _instance: ClassVar[Instrumentor | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Name the library after the folder of the class."""
+        super().__init_subclass__(**kwargs)
+        if not hasattr(cls, "library"):
+            cls.library = cls.__module__.rpartition(".")[2]
 
     def __new__(cls) -> Self:
         """Return the one object of this class."""

@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class AccelerateInstrumentor(Instrumentor):
     """Patches ``Accelerator``."""
 
-    library = "accelerate"
     requirements: ClassVar = ("accelerate >= 1.1, < 2",)
     needs = ("torch_training",)
     training: ClassVar = {

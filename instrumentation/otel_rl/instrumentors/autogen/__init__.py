@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class AutoGenInstrumentor(Instrumentor):
     """Instruments ``autogen-agentchat`` and the core below it."""
 
-    library: ClassVar[str] = "autogen"
     requirements: ClassVar = ("autogen-agentchat >= 0.7.5, < 0.8", "autogen-core >= 0.7.5, < 0.8")
     modules: ClassVar = {
         "autogen_core._telemetry._tracing": "patch:patch_message_spans",

@@ -14,6 +14,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class ClaudeAgentSDKInstrumentor(Instrumentor):
     """Follows the messages of both ways to ask the agent."""
 
-    library: ClassVar[str] = "claude_agent_sdk"
     requirements: ClassVar = ("claude-agent-sdk >= 0.2.150, < 0.3",)
     modules: ClassVar = {"claude_agent_sdk.client": "patch:patch_client", "claude_agent_sdk.query": "patch:patch_query"}

@@ -10,7 +10,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class CrewAIInstrumentor(Instrumentor):
     """Patches the runs of crews and agents, and the bus by which each tool is announced."""
 
-    library: ClassVar[str] = "crewai"
     requirements: ClassVar = ("crewai >= 1.15.21, < 2",)
     modules: ClassVar = {
         "crewai.agent.core": "patch:patch_agents",

@@ -17,7 +17,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class DeepSpeedInstrumentor(Instrumentor):
     """Patches the engine, which pipelines derive from, and what feeds the monitors."""
 
-    library = "deepspeed"
     requirements: ClassVar = ("deepspeed >= 0.16, < 1",)
     needs = ("torch_training",)
     training: ClassVar = {

@@ -19,7 +19,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class DSPyInstrumentor(Instrumentor):
     """Patches modules, tools and the client."""
 
-    library: ClassVar[str] = "dspy"
     requirements: ClassVar = ("dspy >= 2.6.27, < 4",)
     modules: ClassVar = {
         "dspy._vendor.lm15.transports._async": "transport:patch_async",

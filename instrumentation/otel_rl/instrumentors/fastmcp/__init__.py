@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class FastMcpInstrumentor(Instrumentor):
     """Instruments ``fastmcp``."""
 
-    library: ClassVar[str] = "fastmcp"
     requirements: ClassVar = ("fastmcp >= 4.1.2, < 5",)
     needs: ClassVar = ("mcp",)
     modules: ClassVar = {

@@ -13,7 +13,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class GoogleAdkInstrumentor(Instrumentor):
     """Instruments ``google-adk``."""
 
-    library: ClassVar[str] = "google_adk"
     requirements: ClassVar = ("google-adk >= 2.13, < 3",)
     modules: ClassVar = {
         "google.adk.runners": "patch:patch_runners",

@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class GymnasiumInstrumentor(Instrumentor):
     """Patches the reset of all environments, and by it the step of each class of them."""
 
-    library = "gymnasium"
     requirements: ClassVar = ("gymnasium >= 1, < 2",)
     modules: ClassVar = {
         "gymnasium.core": "patch:patch_core",

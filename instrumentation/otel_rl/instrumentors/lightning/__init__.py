@@ -27,7 +27,6 @@ _MODULES = {
 class LightningInstrumentor(Instrumentor):
     """Patches the trainer, its loops, the functions through which it calls all hooks, and what feeds its loggers."""
 
-    library = "lightning"
     requirements: ClassVar = ("lightning >= 2.4, < 3",)
     builds: ClassVar = ("pytorch-lightning",)
     training: ClassVar = {

@@ -16,7 +16,6 @@ _WORKFLOW = "llama_index.core.agent.workflow"
 class LlamaIndexInstrumentor(Instrumentor):
     """Patches agents, and workflows of several agents."""
 
-    library: ClassVar[str] = "llama_index"
     requirements: ClassVar = ("llama-index-core >= 0.14.12, < 0.15",)
     modules: ClassVar = {
         f"{_WORKFLOW}.base_agent": "patch:patch_agent",

@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class McpInstrumentor(Instrumentor):
     """Instruments the ``mcp`` package."""
 
-    library: ClassVar[str] = "mcp"
     requirements: ClassVar = ("mcp >= 1.22, < 3",)
     modules: ClassVar = {
         "mcp.client.stdio": "connections:patch_stdio_client",

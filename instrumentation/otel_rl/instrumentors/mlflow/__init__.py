@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class MLflowInstrumentor(Instrumentor):
     """Patches the client."""
 
-    library = "mlflow"
     requirements: ClassVar = ("mlflow >= 3.0.1, < 4",)
     builds: ClassVar = ("mlflow-skinny",)
     modules: ClassVar = {"mlflow.tracking.client": "patch:patch_client"}

@@ -20,7 +20,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class OpenAIAgentsInstrumentor(Instrumentor):
     """Patches the runner, and the spans of ``agents.tracing``."""
 
-    library: ClassVar[str] = "openai_agents"
     requirements: ClassVar = ("openai-agents >= 0.14, < 1",)
     modules: ClassVar = {
         "agents.exceptions": "traced:patch_timeouts",

@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class OpenEnvInstrumentor(Instrumentor):
     """Patches the requests of the client that all environments have in common."""
 
-    library: ClassVar[str] = "openenv"
     requirements: ClassVar = ("openenv >= 0.2.3, < 1",)
     builds: ClassVar = ("openenv-core",)
     modules: ClassVar = {"openenv.core.env_client": "patch:patch_client"}

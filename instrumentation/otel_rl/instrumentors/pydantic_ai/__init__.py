@@ -13,7 +13,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class PydanticAIInstrumentor(Instrumentor):
     """Patches the agent, and what calls its tools."""
 
-    library: ClassVar[str] = "pydantic_ai"
     requirements: ClassVar = ("pydantic-ai-slim >= 2.68, < 3",)
     modules: ClassVar = {
         # The whole package: settings ask for its version.

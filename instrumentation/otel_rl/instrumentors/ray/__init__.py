@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class RayInstrumentor(Instrumentor):
     """Patches calls of actors, what workers execute, and the end of the driver."""
 
-    library = "ray"
     requirements: ClassVar = ("ray >= 2.40, < 3",)
     general_purpose = True
     modules: ClassVar = {

@@ -10,6 +10,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class SafetensorsInstrumentor(Instrumentor):
     """Patches ``save_file`` and ``load_file``."""
 
-    library = "safetensors"
     requirements: ClassVar = ("safetensors >= 0.4, < 1",)
     modules: ClassVar = {"safetensors.torch": "patch:patch_torch"}

@@ -14,7 +14,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class SGLangInstrumentor(Instrumentor):
     """Patches ``Engine``, what its requests pass, and its tracer; nothing of its scheduler and HTTP server."""
 
-    library: ClassVar[str] = "sglang"
     requirements: ClassVar = ("sglang >= 0.5.23, < 1",)
     modules: ClassVar = {
         "sglang.srt.observability.trace": "own_tracer:patch_trace",

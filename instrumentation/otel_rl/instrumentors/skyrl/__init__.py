@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class SkyrlInstrumentor(Instrumentor):
     """Patches the trainers, the timer, the tracker, the generators and the client of the engines."""
 
-    library = "skyrl"
     requirements: ClassVar = ("skyrl >= 0.4, < 0.5",)
     needs = ("ray", "aiohttp")
     training: ClassVar = {

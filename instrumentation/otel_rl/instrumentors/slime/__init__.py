@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 class SlimeInstrumentor(Instrumentor):
     """Patches what the driver calls, the rollouts, the timer and the log function."""
 
-    library = "slime"
     requirements: ClassVar = ("slime >= 0.3.1, < 0.4",)
     needs = ("ray", "httpx", "requests")
     training: ClassVar = {

@@ -13,7 +13,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class StableBaselines3Instrumentor(Instrumentor):
     """Patches ``Logger.dump``, ``evaluate_policy``, the algorithms' base class and ``SubprocVecEnv``."""
 
-    library = "stable_baselines3"
     requirements: ClassVar = ("stable-baselines3 >= 2.4, < 3",)
     modules: ClassVar = {
         "stable_baselines3.common.base_class": "patch:patch_base_class",

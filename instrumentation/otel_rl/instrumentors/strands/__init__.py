@@ -13,7 +13,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class StrandsInstrumentor(Instrumentor):
     """Instruments ``strands-agents``."""
 
-    library: ClassVar[str] = "strands"
     requirements: ClassVar = ("strands-agents >= 1.62, < 2",)
     modules: ClassVar = {
         "strands.telemetry.tracer": "patch:patch_content",

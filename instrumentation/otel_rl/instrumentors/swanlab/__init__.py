@@ -10,7 +10,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class SwanLabInstrumentor(Instrumentor):
     """Patches the run, and the configuration where it is written."""
 
-    library = "swanlab"
     requirements: ClassVar = ("swanlab >= 0.9, < 1",)
     modules: ClassVar = {
         "swanlab.sdk.internal.run": "patch:patch_run",

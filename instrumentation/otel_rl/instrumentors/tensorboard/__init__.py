@@ -10,6 +10,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class TensorBoardInstrumentor(Instrumentor):
     """Patches torch's ``SummaryWriter``."""
 
-    library = "tensorboard"
     requirements: ClassVar = ("tensorboard >= 2.14, < 3", "torch >= 2.4, < 3")
     modules: ClassVar = {"torch.utils.tensorboard.writer": "patch:patch_writer"}

@@ -10,6 +10,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class TensorboardXInstrumentor(Instrumentor):
     """Patches the ``SummaryWriter``."""
 
-    library = "tensorboardx"
     requirements: ClassVar = ("tensorboardX >= 2.6.1, < 3",)
     modules: ClassVar = {"tensorboardX.writer": "patch:patch_writer"}

@@ -19,7 +19,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TinkerInstrumentor(Instrumentor):
     """Patches the clients that sample and train, and how they hand requests to the background thread."""
 
-    library = "tinker"
     requirements: ClassVar = ("tinker >= 0.25, < 1",)
     training: ClassVar = {
         "steps": "known, by `optim_step`",

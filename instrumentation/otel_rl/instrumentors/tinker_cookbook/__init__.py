@@ -19,7 +19,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TinkerCookbookInstrumentor(Instrumentor):
     """Patches the cookbook's timers, logger, rollouts and the functions that its loops consist of."""
 
-    library = "tinker_cookbook"
     requirements: ClassVar = ("tinker-cookbook >= 0.5.7, < 1",)
     needs = ("tinker",)
     training: ClassVar = {

@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TorchCheckpointInstrumentor(Instrumentor):
     """Patches the functions that save and load, of ``torch`` and ``torch.distributed.checkpoint``."""
 
-    library = "torch_checkpoint"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
     modules: ClassVar = {
         "torch.serialization": "patch:patch_serialization",

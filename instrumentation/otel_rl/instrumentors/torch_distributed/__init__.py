@@ -21,7 +21,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TorchDistributedInstrumentor(Instrumentor):
     """Patches the class ``ProcessGroup``, ``Work.wait`` and ``init_process_group``."""
 
-    library = "torch_distributed"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
     modules: ClassVar = {
         "torch.distributed.distributed_c10d": "patch:patch_distributed_c10d",

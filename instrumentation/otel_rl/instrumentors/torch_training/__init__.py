@@ -18,7 +18,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TorchTrainingInstrumentor(Instrumentor):
     """Hooks all optimizers; patches ``backward``, clipping, and the iterators of data loaders."""
 
-    library = "torch_training"
     requirements: ClassVar = ("torch >= 2.4, < 3",)
     training: ClassVar = {
         "steps": "guessed",

@@ -10,6 +10,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class TrackioInstrumentor(Instrumentor):
     """Patches the run."""
 
-    library = "trackio"
     requirements: ClassVar = ("trackio >= 0.25, < 1",)
     modules: ClassVar = {"trackio.run": "patch:patch_run"}

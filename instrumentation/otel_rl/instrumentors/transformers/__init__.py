@@ -24,7 +24,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TransformersInstrumentor(Instrumentor):
     """Patches ``Trainer``, its callbacks and arguments, ``Accelerator.backward``, and what loads models and data."""
 
-    library = "transformers"
     requirements: ClassVar = ("transformers >= 4.56, < 6", "accelerate >= 1.1, < 2", "datasets >= 2.14, < 6")
     training: ClassVar = {
         "steps": "known",

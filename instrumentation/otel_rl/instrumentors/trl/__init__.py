@@ -17,7 +17,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class TRLInstrumentor(Instrumentor):
     """Patches ``ProfilingContext`` and the sampling, reward, sync and tool methods of the trainers."""
 
-    library = "trl"
     requirements: ClassVar = ("trl >= 0.27, < 2",)
     needs = ("transformers",)
     training: ClassVar = {

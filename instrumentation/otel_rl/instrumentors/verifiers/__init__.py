@@ -20,7 +20,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class VerifiersInstrumentor(Instrumentor):
     """Patches the rollouts of both APIs."""
 
-    library: ClassVar[str] = "verifiers"
     requirements: ClassVar = ("verifiers >= 0.1.14, < 0.5",)
     modules: ClassVar = {
         "verifiers.envs.environment": "loops:patch_environment",

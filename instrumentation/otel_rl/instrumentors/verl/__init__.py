@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class VerlInstrumentor(Instrumentor):
     """Patches the trainers, the timer, the tracker, and the workers of agent loops."""
 
-    library = "verl"
     requirements: ClassVar = ("verl >= 0.9.1, < 0.10",)
     needs = ("ray",)
     training: ClassVar = {

