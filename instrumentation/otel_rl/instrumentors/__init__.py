@@ -13,6 +13,7 @@ What they share:
 ``httpx_clients``    hooks of ``httpx``, and of ``httpx2``, which has the same classes
 ``named_functions``  rollout and reward functions of the program, named by the user
 ``observing``        hooks around functions, coroutines, generators and async generators
+``patch_functions``  patch functions of modules whose functions are patched alike
 ``patching``         replacing attributes, and putting them back
 ``stainless_answers`` answers of clients that Stainless generates: streams, raw responses
 ``stainless_chunks`` the body of a raw response of theirs that the program reads itself

@@ -21,11 +21,12 @@ from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
     from typing_extensions import Self
 
     from otel_rl.api.operations import ProducerOperation
+    from otel_rl.instrumentors.base import PatchFunction
     from otel_rl.instrumentors.patching import Patches
 
     #: Begins the operation of a call from its arguments by name, if telemetry is on; None to leave the call alone.
@@ -40,6 +41,19 @@ def follow(patches: Patches, owner: Any, name: str, begin: Begin, *, required: b
     generator to its ``produced``, if it has them.
     """
     return patches.replace(owner, name, lambda original: followed(original, name, begin), required=required)
+
+
+def following(*names: str, begin: Begin, required: bool = True) -> PatchFunction:
+    """Return a patch function that follows the functions of these names; see :func:`follow`.
+
+    It is what ``modules`` of an instrumentor names: ``patch_crews = following("Crew.kickoff", begin=_crew_begins)``.
+    """
+
+    def patch(module: ModuleType, patches: Patches) -> None:
+        for name in names:
+            follow(patches, module, name, begin, required=required)
+
+    return patch
 
 
 def followed(original: Any, name: str, begin: Begin) -> Any:

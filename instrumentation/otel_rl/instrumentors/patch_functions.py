@@ -1,0 +1,71 @@
+"""Patch functions for modules in which all functions are patched alike.
+
+They are what ``modules`` of an instrumentor names::
+
+    patch_tools = observing("Tool.__call__", "Tool.acall", begin=_tool_begins, end=ToolCall.ended)
+
+``followed_calls.following`` makes one that follows functions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from otel_rl.telemetry.context import detach
+from otel_rl.telemetry.scope import enabled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+    from types import ModuleType
+
+    from opentelemetry.context import Context
+
+    from otel_rl.instrumentors.base import PatchFunction
+    from otel_rl.instrumentors.patching import Patches
+
+
+def observing(
+    *names: str, required: bool = True, begin: Callable[..., Any] | None = None, **hooks: Callable[..., Any]
+) -> PatchFunction:
+    """Return a patch function that observes the functions of these names; see :class:`~.observing.Hooks`.
+
+    ``begin`` is called only while telemetry is on.
+    """
+    if begin is not None:
+        hooks["begin"] = partial(_if_enabled, begin)
+
+    def patch(module: ModuleType, patches: Patches) -> None:
+        for name in names:
+            patches.observe(module, name, required=required, **hooks)
+
+    return patch
+
+
+def _if_enabled(begin: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return begin(*args, **kwargs) if enabled() else None
+
+
+def replacing(name: str, factory: Callable[[Any], Any], *, required: bool = True) -> PatchFunction:
+    """Return a patch function that replaces one function; see :meth:`~.patching.Patches.replace`."""
+
+    def patch(module: ModuleType, patches: Patches) -> None:
+        patches.replace(module, name, factory, required=required)
+
+    return patch
+
+
+def left(token: Token[Context], *_: Any) -> None:
+    """Leave the context that the ``begin`` of a call made current; for ``end``."""
+    detach(token)
+
+
+def together(*functions: PatchFunction) -> PatchFunction:
+    """Return a patch function that does what all of these do to one module."""
+
+    def patch(module: ModuleType, patches: Patches) -> None:
+        for function in functions:
+            function(module, patches)
+
+    return patch
