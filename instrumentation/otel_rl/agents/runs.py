@@ -10,7 +10,7 @@ from opentelemetry.context import get_current
 
 from otel_rl.agents import trajectories
 from otel_rl.semconv import attributes, metrics, spans
-from otel_rl.semconv.attributes import GenAiOperationNameValues
+from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues
 from otel_rl.telemetry import conversations
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.context import attach, detach
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Link, Span
 
+    from otel_rl.agents.trajectories import AgentTrajectory
     from otel_rl.semconv.definitions import MetricDefinition, SpanDefinition
     from otel_rl.telemetry.deferral import Moment
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
@@ -46,35 +47,87 @@ class Description(NamedTuple):
 
 def agent(name: str, conversation: str | None = None) -> Description:
     """Describe a run of an agent."""
-    labels = {
-        attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_AGENT,
-        attributes.GEN_AI_AGENT_NAME: name or None,
-    }
+    operation = GenAiOperationNameValues.INVOKE_AGENT
+    labels = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_AGENT_NAME: name or None}
+    values = {**labels, attributes.GEN_AI_CONVERSATION_ID: conversation}
     duration = metrics.GEN_AI_INVOKE_AGENT_DURATION, labels
-    return _described(spans.GEN_AI_INVOKE_AGENT, name, labels, conversation, duration)
+    return Description(spans.GEN_AI_INVOKE_AGENT, f"{operation} {name}".strip(), values, duration)
 
 
 def workflow(name: str, conversation: str | None = None) -> Description:
     """Describe a run of a workflow: a graph, a chain, a crew."""
+    operation = GenAiOperationNameValues.INVOKE_WORKFLOW
     labels = {attributes.GEN_AI_WORKFLOW_NAME: name or None}
-    values = {attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.INVOKE_WORKFLOW, **labels}
+    shared = {attributes.GEN_AI_OPERATION_NAME: operation, attributes.GEN_AI_CONVERSATION_ID: conversation}
     duration = metrics.GEN_AI_INVOKE_WORKFLOW_DURATION, labels
-    return _described(spans.GEN_AI_INVOKE_WORKFLOW, name, values, conversation, duration)
+    return Description(spans.GEN_AI_INVOKE_WORKFLOW, f"{operation} {name}".strip(), {**labels, **shared}, duration)
 
 
-def _described(
-    definition: SpanDefinition,
-    name: str,
-    values: dict[str, Any],
-    conversation: str | None,
-    duration: tuple[MetricDefinition, dict[str, Any]],
-) -> Description:
-    operation = values[attributes.GEN_AI_OPERATION_NAME]
-    shown = {**values, attributes.GEN_AI_CONVERSATION_ID: conversation}
-    return Description(definition, f"{operation} {name}".strip(), shown, duration)
+class RecordedRun:
+    """Span, duration and trajectory of a run, which is current nowhere by itself.
+
+    Args:
+        scope: of the instrumentor.
+        description: of :func:`agent` or :func:`workflow`.
+        trajectory: what the run is if nothing else called it.
+        within: the context that it starts in, by default the current one.
+        has_span: False if somebody else has a span for it: then neither span nor duration is recorded here.
+
+    Attributes:
+        span: our span of the run; None if somebody else has one.
+        context: the context inside of the run.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        description: Description,
+        trajectory: AgentTrajectory | None,
+        within: Context | None = None,
+        *,
+        has_span: bool = True,
+    ) -> None:
+        self._scope = scope
+        self._trajectory = trajectory
+        self.span: Span | None = None
+        definition, name, values, self._duration = description
+        context = get_current() if within is None else within
+        if has_span:
+            links: list[Link] = []
+            if trajectory is not None:
+                context, links = trajectory.place(context)
+            self.span = scope.start_span(definition, name, attributes=values, context=context, links=links)
+            context = trace_api.set_span_in_context(self.span, context)
+            if trajectory is not None:
+                context = trajectory.context_below(self.span, context)
+        conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
+        if conversation is not None:
+            context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
+        self.context: Context = context
+        self._started = time.perf_counter()
+
+    def finish(
+        self, error: BaseException | str | None = None, at: Moment | None = None, *, left_open: bool = False
+    ) -> None:
+        """End it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now.
+
+        One that is ``left_open`` has not ended by itself: its trajectory was cancelled.
+        """
+        seconds = (at.counter if at else time.perf_counter()) - self._started
+        ended = None
+        if self._trajectory is not None:
+            ended = self._trajectory.end(seconds, RlRolloutStatusValues.CANCELLED if left_open else error)
+        if self.span is not None:
+            if self._duration is not None:
+                metric, labels = self._duration
+                kind = error_type(error) if isinstance(error, BaseException) else error
+                self._scope.record(metric, seconds, {**labels, attributes.ERROR_TYPE: kind}, self.context)
+            self._scope.end_span(self.span, error, at.wall if at else None)
+        if self._trajectory is not None:
+            self._trajectory.let_go(ended)
 
 
-class AgentRun:
+class AgentRun(RecordedRun):
     """A run of an agent or workflow; current from its construction to :meth:`leave`.
 
     It is an operation as :mod:`otel_rl.api.operations` has them, so that generators can run inside of it piece by
@@ -83,49 +136,18 @@ class AgentRun:
     Args:
         scope: of the instrumentor.
         description: of :func:`agent` or :func:`workflow`.
-        values: further attributes of the span.
         has_span: False if the library has a span for the run itself: then the first one that it starts inside stands
-            for the trajectory, and neither span nor duration is recorded here.
+            for the trajectory.
     """
 
-    def __init__(
-        self, scope: Scope, description: Description, values: dict[str, Any] | None = None, *, has_span: bool = True
-    ) -> None:
-        self._scope = scope
-        self._span: Span | None = None
+    def __init__(self, scope: Scope, description: Description, *, has_span: bool = True) -> None:
         self._failure: str | None = None
-        definition, name, shown, self._duration = description
-        conversation = shown.get(attributes.GEN_AI_CONVERSATION_ID)
-        self._trajectory = trajectories.of_run(scope, shown)
-        if self._trajectory is not None:
-            self._trajectory.begin()
-        context = get_current()
-        if has_span:
-            links: list[Link] = []
-            if self._trajectory is not None:
-                context, links = self._trajectory.place(context)
-            given = {**shown, **(values or {})}
-            self._span = scope.start_span(definition, name, attributes=given, context=context, links=links)
-            context = trace_api.set_span_in_context(self._span, context)
-            if self._trajectory is not None:
-                context = self._trajectory.context_below(self._span, context)
-        elif self._trajectory is not None:
-            context = self._trajectory.context_awaiting_span(context)
-        if conversation is not None:
-            context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
-        self._context = context
-        self._started = time.perf_counter()
-        self._token: Token[Context] | None = attach(context)
-
-    @property
-    def span(self) -> Span | None:
-        """Our span of the run; None if the library has one."""
-        return self._span
-
-    @property
-    def context(self) -> Context:
-        """The context inside of the run."""
-        return self._context
+        trajectory, within = trajectories.of_run(scope, description.values), None
+        if trajectory is not None:
+            trajectory.begin()
+            within = None if has_span else trajectory.context_awaiting_span(get_current())
+        super().__init__(scope, description, trajectory, within, has_span=has_span)
+        self._token: Token[Context] | None = attach(self.context)
 
     @property
     def trajectory(self) -> OpenTrajectory | None:
@@ -142,21 +164,6 @@ class AgentRun:
         detach(token)
 
     def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
-        """Leave and end it; an exception, or an ``error.type`` as text, marks it as failed. ``at``: when, or now."""
+        """Leave and end it; see :meth:`finish`."""
         self.leave()
-        error = self._failure if error is None else error
-        seconds = (at.counter if at else time.perf_counter()) - self._started
-        ended = None if self._trajectory is None else self._trajectory.end(seconds, error)
-        if self._span is not None:
-            if self._duration is not None:
-                metric, labels = self._duration
-                self._scope.record(metric, seconds, _with_error(labels, error), self._context)
-            self._scope.end_span(self._span, error, at.wall if at else None)
-        if self._trajectory is not None:
-            self._trajectory.let_go(ended)
-
-
-def _with_error(labels: dict[str, Any], error: BaseException | str | None) -> dict[str, Any]:
-    if error is None:
-        return labels
-    return {**labels, attributes.ERROR_TYPE: error_type(error) if isinstance(error, BaseException) else error}
+        self.finish(self._failure if error is None else error, at)

@@ -10,7 +10,7 @@ from opentelemetry.trace import INVALID_SPAN, Link, get_current_span, set_span_i
 
 from otel_rl.core.guard import guard
 from otel_rl.semconv import attributes
-from otel_rl.semconv.attributes import RlRolloutStatusValues, RlTrajectoriesSourceValues
+from otel_rl.semconv.attributes import RlTrajectoriesSourceValues
 from otel_rl.telemetry import lifecycle, open_trajectory, sampling
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.correlation import correlation_attributes
@@ -84,9 +84,7 @@ class AgentTrajectory:
         self.span = span
         self.held = rollout_spans.began(span, self.ids.get(attributes.RL_LOOP_ITERATION))
 
-    def end(
-        self, seconds: float, error: BaseException | str | None, *, left_open: bool = False
-    ) -> trajectory_rows.Ended | None:
+    def end(self, seconds: float, error: BaseException | str | None) -> trajectory_rows.Ended | None:
         """Add its row and return it; None if it turned out to be no trajectory."""
         _awaiting.pop(self.counters, None)
         with guard("agents.trajectory"):
@@ -95,8 +93,7 @@ class AgentTrajectory:
             if not self.has_begun:
                 self.counters.has_ended = True
                 return None
-            reason = RlRolloutStatusValues.CANCELLED if left_open else error
-            ended = trajectory_rows.Ended(self.counters, self.ids, self.span, seconds, reason)
+            ended = trajectory_rows.Ended(self.counters, self.ids, self.span, seconds, error)
             totals = trajectory_rows.add(self.scope, _SOURCE, ended)
             if self.span is not None and self.span.is_recording():
                 self.span.set_attributes(totals)

@@ -26,8 +26,9 @@ class WorkflowRun(AgentRun):
 
     def begin_agent(self, name: str) -> AgentRun:
         """Begin the run of an agent, which is current then."""
-        source, self.handoff_source = self.handoff_source, None
-        return AgentRun(self._scope, agent(name), {attributes.RL_AGENT_HANDOFF_SOURCE: source})
+        described = agent(name)
+        described.values[attributes.RL_AGENT_HANDOFF_SOURCE], self.handoff_source = self.handoff_source, None
+        return AgentRun(self._scope, described)
 
     def leave(self) -> None:
         """See the base class."""

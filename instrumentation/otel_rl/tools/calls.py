@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from otel_rl.tools.outcomes import Failure
 
 OPERATION = "execute_tool"
+#: Scopes of spans whose owners record no duration of a tool, or one under a name of their own.
+_UNMEASURED = frozenset({"autogen-core", "pydantic-ai", "strands.telemetry.tracer"})
 
 
 def current_tool_span(name: str, own_scope: str) -> Span | None:
@@ -48,14 +50,17 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     tool = open_tools.here()
     if tool is not None and tool.span is span:
         return span if tool.name == name and tool.scope != own_scope else None
-    scope = getattr(span, "instrumentation_scope", None)
-    if scope is not None and scope.name == own_scope:
+    if _scope_of(span) == own_scope:
         # A tool that calls itself: the inner call is a call of its own.
         return None
     values = getattr(span, "attributes", None) or {}
     # Some set the operation at the end only.
     is_tool = is_tool_span(span) or getattr(span, "name", None) == f"{OPERATION} {name}"
     return span if is_tool and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
+
+
+def _scope_of(span: Span) -> str | None:
+    return getattr(getattr(span, "instrumentation_scope", None), "name", None)
 
 
 def is_tool_span(span: Span) -> bool:
@@ -72,20 +77,22 @@ class ToolCall:
     duration is recorded. The trajectory counts it once, too: a span of another instrumentor counts nothing there.
 
     ``metric_name`` is the tool's name on the metric where ``name`` is not a tool's (a model made it up).
+    ``within`` is the context to start in, by default the current one. Without ``has_span`` another instrumentor records
+    the call, whose span is not current: it only counts in the trajectory.
     """
 
     #: Arguments and results are measured here, and not by the instrumentor.
     _measures_sizes = True
     #: It counts in its trajectory.
     _is_counted = True
-    #: The owner of a span that is not ours records the duration, too.
-    _owner_measures = True
 
     scope: Scope
     name: str
     call_id: str | None = None
     arguments: object = None
     metric_name: str | None = None
+    within: Context | None = None
+    has_span: bool = True
     span: Span = INVALID_SPAN
     _failure: Failure | None = None
     _owned: bool = True
@@ -139,13 +146,19 @@ class ToolCall:
             if enabled():
                 self._start()
         # The program may let them go before the tool ends.
-        self.arguments = None
+        self.arguments = self.within = None
         return self
 
     def _start(self) -> None:
         self._started = time.perf_counter()
         progress.event_loop()
         self._flight = flight.begin(layout.TOOL, self.metric_name or self.name)
+        if self.within is not None:
+            self._token = attach(self.within)
+        if not self.has_span:
+            self._owned = False
+            self._open(get_current())
+            return
         owner = self._find_owner()
         if owner is not None:
             self._owned = False
@@ -161,8 +174,11 @@ class ToolCall:
     def _open(self, context: Context) -> None:
         """Let what it calls know that it is inside, and count it in the trajectory."""
         # First: whatever becomes of the rest, what the tool calls is inside of it.
-        self._tool = OpenTool(self.name, self.scope.name, self.span)
-        self._token = attach(open_tools.context_with(self._tool, context))
+        span = self.span if self.has_span else None
+        self._tool = OpenTool(self.name, self.scope.name, span, is_measured=self.has_span)
+        token = attach(open_tools.context_with(self._tool, context))
+        # That of `within` leaves both contexts.
+        self._token = self._token or token
         trajectory = open_trajectory.current()
         size = plain_size(self.arguments) if self._measures_sizes and self.arguments is not None else None
         values = {attributes.RL_TOOL_ARGUMENTS_SIZE: size}
@@ -223,7 +239,7 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if self._owned or not self._owner_measures:
+            if self._owned or _scope_of(self.span) in _UNMEASURED:
                 self._measure(elapsed, label, kind, outcome)
             if self._owned:
                 self.scope.end_span(self.span, kind, at.wall if at else None)
