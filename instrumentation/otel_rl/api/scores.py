@@ -152,12 +152,12 @@ def _add(
             scored.add_part(name, score)
         elif scored is not None:
             scored.add_reward(name, score, share, place)
-        _record(context, scored, name, score, place, None if share == 1 else share, *words)
+        record(context, scored, name, score, place, None if share == 1 else share, *words)
     for part, of_part in _parts(parts, name):
         full_name = f"{name}/{part}"
         if scored is not None:
             scored.add_part(full_name, of_part)
-        _record(context, scored, full_name, of_part, place, 0.0)
+        record(context, scored, full_name, of_part, place, 0.0)
 
 
 def _score(value: Any, name: object) -> float | None:
@@ -201,20 +201,22 @@ def _parts(given: Any, name: object) -> list[tuple[Any, float]]:
     return [(part, score) for part, score in scores if score is not None]
 
 
-def _record(
+def record(
     context: Context,
     scored: ScoredRollout | None,
     name: Any,
     score: float,
-    turn: int | None,
-    weight: float | None,
+    turn: int | None = None,
+    weight: float | None = None,
     label: str | None = None,
     explanation: str | None = None,
+    scope: Scope = _scope,
 ) -> None:
-    _scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name}, context)
+    """Record a score that its rollout, where it has one, has been given: the histogram, and perhaps an event."""
+    scope.record(metrics.RL_REWARD_SCORE, score, {attributes.RL_REWARD_NAME: name}, context)
     if scored is not None and label is explanation is None and rollout_spans.leaves_event_to_row(context):
         return
-    _scope.event(
+    scope.event(
         events.GEN_AI_EVALUATION_RESULT,
         attributes={
             attributes.GEN_AI_EVALUATION_NAME: name,

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs as agent_runs
-from otel_rl.agents.runs import Description
+from otel_rl.agents.runs import Description, RecordedRun
 from otel_rl.agents.trajectories import of_run
-from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain import graph_rewards, other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, conversations, guard, lifecycle
-from otel_rl.telemetry.attribute_values import error_type, text
-from otel_rl.telemetry.context import get_current
-from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
+from otel_rl.telemetry import Scope, guard, lifecycle
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -29,7 +24,14 @@ _CONVERSATION_KEYS = ("thread_id", "session_id", "conversation_id")
 
 
 def started(
-    manager: Any, name: str | None, serialized: dict[str, Any] | None, inputs: Any, run_type: str | None
+    manager: Any,
+    _: Any,
+    serialized: dict[str, Any] | None,
+    inputs: Any,
+    *__: Any,
+    name: str | None = None,
+    run_type: str | None = None,
+    **___: Any,
 ) -> None:
     """Begin a chain, graph or node; ``manager`` is the run manager that LangChain made for it."""
     if not scope.enabled:
@@ -41,49 +43,41 @@ def started(
     is_taken = other_instrumentors.is_taken()
     description = None if is_taken and not is_root else _describe(serialized, name, tags, metadata, is_root)
     trajectory = _trajectory(manager.run_id, description) if is_root and description is not None else None
-    if description is None or is_taken:
-        run = runs.TracedRun(manager.run_id, runs.context_without_span(parent), is_node=is_node, above=parent)
-    else:
-        definition, span_name, values, duration = description
-        above, links = (runs.context_below(parent), []) if trajectory is None else trajectory.place(get_current())
-        span = scope.start_span(definition, span_name, attributes=values, context=above, links=links)
-        context = ownership.span_context(span, above)
-        if trajectory is not None:
-            context = trajectory.context_below(span, context)
-        conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
-        if conversation is not None:
-            context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
-        run = runs.TracedRun(manager.run_id, context, span, duration, above=parent, is_node=is_node)
+    context, recorded = runs.context_without_span(parent), None
+    if description is not None:
+        above = None if is_taken else runs.context_below(parent)
+        recorded = RecordedRun(scope, description, trajectory, above, has_span=not is_taken)
+        context = context if is_taken else recorded.context
+    run = runs.TracedRun(manager.run_id, context, recorded, is_node=is_node, above=parent)
     run.trajectory = trajectory or run.trajectory
     if is_node:
         graph_rewards.node_began(run, inputs)
         if parent is not None:
             parent.is_graph = True
-        _begins_trajectory(run)
+        run.begin_trajectory()
     elif graph_rewards.resumes(inputs):
         run.resumes = True
     for evicted in runs.add(run):
         _end(evicted, left_open=True)
 
 
-def returned(run_id: UUID, outputs: Any) -> None:
+def returned(manager: Any, outputs: Any, **_: Any) -> None:
     """End a run that returned."""
+    _ended(manager.run_id, outputs, None)
+
+
+def raised(manager: Any, error: BaseException, **_: Any) -> None:
+    """End a run that raised, was cancelled, or only passed control flow on."""
+    _ended(manager.run_id, error, error_in(error))
+
+
+def _ended(run_id: UUID, outputs: Any, error: BaseException | None) -> None:
     with guard("langchain.reward"):
         run = runs.open_run(run_id)
-        if run is not None and run.is_node:
+        if run is not None and run.is_node and error is None:
             graph_rewards.node_ended(run, outputs)
     for run in runs.pop(run_id):
-        _end(run)
-
-
-def raised(run_id: UUID, error: BaseException | None) -> None:
-    """End a run that raised, was cancelled, or only passed control flow on."""
-    with guard("langchain.reward"):
-        run = runs.open_run(run_id)
-        if run is not None and run.is_node and error is not None and error_in(error) is None:
-            graph_rewards.node_ended(run, error)
-    for run in runs.pop(run_id):
-        _end(run, error_in(error) if run.run_id == run_id else None)
+        _end(run, error if run.run_id == run_id else None)
 
 
 def end_all() -> None:
@@ -92,18 +86,13 @@ def end_all() -> None:
         _end(run, left_open=True)
 
 
-def _begins_trajectory(run: runs.TracedRun) -> None:
-    """Count the run at the top as a trajectory."""
-    if run.trajectory is not None:
-        run.trajectory.begin()
-
-
-def models_began(managers: Any) -> None:
+def models_began(managers: Any, *_: Any, **__: Any) -> None:
     """Models are asked: the runs above them are trajectories."""
     for manager in managers if isinstance(managers, list) else ():
         run = runs.open_run(manager.parent_run_id)
         if run is not None:
-            _begins_trajectory(run)
+            run.begin_trajectory()
+    other_instrumentors.announce_model_call(managers)
 
 
 def _trajectory(run_id: UUID, description: Description) -> AgentTrajectory | None:
@@ -119,20 +108,8 @@ def _trajectory(run_id: UUID, description: Description) -> AgentTrajectory | Non
 
 
 def _end(run: runs.TracedRun, error: BaseException | None = None, *, left_open: bool = False) -> None:
-    trajectory = run.trajectory if run.above is None else None
-    ended = None
-    if trajectory is not None:
-        ended = trajectory.end(time.perf_counter() - run.started, error, left_open=left_open)
-    if run.span is None:
-        return
-    if run.duration is not None:
-        metric, labels = run.duration
-        if error is not None:
-            labels = {**labels, attributes.ERROR_TYPE: error_type(error)}
-        scope.record(metric, time.perf_counter() - run.started, labels, run.context)
-    scope.end_span(run.span, error)
-    if trajectory is not None:
-        trajectory.let_go(ended)
+    if run.recorded is not None:
+        run.recorded.finish(error, left_open=left_open)
 
 
 def _describe(

@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.langchain.errors import content_of, error_in, failure_in
+from otel_rl.instrumentors.patch_functions import observing, replacing, together
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
 from otel_rl.telemetry.open_spans import mark_error
@@ -17,27 +18,12 @@ from otel_rl.tools import open_tools, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.tools.outcomes import Failure
 
 
-def patch_handler(module: ModuleType, patches: Patches) -> None:
-    """Patch the official callback handler."""
-    handler = "OpenTelemetryLangChainCallbackHandler"
-    patches.observe(module, f"{handler}.on_tool_end", before=_returned, required=True)
-    patches.replace(module, f"{handler}.on_tool_error", _tool_error, required=True)
-    patches.replace(module, f"{handler}.on_chain_error", functools.partial(_error, "on_chain_end"), required=True)
-    patches.replace(module, f"{handler}.on_llm_error", _model_error, required=True)
-
-
-def patch_runs(module: ModuleType, patches: Patches) -> None:
-    """Patch what ends a tool without a callback: LangChain reports no cancellation."""
-    patches.observe(module, "_RunScope.finish", before=_finished)
-
-
 def _finished(run: Any, error: BaseException | None = None) -> None:
+    """Record a tool that ends without a callback: LangChain reports no cancellation."""
     if error is not None and run.run_id is not None and error_in(error) is not None:
         _record_failure(run.invocations.get_invocation(run.run_id), outcomes.raised(error), is_marked=True)
 
@@ -116,3 +102,13 @@ def _stop(handler: Any, run_id: Any) -> bool:
             handler._invocation_manager.delete_invocation_state(run_id)  # noqa: SLF001
             return True
     return False
+
+
+_HANDLER = "OpenTelemetryLangChainCallbackHandler"
+patch_handler = together(
+    observing(f"{_HANDLER}.on_tool_end", before=_returned),
+    replacing(f"{_HANDLER}.on_tool_error", _tool_error),
+    replacing(f"{_HANDLER}.on_chain_error", functools.partial(_error, "on_chain_end")),
+    replacing(f"{_HANDLER}.on_llm_error", _model_error),
+)
+patch_runs = observing("_RunScope.finish", before=_finished, required=False)

@@ -12,15 +12,16 @@ from collections import OrderedDict
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.api import scores
+from otel_rl.api.scored_rollouts import ScoredRollout
 from otel_rl.core import settings
 from otel_rl.inference import call_roles
 from otel_rl.instrumentors.langchain import runs
-from otel_rl.semconv import attributes, events, metrics
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, drops, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import score
-from otel_rl.training import rollout_spans
+from otel_rl.telemetry.context import get_current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,18 +160,9 @@ def _record(run: runs.TracedRun, key: str, given: Any) -> None:
     counters = run.trajectory.counters if run.trajectory is not None else open_trajectory.current(run.context)
     if counters is not None:
         counters.add_reward(key, value)
-    _scope.record(metrics.RL_REWARD_SCORE, value, {attributes.RL_REWARD_NAME: key}, run.context)
-    if counters is not None and rollout_spans.leaves_event_to_row(run.context):
-        return
-    _scope.event(
-        events.GEN_AI_EVALUATION_RESULT,
-        attributes={
-            attributes.RL_ROLLOUT_ID: None if counters is None else counters.identifier,
-            attributes.GEN_AI_EVALUATION_NAME: key,
-            attributes.GEN_AI_EVALUATION_SCORE_VALUE: value,
-        },
-        context=run.context,
-    )
+    context = get_current() if run.context is None else run.context
+    scored = None if counters is None else ScoredRollout(counters, None, context)
+    scores.record(context, scored, key, value, scope=_scope)
 
 
 lifecycle.after_fork_in_child(_uncounted.clear)

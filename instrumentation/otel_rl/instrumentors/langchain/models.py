@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.langchain import runs
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.telemetry import open_trajectory
 from otel_rl.telemetry.context import attach, detach, get_current, may_change
 
@@ -17,27 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def begin_chat(
+def _begin_chat(
     _model: Any, _messages: Any, _stop: Any = None, run_manager: Any = None, *_: Any, **__: Any
 ) -> Callable[[], object] | None:
-    """``BaseChatModel._generate_with_cache`` or its asynchronous form is called; return what leaves the context."""
     return _enter(run_manager)
 
 
-def begin_completion(
+def _begin_completion(
     _model: Any, _prompts: Any, _stop: Any, run_managers: Any, *_: Any, **__: Any
 ) -> Callable[[], object] | None:
-    """``BaseLLM._generate_helper`` or its asynchronous form is called; one request for several runs is of none."""
+    # One request for several runs is of none.
     return _enter(run_managers[0]) if len(run_managers) == 1 else None
 
 
-def end(leave: Callable[[], object] | None, _result: Any, _error: BaseException | None) -> None:
-    """Leave the context again."""
-    if leave is not None:
-        leave()
+def _leave(leave: Callable[[], object], *_: Any) -> None:
+    leave()
 
 
 def _enter(manager: Any) -> Callable[[], object] | None:
+    """Enter the context of the run above a call; return what leaves it."""
     run = runs.open_run(getattr(manager, "parent_run_id", None))
     if run is None:
         return None
@@ -49,3 +48,11 @@ def _enter(manager: Any) -> Callable[[], object] | None:
         # Another instrumentor has the spans, and makes contexts of its own current.
         return partial(open_trajectory.leave, open_trajectory.enter(run.trajectory.counters))
     return None
+
+
+patch_chat_models = observing(
+    "BaseChatModel._generate_with_cache", "BaseChatModel._agenerate_with_cache", begin=_begin_chat, end=_leave
+)
+patch_completion_models = observing(
+    "BaseLLM._generate_helper", "BaseLLM._agenerate_helper", begin=_begin_completion, end=_leave
+)

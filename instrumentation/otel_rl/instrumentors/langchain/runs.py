@@ -7,7 +7,6 @@ room.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from contextlib import suppress
 from contextvars import ContextVar
@@ -20,14 +19,10 @@ from otel_rl.telemetry.context import attach, get_current
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from otel_rl.agents.trajectories import AgentTrajectory
-    from otel_rl.semconv.definitions import MetricDefinition
+    from opentelemetry.context import Context
 
-    #: A metric, and its attributes.
-    Duration = tuple[MetricDefinition, dict[str, Any]]
-    #: Context and span of OpenTelemetry, which only telemetry/ knows.
-    Context = Any
-    Span = Any
+    from otel_rl.agents.runs import RecordedRun
+    from otel_rl.agents.trajectories import AgentTrajectory
 
 #: Open runs: eight of each of 8,192 rollouts at once. An agent holds two to four of them.
 MAXIMUM_RUNS = 65_536
@@ -39,15 +34,12 @@ class TracedRun:
 
     run_id: UUID
     context: Context | None = None
-    span: Span | None = None
-    #: What its duration is recorded as; set where the run is an agent's or a workflow's.
-    duration: Duration | None = None
+    #: Its span, or at least its trajectory, where it has one of them.
+    recorded: RecordedRun | None = None
     is_node: bool = False
     above: TracedRun | None = None
     #: The context that was current then.
     began_in: Context = field(default_factory=get_current)
-    #: ``time.perf_counter()`` in s.
-    started: float = field(default_factory=time.perf_counter)
     #: The state a node was given: its keys, and its reward.
     given: tuple[tuple[str, ...], object] = ((), None)
     #: A node at or below this run has set the reward.
@@ -64,6 +56,11 @@ class TracedRun:
     def __post_init__(self) -> None:
         if self.above is not None:
             self.open_below, self.trajectory = self.above.open_below, self.above.trajectory
+
+    def begin_trajectory(self) -> None:
+        """Count the run at the top as a trajectory."""
+        if self.trajectory is not None:
+            self.trajectory.begin()
 
 
 #: Those that were used longest ago come first.
