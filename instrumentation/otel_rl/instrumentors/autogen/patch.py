@@ -12,16 +12,14 @@ from opentelemetry.trace import NoOpTracerProvider
 
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import observing, replacing
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall, record_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextvars import Token
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("autogen")
 #: Documented at ``SingleThreadedAgentRuntime``.
@@ -30,41 +28,9 @@ _NO_MESSAGE_SPANS = "AUTOGEN_DISABLE_RUNTIME_TRACING"
 _asked: ContextVar[Any] = ContextVar("otel_rl_autogen_call", default=None)
 
 
-class _AutoGenTool(ToolCall):
-    """A call of a tool, which AutoGen does not measure."""
-
-    __slots__ = ()
-    _owner_measures = False
-
-
-def patch_message_spans(module: ModuleType, patches: Patches) -> None:
-    """Switch off the spans of messages, unless the user has decided or gives a runtime a provider of its own."""
-    patches.replace(module, "TraceHelper.__init__", _quiet_by_default, required=True)
-
-
-def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
-    """Follow tools, inside of their span."""
-    patches.replace(module, "trace_tool_span", _trace_tool_span, required=True)
-
-
-def patch_tool_calls(module: ModuleType, patches: Patches) -> None:
-    """Follow what models ask for, among it tools that do not exist."""
-    name = "AssistantAgent._execute_tool_call"
-    patches.observe(module, name, begin=_execution_begins, end=_execution_ended, required=True)
-
-
-def patch_agents(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of agents."""
-    for name in ("run", "run_stream"):
-        follow(patches, module, f"BaseChatAgent.{name}", _agent_begins, required=True)
-
-
-def patch_teams(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of teams."""
-    follow(patches, module, "BaseGroupChat.run_stream", _team_begins, required=True)
-
-
 def _quiet_by_default(original: Callable[..., None]) -> Callable[..., None]:
+    """Switch off the spans of messages, unless the user has decided or gives a runtime a provider of its own."""
+
     @functools.wraps(original)
     def _init(helper: Any, tracer_provider: Any, *args: Any, **kwargs: Any) -> None:
         if tracer_provider is None and _NO_MESSAGE_SPANS not in os.environ:
@@ -87,7 +53,7 @@ def _followed(tool_span: Any, name: str, call_id: str | None) -> Iterator[Any]:
     with tool_span as span:
         asked = _asked.get()
         arguments = asked.arguments if asked is not None and asked.id == call_id else None
-        with _AutoGenTool(scope, name, call_id, arguments):
+        with ToolCall(scope, name, call_id, arguments):
             yield span
 
 
@@ -108,3 +74,11 @@ def _agent_begins(given: Mapping[str, Any]) -> AgentRun:
 
 def _team_begins(given: Mapping[str, Any]) -> AgentRun:
     return AgentRun(scope, runs.workflow(given["self"].name))
+
+
+patch_agents = following("BaseChatAgent.run", "BaseChatAgent.run_stream", begin=_agent_begins)
+patch_teams = following("BaseGroupChat.run_stream", begin=_team_begins)
+#: What models ask for, among it tools that do not exist.
+patch_tool_calls = observing("AssistantAgent._execute_tool_call", begin=_execution_begins, end=_execution_ended)
+patch_message_spans = replacing("TraceHelper.__init__", _quiet_by_default)
+patch_tool_spans = replacing("trace_tool_span", _trace_tool_span)
