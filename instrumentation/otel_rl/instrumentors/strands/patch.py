@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.api.model_calls import ModelCall
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import replacing, together
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues, RlRolloutStatusValues
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.content_capture import capture_content
@@ -17,9 +18,6 @@ from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("strands")
 #: Modules of Strands' models whose provider has another name in the conventions.
@@ -38,10 +36,7 @@ class _StrandsRun(AgentRun):
 
 
 class _StrandsTool(ToolCall):
-    """A call of a tool. Strands measures it under a name of its own."""
-
     __slots__ = ()
-    _owner_measures = False
 
     def produced(self, event: Any) -> None:
         """Take the result: an exception of the tool is part of it."""
@@ -66,12 +61,6 @@ class _StrandsModel(ModelCall):
             self.finish(reason)
 
 
-def patch_content(module: ModuleType, patches: Patches) -> None:
-    """Redact what Strands puts on its spans, unless the user wants content, or has told Strands what to redact."""
-    patches.replace(module, "Tracer._is_attribute_unredacted", _only_if_wanted, required=True)
-    patches.replace(module, "Tracer._add_event", _without_memories, required=True)
-
-
 def _is_wanted(tracer: Any) -> bool:
     return tracer._redaction_enabled or capture_content()  # noqa: SLF001 - by the user's variable
 
@@ -93,32 +82,6 @@ def _without_memories(original: Callable[..., None]) -> Callable[..., None]:
     return _add_event
 
 
-def patch_agent(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of agents; all ways to start one go through these."""
-    for name in ("stream_async", "structured_output_async"):
-        follow(patches, module, f"Agent.{name}", _run_begins, required=name == "stream_async")
-
-
-def patch_graph(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of graphs."""
-    follow(patches, module, "Graph.stream_async", _run_begins, required=True)
-
-
-def patch_swarm(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of swarms."""
-    follow(patches, module, "Swarm.stream_async", _run_begins, required=True)
-
-
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow tools, inside of their span."""
-    follow(patches, module, "_run_tool", _tool_begins, required=True)
-
-
-def patch_models(module: ModuleType, patches: Patches) -> None:
-    """Follow model calls, inside of their span."""
-    follow(patches, module, "stream_messages", _model_begins, required=True)
-
-
 def _run_begins(_: Mapping[str, Any]) -> AgentRun:
     return _StrandsRun(scope, runs.agent(""), has_span=False)
 
@@ -136,3 +99,19 @@ def _model_begins(given: Mapping[str, Any]) -> ModelCall:
     kind = type(model).__module__.rpartition(".")[2]
     name = (getattr(model, "config", None) or {}).get("model_id") or ""
     return _StrandsModel(name, GenAiOperationNameValues.CHAT, _PROVIDERS.get(kind, kind), {"stream": True}, scope)
+
+
+#: What Strands puts on its spans is redacted, unless the user wants content, or has told Strands what to redact.
+patch_content = together(
+    replacing("Tracer._is_attribute_unredacted", _only_if_wanted), replacing("Tracer._add_event", _without_memories)
+)
+#: All ways to start an agent go through these.
+patch_agent = together(
+    following("Agent.stream_async", begin=_run_begins),
+    following("Agent.structured_output_async", begin=_run_begins, required=False),
+)
+patch_graph = following("Graph.stream_async", begin=_run_begins)
+patch_swarm = following("Swarm.stream_async", begin=_run_begins)
+#: These two run inside of the library's span.
+patch_tools = following("_run_tool", begin=_tool_begins)
+patch_models = following("stream_messages", begin=_model_begins)
