@@ -10,6 +10,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.followed_calls import follow_blocks
+from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.telemetry import Scope, redaction
 from otel_rl.telemetry.content_capture import capture_content
 from otel_rl.tools import calls, outcomes
@@ -27,13 +28,6 @@ _SCOPE = "pydantic-ai"
 _STAGE, _VALIDATION = "pydantic_ai.tool.failure_stage", "validation"
 #: Raised to pass a call on to others, which is no failure.
 _DEFERRALS = frozenset({"ApprovalRequired", "CallDeferred"})
-
-
-class _PydanticTool(ToolCall):
-    """A call of a tool. The library does not measure it."""
-
-    __slots__ = ()
-    _owner_measures = False
 
 
 def patch_agent(module: ModuleType, patches: Patches) -> None:
@@ -84,18 +78,11 @@ def _run_ends(run: AgentRun, _: None, error: BaseException | None) -> None:
     run.end(None if isinstance(error, GeneratorExit) else error)
 
 
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow tools inside of their spans, and calls of tools that do not exist."""
-    patches.observe(module, "ToolManager._raw_execute", begin=_tool_begins, end=_tool_ends, required=True)
-    validate = "ToolManager.validate_tool_call"
-    patches.observe(module, validate, begin=_validation_begins, end=_validation_ends, required=True)
-
-
 def _tool_begins(_: Any, validated: Any, **__: Any) -> ToolCall | None:
-    if not scope.enabled or validated.tool.tool_def.kind == "output":
+    if validated.tool.tool_def.kind == "output":
         return None
     call = validated.call
-    return _PydanticTool(scope, call.tool_name, call.tool_call_id, arguments=validated.validated_args).start()
+    return ToolCall(scope, call.tool_name, call.tool_call_id, arguments=validated.validated_args).start()
 
 
 def _tool_ends(call: ToolCall, result: Any, error: BaseException | None) -> None:
@@ -107,20 +94,23 @@ def _tool_ends(call: ToolCall, result: Any, error: BaseException | None) -> None
 
 
 def _validation_begins(manager: Any, call: Any, **__: Any) -> tuple[Any, Any] | None:
-    is_unknown = scope.enabled and call.tool_name not in manager.tools
-    return (call.tool_name, call.tool_call_id) if is_unknown else None
+    return None if call.tool_name in manager.tools else (call.tool_name, call.tool_call_id)
 
 
 def _validation_ends(unknown: tuple[str, str], *_: Any) -> None:
     calls.record_unknown(scope, *unknown)
 
 
-def patch_spans(module: ModuleType, patches: Patches) -> None:
-    """Add to the span that the library has for arguments that do not fit, whose tool is never called."""
-    patches.observe(module, "_record_retry", before=_retries)
-
-
 def _retries(span: Any, _: Any, __: Any, context: Any) -> None:
+    """Add to the span that the library has for arguments that do not fit, whose tool is never called."""
     if scope.enabled and (span.attributes or {}).get(_STAGE) == _VALIDATION:
-        with _PydanticTool(scope, context.tool_name, context.tool_call_id) as refused:
+        with ToolCall(scope, context.tool_name, context.tool_call_id) as refused:
             refused.fail(outcomes.INVALID_ARGUMENTS)
+
+
+#: Tools inside of their spans, and calls of tools that do not exist.
+patch_tools = together(
+    observing("ToolManager._raw_execute", begin=_tool_begins, end=_tool_ends),
+    observing("ToolManager.validate_tool_call", begin=_validation_begins, end=_validation_ends),
+)
+patch_spans = observing("_record_retry", before=_retries, required=False)
