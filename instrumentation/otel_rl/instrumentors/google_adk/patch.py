@@ -11,17 +11,15 @@ from opentelemetry import trace as trace_api
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.core.guard import guard
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import replacing
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
-    from types import ModuleType
 
     from opentelemetry.trace import Span
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("google_adk")
 
@@ -48,16 +46,6 @@ class _AdkTool(ToolCall):
                 self.result(part.function_response.response)
 
 
-def patch_runners(module: ModuleType, patches: Patches) -> None:
-    """Follow the runs of agents and workflows."""
-    follow(patches, module, "Runner.run_async", _run_begins, required=True)
-
-
-def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
-    """Follow tools, inside of their span."""
-    patches.replace(module, "record_tool_execution", _record_tool_execution, required=True)
-
-
 def _run_begins(given: Mapping[str, Any]) -> AgentRun:
     return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False)
 
@@ -77,3 +65,7 @@ async def _followed(tool_span: Any, tool: Any, arguments: Any) -> AsyncIterator[
             yield outcome
             with guard("google_adk.answered"):
                 call.answered(tool, outcome)
+
+
+patch_runners = following("Runner.run_async", begin=_run_begins)
+patch_tool_spans = replacing("record_tool_execution", _record_tool_execution)
