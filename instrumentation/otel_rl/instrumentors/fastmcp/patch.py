@@ -12,29 +12,16 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.core import instrumentor_status
 from otel_rl.core.guard import guard
 from otel_rl.inference import ownership
+from otel_rl.instrumentors.patch_functions import replacing, together
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 #: Of our spans of requests.
 scope = Scope("mcp")
 _ACTIVE = (instrumentor_status.ACTIVE, instrumentor_status.DEGRADED)
 _MODE, _REQUEST = guard("fastmcp.mode"), guard("fastmcp.request")
-
-
-def patch_telemetry(module: ModuleType, patches: Patches) -> None:
-    """Patch the mode of telemetry, and the function that sends the trace context: our span's is sent."""
-    patches.replace(module, "telemetry_mode", _telemetry_mode, required=True)
-    patches.replace(module, "inject_trace_context", _inject_trace_context, required=True)
-
-
-def patch_client(module: ModuleType, patches: Patches) -> None:
-    """Patch the span of a client's request, inside of which ours begins."""
-    patches.replace(module, "client_span", _client_span, required=True)
 
 
 def _telemetry_mode(original: Callable[[], Any]) -> Callable[[], Any]:
@@ -74,3 +61,11 @@ def _records_requests() -> bool:
         is_active = status is not None and status["state"] in _ACTIVE
         return is_active and scope.enabled and not ownership.suppressed()
     return False
+
+
+#: The trace context of our span is sent.
+patch_telemetry = together(
+    replacing("telemetry_mode", _telemetry_mode), replacing("inject_trace_context", _inject_trace_context)
+)
+#: Inside of this span ours begins.
+patch_client = replacing("client_span", _client_span)
