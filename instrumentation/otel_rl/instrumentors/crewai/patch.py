@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope
 from otel_rl.tools import outcomes
@@ -15,9 +16,6 @@ from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("crewai")
 #: Open tools of this context with what announced them, the innermost last. Their names may differ at the end: a model
@@ -25,25 +23,9 @@ scope = Scope("crewai")
 _tools: ContextVar[tuple[tuple[Any, ToolCall], ...]] = ContextVar("otel_rl_crewai_tools", default=())
 
 
-def patch_crews(module: ModuleType, patches: Patches) -> None:
-    """Follow crews; a streamed one runs in a call of its own below the first."""
-    for name in ("kickoff", "akickoff"):
-        follow(patches, module, f"Crew.{name}", _crew_begins, required=True)
-
-
-def patch_agents(module: ModuleType, patches: Patches) -> None:
-    """Follow agents, at a task of a crew or alone."""
-    for name in ("execute_task", "aexecute_task", "_execute_and_build_output", "_execute_and_build_output_async"):
-        follow(patches, module, f"Agent.{name}", _agent_begins, required=True)
-
-
-def patch_events(module: ModuleType, patches: Patches) -> None:
-    """Follow tools."""
-    patches.observe(module, "CrewAIEventsBus.emit", before=_emitting, required=True)
-
-
 def _crew_begins(given: Mapping[str, Any]) -> AgentRun | None:
     crew = given["self"]
+    # A streamed crew runs in a call of its own below this one.
     return None if crew.stream else AgentRun(scope, runs.workflow(crew.name or "crew"))
 
 
@@ -75,3 +57,15 @@ def _note(call: ToolCall, event: Any) -> None:
         call.unknown()
     else:
         call.fail(failure.reason.value)
+
+
+patch_crews = following("Crew.kickoff", "Crew.akickoff", begin=_crew_begins)
+#: At a task of a crew, or alone.
+patch_agents = following(
+    "Agent.execute_task",
+    "Agent.aexecute_task",
+    "Agent._execute_and_build_output",
+    "Agent._execute_and_build_output_async",
+    begin=_agent_begins,
+)
+patch_events = observing("CrewAIEventsBus.emit", before=_emitting)
