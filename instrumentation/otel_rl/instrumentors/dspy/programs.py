@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
 
@@ -35,17 +36,14 @@ def patch_modules(module: ModuleType, patches: Patches) -> None:
         name = type(called).__name__
         return AgentRun(scope, runs.agent(name) if is_agent else runs.workflow(name))
 
-    for name in ("__call__", "acall"):
-        follow(patches, module, f"Module.{name}", begin, required=True)
-
-
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow tools; an agent makes an observation of what they raise."""
-    for name in ("__call__", "acall"):
-        patches.observe(module, f"Tool.{name}", begin=_tool_begins, end=ToolCall.ended, required=True)
+    following("Module.__call__", "Module.acall", begin=begin)(module, patches)
 
 
 def _tool_begins(tool: Any, /, **arguments: Any) -> ToolCall | None:
     if tool.name == _FINISH and getattr(tool.func, "__name__", None) == _NOTHING:
         return None
     return ToolCall(scope, tool.name, arguments=arguments).start()
+
+
+#: An agent makes an observation of what they raise.
+patch_tools = observing("Tool.__call__", "Tool.acall", begin=_tool_begins, end=ToolCall.ended)

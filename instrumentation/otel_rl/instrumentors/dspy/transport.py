@@ -8,29 +8,10 @@ from urllib.parse import urlsplit
 
 from otel_rl.inference.http import senders
 from otel_rl.inference.http.chunks import AsyncChunks, Chunks
+from otel_rl.instrumentors.patch_functions import observing
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from otel_rl.inference.http.base_call import HttpCall
-    from otel_rl.instrumentors.patching import Patches
-
-
-def patch_sync(module: ModuleType, patches: Patches) -> None:
-    """Patch the transport of synchronous calls."""
-    patches.observe(module, "StdlibTransport.stream", begin=_begin, end=partial(_answered, Chunks), required=True)
-
-
-def patch_async(module: ModuleType, patches: Patches) -> None:
-    """Patch the transport of asynchronous calls."""
-    end = partial(_answered, AsyncChunks)
-    patches.observe(module, "StdlibAsyncTransport._do_stream", begin=_begin, end=end, required=True)
-
-
-def patch_responses(module: ModuleType, patches: Patches) -> None:
-    """Learn when an answer has been read, or is let go."""
-    for kind in ("TransportResponse", "AsyncTransportResponse"):
-        patches.observe(module, f"{kind}._release_once", before=_released, required=True)
 
 
 def _begin(_: Any, request: Any) -> HttpCall | None:
@@ -56,3 +37,9 @@ def _released(response: Any, *, body_consumed: bool) -> None:
     call = senders.call_of(response)
     if call is not None:
         call.closed(complete=body_consumed)
+
+
+patch_sync = observing("StdlibTransport.stream", begin=_begin, end=partial(_answered, Chunks))
+patch_async = observing("StdlibAsyncTransport._do_stream", begin=_begin, end=partial(_answered, AsyncChunks))
+#: An answer has been read, or is let go.
+patch_responses = observing("TransportResponse._release_once", "AsyncTransportResponse._release_once", before=_released)
