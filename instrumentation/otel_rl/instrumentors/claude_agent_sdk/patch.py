@@ -9,7 +9,7 @@ from otel_rl.agents.runs import AgentRun
 from otel_rl.inference import servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.requests import CHAT, ModelRequest
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import ErrorTypeValues, GenAiProviderNameValues
 from otel_rl.telemetry import Scope
@@ -17,9 +17,7 @@ from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.deferral import Moment
 
     #: A call, and the agent that it runs.
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
 scope = Scope("claude_agent_sdk")
 _UNKNOWN = "No such tool available:"
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-
-
-def patch_query(module: ModuleType, patches: Patches) -> None:
-    """Follow questions of a process of their own."""
-    follow(patches, module, "query", ClaudeRun, required=True)
-
-
-def patch_client(module: ModuleType, patches: Patches) -> None:
-    """Follow questions to a process that answers several."""
-    follow(patches, module, "ClaudeSDKClient.receive_response", ClaudeRun, required=True)
 
 
 class ClaudeRun(AgentRun):
@@ -166,3 +154,7 @@ _MESSAGES = {
     "SystemMessage": ClaudeRun._system,  # noqa: SLF001
     "UserMessage": ClaudeRun._user,  # noqa: SLF001
 }
+#: A question with a process of its own.
+patch_query = following("query", begin=ClaudeRun)
+#: A question to a process that answers several.
+patch_client = following("ClaudeSDKClient.receive_response", begin=ClaudeRun)
