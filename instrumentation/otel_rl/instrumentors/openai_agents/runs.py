@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otel_rl.agents.workflows import WorkflowRun
 from otel_rl.instrumentors.coexistence import is_active
-from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.instrumentors.followed_calls import following
 from otel_rl.telemetry import Scope, open_trajectory
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("openai_agents")
 #: The library's own default of ``RunConfig.workflow_name``.
 _UNNAMED = "Agent workflow"
-
-
-def patch_runner(module: ModuleType, patches: Patches) -> None:
-    """Follow ``Runner.run`` and ``Runner.run_sync``, which end here."""
-    follow(patches, module, "AgentRunner.run", _begins, required=True)
-
-
-def patch_streamed_runs(module: ModuleType, patches: Patches) -> None:
-    """Follow the task behind ``Runner.run_streamed``, which goes on when the program reads no more."""
-    follow(patches, module, "start_streaming", _begins, required=True)
 
 
 def _begins(given: Mapping[str, Any]) -> WorkflowRun:
@@ -44,3 +29,9 @@ def _begins(given: Mapping[str, Any]) -> WorkflowRun:
 def is_taken() -> bool:
     """Return whether the official instrumentor is active."""
     return is_active("opentelemetry.instrumentation.genai.openai_agents", "OpenAIAgentsInstrumentor")
+
+
+#: ``Runner.run`` and ``Runner.run_sync`` end here.
+patch_runner = following("AgentRunner.run", begin=_begins)
+#: The task behind ``Runner.run_streamed``, which goes on when the program reads no more.
+patch_streamed_runs = following("start_streaming", begin=_begins)

@@ -21,6 +21,7 @@ from otel_rl.inference import ownership, tool_round_trips
 from otel_rl.inference.message_parts import decoded_arguments
 from otel_rl.instrumentors.openai_agents import runs
 from otel_rl.instrumentors.openai_agents.runs import scope
+from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import open_trajectory
@@ -29,9 +30,6 @@ from otel_rl.tools import calls, outcomes
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.tools.outcomes import Failure
 
 #: Failure that a streamed run does not raise inside of the agent -> the class that its reader gets.
@@ -94,30 +92,8 @@ _open: WeakKeyDictionary[Any, _TracedOperation] = WeakKeyDictionary()
 _asked: ContextVar[Any] = ContextVar("otel_rl_openai_agents_tool_call", default=None)
 
 
-def patch_spans(module: ModuleType, patches: Patches) -> None:
-    """Observe the spans of ``agents.tracing``, and those that stand for them if tracing is disabled."""
-    for kind in ("SpanImpl", "NoOpSpan"):
-        patches.observe(module, f"{kind}.start", after=_started, required=True)
-        patches.observe(module, f"{kind}.finish", before=_finishes, required=True)
-        patches.observe(module, f"{kind}.set_error", before=_failed, required=True)
-
-
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Learn the arguments of a call of a function, which its span does not have when it begins."""
-    patches.observe(module, "_FunctionToolBatchExecutor._run_single_tool", before=_asks)
-
-
-def patch_handoffs(module: ModuleType, patches: Patches) -> None:
-    """Learn which calls of a model hand over: they are no calls of tools."""
-    patches.observe(module, "execute_handoffs", before=_hands_over)
-
-
-def patch_timeouts(module: ModuleType, patches: Patches) -> None:
-    """Learn of a tool that runs out of time: the library may go on with a text that says so."""
-    patches.observe(module, "ToolTimeoutError.__init__", after=_times_out)
-
-
 def _hands_over(*_: Any, run_handoffs: Any, **__: Any) -> None:
+    """Forget the calls of a model that hand over: they are no calls of tools."""
     trajectory = open_trajectory.current()
     if trajectory is not None:
         for handoff in run_handoffs:
@@ -125,6 +101,7 @@ def _hands_over(*_: Any, run_handoffs: Any, **__: Any) -> None:
 
 
 def _times_out(_: None, error: Any, *__: Any, **___: Any) -> None:
+    """Note that a tool ran out of time: the library may go on with a text that says so."""
     span = sys.modules["agents.tracing"].get_current_span()
     opened = None if span is None else _open.get(span)
     if opened is not None and isinstance(opened.operation, ToolCall):
@@ -132,6 +109,7 @@ def _times_out(_: None, error: Any, *__: Any, **___: Any) -> None:
 
 
 def _asks(_: Any, *, tool_call: Any, **__: Any) -> None:
+    """Remember the call of a function, whose span does not have the arguments when it begins."""
     _asked.set(tool_call)
 
 
@@ -183,3 +161,14 @@ def _finishes(span: Any, *_: Any, **__: Any) -> None:
     opened = _open.pop(span, None)
     if opened is not None:
         opened.end(getattr(data, "output", None))
+
+
+#: The second kind stands for the first if tracing is disabled.
+patch_spans = together(
+    observing("SpanImpl.start", "NoOpSpan.start", after=_started),
+    observing("SpanImpl.finish", "NoOpSpan.finish", before=_finishes),
+    observing("SpanImpl.set_error", "NoOpSpan.set_error", before=_failed),
+)
+patch_tools = observing("_FunctionToolBatchExecutor._run_single_tool", before=_asks, required=False)
+patch_handoffs = observing("execute_handoffs", before=_hands_over, required=False)
+patch_timeouts = observing("ToolTimeoutError.__init__", after=_times_out, required=False)
