@@ -19,11 +19,10 @@ from otel_rl.instrumentors.base import Instrumentor
 class SmolagentsInstrumentor(Instrumentor):
     """Patches agents and tools."""
 
-    library: ClassVar[str] = "smolagents"
     requirements: ClassVar = ("smolagents >= 1.23, < 2",)
     modules: ClassVar = {
         "smolagents.agents": "agents:patch_agents",
-        "smolagents.local_python_executor": "tools:patch_executors",
-        "smolagents.remote_executors": "tools:patch_executors",
+        "smolagents.local_python_executor": "tools:patch_local_executor",
+        "smolagents.remote_executors": "tools:patch_remote_executors",
         "smolagents.tools": "tools:patch_tools",
     }

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.telemetry import Scope
 from otel_rl.tools import calls, open_tools, outcomes
 from otel_rl.tools.calls import ToolCall
 from otel_rl.tools.outcomes import Failure
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("smolagents")
 #: Raised for arguments that do not fit the tool, before it is called.
@@ -21,21 +17,8 @@ _BAD_ARGUMENTS = "AgentToolCallError"
 _INTERPRETER = "python_interpreter"
 
 
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow the call of each tool object."""
-    for kind in ("Tool", "PipelineTool"):
-        patches.observe(module, f"{kind}.__call__", begin=begin, end=end, required=True)
-
-
-def patch_executors(module: ModuleType, patches: Patches) -> None:
-    """Follow runs of the code that a model writes; the tools that it calls are inside of them."""
-    for kind in ("LocalPythonExecutor", "RemotePythonExecutor"):
-        if kind in vars(module):
-            patches.observe(module, f"{kind}.__call__", begin=_begin_code, end=_end_code, required=True)
-
-
-def _begin_code(_: Any, code_action: str) -> ToolCall | None:
-    return ToolCall(scope, _INTERPRETER, arguments=code_action).start() if scope.enabled else None
+def _begin_code(_: Any, code_action: str) -> ToolCall:
+    return ToolCall(scope, _INTERPRETER, arguments=code_action).start()
 
 
 def _end_code(call: ToolCall, output: Any, error: BaseException | None) -> None:
@@ -44,8 +27,6 @@ def _end_code(call: ToolCall, output: Any, error: BaseException | None) -> None:
 
 def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | None:
     """Begin ``ToolCallingAgent.execute_tool_call``, which also refuses what does not exist or does not fit."""
-    if not scope.enabled:
-        return None
     if tool_name in agent.tools or tool_name in agent.managed_agents:
         return ToolCall(scope, tool_name, arguments=arguments).start()
     calls.record_unknown(scope, tool_name)
@@ -56,7 +37,7 @@ def begin(tool: Any, /, *args: Any, **kwargs: Any) -> ToolCall | None:
     """Begin the call of a tool or managed agent, unless it is that of an execution by name."""
     around = open_tools.here()
     is_execution = around is not None and (around.name, around.scope) == (tool.name, scope.name)
-    if not scope.enabled or is_execution:
+    if is_execution:
         return None
     kwargs.pop("sanitize_inputs_outputs", None)
     return ToolCall(scope, tool.name, arguments=kwargs or args).start()
@@ -70,3 +51,9 @@ def end(call: ToolCall, result: Any, error: BaseException | None) -> None:
     else:
         is_wrapped = type(error).__name__ == "AgentToolExecutionError"
         call.ended(result, getattr(error, "__cause__", None) if is_wrapped else error)
+
+
+#: Runs of the code that a model writes; the tools that it calls are inside of them.
+patch_local_executor = observing("LocalPythonExecutor.__call__", begin=_begin_code, end=_end_code)
+patch_remote_executors = observing("RemotePythonExecutor.__call__", begin=_begin_code, end=_end_code)
+patch_tools = observing("Tool.__call__", "PipelineTool.__call__", begin=begin, end=end)
