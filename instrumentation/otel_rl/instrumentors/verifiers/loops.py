@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.api import scores
 from otel_rl.api.rollouts import Rollout
 from otel_rl.instrumentors.by_object import ByObject
+from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.instrumentors.verifiers.agents import scope
 from otel_rl.tools import calls
 from otel_rl.tools.calls import ToolCall
@@ -14,34 +15,14 @@ from otel_rl.training import environments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: State of the library -> its environment's name, and our trajectory.
 _rollouts: ByObject[tuple[str, OpenTrajectory]] = ByObject()
 
 
-def patch_multiturn(module: ModuleType, patches: Patches) -> None:
-    """Follow rollouts."""
-    patches.observe(module, "MultiTurnEnv.rollout", begin=_rollout_begins, end=_rollout_ended, required=True)
-
-
-def patch_environment(module: ModuleType, patches: Patches) -> None:
-    """Learn the scores of a rollout or a group, which its environment keeps in the states."""
-    patches.observe(module, "Environment._run_rollout_state", after=_scored, required=True)
-    patches.observe(module, "Environment._run_group_states", after=_group_scored, required=True)
-
-
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow the tools that an environment runs itself."""
-    patches.observe(module, "ToolEnv.call_tool", begin=_tool_begins, end=_tool_ended, required=True)
-
-
-def _rollout_begins(environment: Any, input: Any, *_: Any, **__: Any) -> tuple[str, Rollout] | None:  # noqa: A002 - name of the library
-    if not scope.enabled:
-        return None
+def _rollout_begins(environment: Any, input: Any, *_: Any, **__: Any) -> tuple[str, Rollout]:  # noqa: A002 - name of the library
     name, example = _name_of(environment), input.get("example_id")
     return name, Rollout(None, example, example, None, None, None, False, None, environment=name)
 
@@ -98,3 +79,13 @@ def _tool_begins(
 
 def _tool_ended(call: ToolCall, message: Any, error: BaseException | None) -> None:
     call.ended(getattr(message, "content", message), error)
+
+
+patch_multiturn = observing("MultiTurnEnv.rollout", begin=_rollout_begins, end=_rollout_ended)
+#: An environment keeps the scores of a rollout or a group in the states.
+patch_environment = together(
+    observing("Environment._run_rollout_state", after=_scored),
+    observing("Environment._run_group_states", after=_group_scored),
+)
+#: The tools that an environment runs itself.
+patch_tools = observing("ToolEnv.call_tool", begin=_tool_begins, end=_tool_ended)
