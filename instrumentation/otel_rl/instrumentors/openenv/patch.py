@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope, open_trajectory
 from otel_rl.telemetry.attribute_values import number
@@ -25,21 +26,19 @@ scope = Scope("openenv")
 def patch_client(module: ModuleType, patches: Patches) -> None:
     """Follow resets and steps; newer versions have coroutines with names of their own for both."""
     suffix, prefix = ("_async", "_") if hasattr(module.EnvClient, "_step_async") else ("", "")
-    patches.observe(module, f"EnvClient.{prefix}reset{suffix}", begin=_resets, end=_has_reset, required=True)
-    patches.observe(module, f"EnvClient.{prefix}step{suffix}", begin=_steps, end=_has_stepped, required=True)
+    observing(f"EnvClient.{prefix}reset{suffix}", begin=_resets, end=_has_reset)(module, patches)
+    observing(f"EnvClient.{prefix}step{suffix}", begin=_steps, end=_has_stepped)(module, patches)
 
 
-def _resets(client: Any, /, **arguments: Any) -> SentRequest | None:
+def _resets(client: Any, /, **arguments: Any) -> SentRequest:
     return _request(client, None, "reset", arguments)
 
 
-def _steps(client: Any, /, action: Any, **_: Any) -> SentRequest | None:
+def _steps(client: Any, /, action: Any, **_: Any) -> SentRequest:
     return _request(client, getattr(action, "tool_name", None), "step", action)
 
 
-def _request(client: Any, tool: str | None, kind: str, arguments: Any) -> SentRequest | None:
-    if not scope.enabled:
-        return None
+def _request(client: Any, tool: str | None, kind: str, arguments: Any) -> SentRequest:
     name = environments.name_of(client)
     return client, name, ToolCall(scope, tool or f"{name}.{kind}", arguments=arguments).start()
 
