@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import drops
+from otel_rl.training import environments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,15 +51,21 @@ class FollowedClasses:
         #: What we put in place, where an original of Python stood.
         self._steps: WeakSet[Function] = WeakSet()
 
-    def follow(self, owner: type, patches: Patches) -> bool:
-        """Count the steps of ``owner``, which has a step of its own; return False where there are too many classes."""
+    def follow(self, environment: Any, base: type, patches: Patches) -> type | None:
+        """Count the steps of the class that gives ``environment`` its step, and return that class.
+
+        None if that is ``base``, which only hands on, or if nothing counts here, or if there are too many classes.
+        """
+        owner = next((kind for kind in type(environment).__mro__ if "step" in vars(kind)), base)
+        if owner is base or not environments.is_followed():
+            return None
         if owner in self._classes:
-            return True
+            return owner
         if len(self._classes) >= MOST:
             if owner not in self._refused:
                 self._refused.add(owner)
                 drops.count(Signal.METRICS, LIMIT)
-            return False
+            return None
         self._classes.add(owner)
         step = vars(owner)["step"]
         if type(step) is not FunctionType:
@@ -68,7 +75,7 @@ class FollowedClasses:
             ours = self._counted(owner, step)
             self._steps.add(ours)
             type.__setattr__(owner, "step", ours)
-        return True
+        return owner
 
     def _has_ours(self, step: Any) -> bool:
         """Return whether ours still runs below a wrapper that somebody else has put over it."""

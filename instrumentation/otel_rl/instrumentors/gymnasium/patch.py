@@ -52,10 +52,8 @@ def _reset(patches: Patches, base: type, environment: Any) -> None:
     if episode is not None:
         episode.end()
         return
-    owner = next((kind for kind in type(environment).__mro__ if "step" in vars(kind)), base)
-    if owner is base or not environments.is_followed():
-        return
-    if _followed.follow(owner, patches):
+    owner = _followed.follow(environment, base, patches)
+    if owner is not None:
         environments.began(environment, owner)
 
 

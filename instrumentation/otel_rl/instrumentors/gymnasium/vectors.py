@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.gymnasium.followed import Failed, FollowedClasses
+from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.instrumentors.vector_episodes import VectorEpisodes, success_of
 from otel_rl.training import environments
 
@@ -51,22 +52,12 @@ def patch_vector_env(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "VectorEnv.reset", before=partial(_reset_begins, patches, module.VectorEnv))
 
 
-def patch_async_vector_env(module: ModuleType, patches: Patches) -> None:
-    """Follow the vector whose environments are in processes of their own, which do not count."""
-    patches.observe(module, "_async_worker", before=_worker_begins)
-    patches.observe(module, "AsyncVectorEnv.reset_wait", before=_vector_begins)
-    patches.observe(module, "AsyncVectorEnv.step_wait", after=_stepped, required=True)
-
-
 def _worker_begins(*_: Any, **__: Any) -> None:
     environments.leave_to_parent()
 
 
 def _reset_begins(patches: Patches, base: type, vector: Any, *_: Any, **__: Any) -> None:
-    owner = next((one for one in type(vector).__mro__ if "step" in vars(one)), base)
-    if owner is base or not environments.is_followed():
-        return
-    if _followed.follow(owner, patches):
+    if _followed.follow(vector, base, patches) is not None:
         _vector_begins(vector)
 
 
@@ -107,3 +98,9 @@ def _counted(_: type, original: Function) -> Function:
 
 #: Classes whose ``step`` is ours.
 _followed = FollowedClasses(_counted)
+#: The vector whose environments are in processes of their own, which do not count.
+patch_async_vector_env = together(
+    observing("_async_worker", before=_worker_begins, required=False),
+    observing("AsyncVectorEnv.reset_wait", before=_vector_begins, required=False),
+    observing("AsyncVectorEnv.step_wait", after=_stepped),
+)
