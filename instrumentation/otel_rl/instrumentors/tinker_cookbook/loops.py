@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.instrumentors.followed_calls import follow_blocks
+from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
 from otel_rl.telemetry import Scope, guard
@@ -90,31 +91,6 @@ def patch_trace(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "update_scope_context", before=_submitted, required=True)
 
 
-def patch_rl_train(module: ModuleType, patches: Patches) -> None:
-    """Follow the loop of reinforcement learning and its functions."""
-    patches.observe(module, "main", begin=_loop_begins, end=CookbookLoop.train_ended, required=True)
-    for name, definition in FUNCTIONS.items():
-        patches.observe(module, name, begin=partial(_phase_begins, definition), end=_phase_ends, required=True)
-
-
-def patch_supervised_train(module: ModuleType, patches: Patches) -> None:
-    """Follow the loop of supervised learning."""
-    begin = partial(_loop_begins, is_supervised=True)
-    patches.observe(module, "main", begin=begin, end=CookbookLoop.train_ended, required=True)
-
-
-def patch_checkpoints(module: ModuleType, patches: Patches) -> None:
-    """Follow checkpoints that the loop waits for."""
-    begin = partial(_phase_begins, spans.RL_CHECKPOINT)
-    for name in ("save_checkpoint", "save_checkpoint_async"):
-        patches.observe(module, name, begin=begin, end=_phase_ends, required=True)
-
-
-def patch_logger(module: ModuleType, patches: Patches) -> None:
-    """Follow the logger that hands values to all others: those are part of its call."""
-    patches.observe(module, "MultiplexLogger.log_metrics", begin=_log_begins, end=_log_ends, required=True)
-
-
 # -- loops and steps ---------------------------------------------------------------------------------------------------
 
 
@@ -130,9 +106,7 @@ def _loop() -> CookbookLoop | None:
     return loop if isinstance(loop, CookbookLoop) else None
 
 
-def _loop_begins(config: Any = None, *_: Any, is_supervised: bool = False, **__: Any) -> CookbookLoop | None:
-    if not scope.enabled:
-        return None
+def _loop_begins(config: Any = None, *_: Any, is_supervised: bool = False, **__: Any) -> CookbookLoop:
     version = getattr(sys.modules.get(SYSTEM), "__version__", None)
     systems.configured(type(config), SYSTEM, version, RlRoleValues.TRAINER)
     loop = CookbookLoop(is_supervised=is_supervised)
@@ -192,9 +166,7 @@ def _phase_ends(phase: PhaseHandle, _: Any, error: BaseException | None) -> None
 
 def _log_begins(
     _: Any, metrics: Mapping[str, Any], step: int | None = None
-) -> tuple[Token[object], CookbookLoop | None, int | None] | None:
-    if not scope.enabled:
-        return None
+) -> tuple[Token[object], CookbookLoop | None, int | None]:
     token, loop = sink.begin_call(Source.TRAINER), _loop()
     with guard("tinker_cookbook.log"):
         # After the end of the step, and before the next one.
@@ -213,3 +185,23 @@ def _log_ends(state: tuple[Token[object], CookbookLoop | None, int | None], *_: 
     loop.submitted = [later for later in loop.submitted if later > number]
     if loop.submitted:
         loop.opens(loop.submitted[0])
+
+
+# -- what is patched ---------------------------------------------------------------------------------------------------
+
+patch_rl_train = together(
+    observing("main", begin=_loop_begins, end=CookbookLoop.train_ended),
+    *(
+        observing(name, begin=partial(_phase_begins, definition), end=_phase_ends)
+        for name, definition in FUNCTIONS.items()
+    ),
+)
+patch_supervised_train = observing(
+    "main", begin=partial(_loop_begins, is_supervised=True), end=CookbookLoop.train_ended
+)
+#: The loop waits for these.
+patch_checkpoints = observing(
+    "save_checkpoint", "save_checkpoint_async", begin=partial(_phase_begins, spans.RL_CHECKPOINT), end=_phase_ends
+)
+#: It hands values to all other loggers: those are part of its call.
+patch_logger = observing("MultiplexLogger.log_metrics", begin=_log_begins, end=_log_ends)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_rl.api import outcomes, scores
 from otel_rl.api.rollouts import Rollout
 from otel_rl.instrumentors.by_object import ByObject
-from otel_rl.instrumentors.tinker_cookbook.loops import scope
+from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.semconv.attributes import RlAdvantageEstimatorValues
 from otel_rl.telemetry.attribute_values import number
 from otel_rl.training import steps
@@ -20,9 +20,7 @@ from otel_rl.training import steps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextvars import Token
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
 
 #: Names of the rewards: what the environment gives step by step, and what the group gives at the end.
@@ -35,24 +33,7 @@ _group: ContextVar[str | None] = ContextVar("otel_rl_cookbook_group", default=No
 _numbers = count()
 
 
-def patch_rollout_runner(module: ModuleType, patches: Patches) -> None:
-    """Follow each episode of an environment."""
-    patches.observe(module, "run_rollout", begin=_rollout_begins, end=_rollout_ended, required=True)
-
-
-def patch_rollouts(module: ModuleType, patches: Patches) -> None:
-    """Follow groups of rollouts."""
-    patches.observe(module, "do_group_rollout", begin=_group_begins, end=_group_ended, required=True)
-
-
-def patch_data_processing(module: ModuleType, patches: Patches) -> None:
-    """Learn which rollouts are trained on."""
-    patches.observe(module, "assemble_training_data", before=_trains, required=True)
-
-
-def _rollout_begins(*_: Any, **__: Any) -> Rollout | None:
-    if not scope.enabled:
-        return None
+def _rollout_begins(*_: Any, **__: Any) -> Rollout:
     return Rollout(None, None, _group.get(), None, steps.where().iteration, None, False, None)
 
 
@@ -84,9 +65,7 @@ def _found(group: Any) -> Iterator[tuple[int, OpenTrajectory]]:
             yield place, kept
 
 
-def _group_begins(*_: Any, **__: Any) -> Token[str | None] | None:
-    if not scope.enabled:
-        return None
+def _group_begins(*_: Any, **__: Any) -> Token[str | None]:
     # Workers of a pool count their own.
     process = f"{os.getpid()}-" if multiprocessing.parent_process() is not None else ""
     return _group.set(f"{process}{next(_numbers)}")
@@ -110,3 +89,9 @@ def _trains(trajectory_groups_P: Sequence[Any], advantages_P: Sequence[Any], *_:
         estimator = RlAdvantageEstimatorValues.DR_GRPO if is_centred else None
         for place, trajectory in _found(group):
             outcomes.judge(trajectory, "train", {"advantage": given[place], "estimator": estimator})
+
+
+patch_rollout_runner = observing("run_rollout", begin=_rollout_begins, end=_rollout_ended)
+patch_rollouts = observing("do_group_rollout", begin=_group_begins, end=_group_ended)
+#: These rollouts are trained on.
+patch_data_processing = observing("assemble_training_data", before=_trains)
