@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from otel_rl.instrumentors.patch_functions import observing, replacing, together
 from otel_rl.process import child_processes
 from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import NetworkTransportValues
@@ -17,9 +19,6 @@ from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 _HTTP = "http"
 #: A server over standard input and output runs on this machine.
@@ -28,26 +27,21 @@ _SESSION_ID = "mcp-session-id"
 _PORTS = {"http": 80, "https": 443}
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
     """One connection; ``labels`` may be on metrics, ``host`` is where the requests go, empty where nobody knows."""
 
-    __slots__ = ("_http", "host", "labels", "version")
-
-    def __init__(self, host: str = "", labels: dict[str, Any] | None = None) -> None:
-        self.host = host
-        self.labels = labels or {}
-        #: Version of the protocol, once the two ends have agreed on it.
-        self.version: str | None = None
-        self._http: Any = None
-
-    def is_of(self, transport: Any) -> None:
-        """Note the library's HTTP transport, which keeps the id of the session."""
-        self._http = transport
+    host: str = ""
+    labels: dict[str, Any] = field(default_factory=dict)
+    #: Version of the protocol, once the two ends have agreed on it.
+    version: str | None = None
+    #: The library's HTTP transport, which keeps the id of the session.
+    transport: Any = None
 
     @property
     def session_id(self) -> str | None:
         """Id of the session, where the server has given one."""
-        session_id = getattr(self._http, "session_id", None)
+        session_id = getattr(self.transport, "session_id", None)
         return session_id if isinstance(session_id, str) else None
 
 
@@ -76,7 +70,7 @@ def of_http_request(request: Any) -> Connection:
     headers = getattr(request, "headers", None)
     session = headers.get(_SESSION_ID) if headers is not None else None
     # All that a server knows of the session.
-    connection.is_of(SimpleNamespace(session_id=session))
+    connection.transport = SimpleNamespace(session_id=session)
     return connection
 
 
@@ -95,6 +89,11 @@ def connection_of(stream: Any) -> Connection:
         return Connection()
 
 
+def of_owner(owner: Any) -> Connection:
+    """Return the connection of a session or dispatcher; an unknown one if it has no stream."""
+    return connection_of(getattr(owner, "_write_stream", None))
+
+
 def _key(stream: Any) -> Any:
     # mcp 2.x wraps the stream of anyio in one that has no weak references (`mcp.shared._context_streams`).
     return getattr(stream, "_inner", stream)
@@ -102,28 +101,6 @@ def _key(stream: Any) -> Any:
 
 def _note(stream: Any, connection: Connection) -> None:
     _connections.setdefault(_key(stream), connection)
-
-
-def patch_stdio_client(module: ModuleType, patches: Patches) -> None:
-    """Note the streams of ``stdio_client``."""
-    patches.replace(module, "stdio_client", _noting(_with_process), required=True)
-
-
-def patch_stdio_server(module: ModuleType, patches: Patches) -> None:
-    """Note the streams of ``stdio_server``."""
-    patches.replace(module, "stdio_server", _noting(lambda *_, **__: over_pipe()), required=True)
-
-
-def patch_sse_client(module: ModuleType, patches: Patches) -> None:
-    """Note the streams of ``sse_client``."""
-    patches.replace(module, "sse_client", _noting(_with_url), required=True)
-
-
-def patch_http_client(module: ModuleType, patches: Patches) -> None:
-    """Note the streams of the client over HTTP, by its older and its newer name."""
-    patches.replace(module, "streamablehttp_client", _noting(_with_url))
-    patches.replace(module, "streamable_http_client", _noting(_with_url))
-    patches.observe(module, "StreamableHTTPTransport.post_writer", before=_posts, required=True)
 
 
 def _with_process(server: Any, *_: Any, **__: Any) -> Connection:
@@ -144,7 +121,7 @@ def _with_url(url: Any, *_: Any, **__: Any) -> Connection:
 
 
 def _posts(transport: Any, _: Any, __: Any, ___: Any, write_stream: Any, *____: Any, **_____: Any) -> None:
-    connection_of(write_stream).is_of(transport)
+    connection_of(write_stream).transport = transport
 
 
 def _noting(describe: Callable[..., Connection]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -173,3 +150,14 @@ async def _entered(manager: Callable[[], Any], describe: Callable[[], Connection
         with guard("mcp.connection"):
             _note(streams[1], describe())
         yield streams
+
+
+patch_stdio_client = replacing("stdio_client", _noting(_with_process))
+patch_stdio_server = replacing("stdio_server", _noting(lambda *_, **__: over_pipe()))
+patch_sse_client = replacing("sse_client", _noting(_with_url))
+#: By its older and its newer name.
+patch_http_client = together(
+    replacing("streamablehttp_client", _noting(_with_url), required=False),
+    replacing("streamable_http_client", _noting(_with_url), required=False),
+    observing("StreamableHTTPTransport.post_writer", before=_posts),
+)

@@ -12,7 +12,8 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
-from otel_rl.instrumentors.mcp import operations
+from otel_rl.inference import ownership
+from otel_rl.instrumentors.mcp import connections, operations
 from otel_rl.instrumentors.mcp.sending import scope
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.telemetry import guard, lifecycle, open_trajectory, propagation
@@ -34,6 +35,21 @@ if TYPE_CHECKING:
 current: ContextVar[ReceivedRequest | None] = ContextVar("otel_rl_mcp_received_request", default=None)
 #: What a client knows of its connection; the receiver of its server's requests is no server at that address.
 _OF_SENDERS = (attributes.SERVER_ADDRESS, attributes.SERVER_PORT)
+
+
+def begin(
+    operation: McpRequest, meta: Any, receiver: Any, metadata: Any, version: str | None
+) -> ReceivedRequest | None:
+    """Begin a request that ``receiver`` answers on its stream, or over HTTP; None if nothing is recorded here.
+
+    ``metadata`` is the library's of the message, ``version`` that of the protocol as far as the receiver knows it.
+    """
+    if not scope.enabled or ownership.suppressed():
+        return None
+    over_http = getattr(metadata, "request_context", None)
+    connection = connections.of_owner(receiver) if over_http is None else connections.of_http_request(over_http)
+    connection.version = version or connection.version
+    return ReceivedRequest(operation, connection).start(meta)
 
 
 @dataclass(slots=True, eq=False, repr=False)

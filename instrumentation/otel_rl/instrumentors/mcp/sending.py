@@ -11,7 +11,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.trace import INVALID_SPAN
 
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.mcp import operations
+from otel_rl.instrumentors.mcp import connections, operations
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues
 from otel_rl.telemetry import Scope, guard, lifecycle, open_trajectory, propagation
@@ -63,10 +63,6 @@ class _ToolCall(ToolCall):
         """True where the span is ours."""
         return self._owned
 
-    def was_made_up(self) -> None:
-        """Record that the server has no such tool: its name is a model's invention, which is no label of a metric."""
-        self.metric_name = ErrorTypeValues.OTHER
-
     def _find_owner(self) -> Span | None:
         span = super()._find_owner()
         # The span of a tool stands for one request. One that it repeats gets a span of its own, inside.
@@ -88,6 +84,13 @@ class _ToolCall(ToolCall):
     def _measure(self, elapsed: float, label: str, kind: str | None, outcome: str) -> None:
         if not self._is_measured:
             super()._measure(elapsed, label, kind, outcome)
+
+
+def begin(operation: McpRequest, sender: Any) -> SentRequest | None:
+    """Begin a request of ``sender``, which has the stream that it goes to; None if nothing is recorded here."""
+    if not scope.enabled or ownership.suppressed():
+        return None
+    return SentRequest(operation, connections.of_owner(sender)).start()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -157,13 +160,12 @@ class SentRequest:
             with guard("mcp.end"):
                 self._finish(outcome, elapsed)
         if self._tool is not None:
-            if outcome.error is not None:
-                self._tool.fail(outcome.error)
-            else:
+            if outcome.error is None:
                 self._tool.succeeded()
-            if outcome.error == outcomes.UNKNOWN_TOOL:
-                self._tool.was_made_up()
-            self._tool.end()
+            elif outcome.error == outcomes.UNKNOWN_TOOL:
+                # The name is a model's invention, which is no label of a metric.
+                self._tool.metric_name = ErrorTypeValues.OTHER
+            self._tool.end(outcome.error)
             return
         detach(self._token)
         if self._forks == lifecycle.forks:

@@ -7,38 +7,18 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import own_cpu
-from otel_rl.inference import ownership
-from otel_rl.instrumentors.mcp import connections, receiving
+from otel_rl.instrumentors.mcp import receiving, sending
 from otel_rl.instrumentors.mcp.operations import McpRequest, field
-from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
-from otel_rl.instrumentors.mcp.sending import SentRequest, scope
+from otel_rl.instrumentors.mcp.sending import SentRequest
+from otel_rl.instrumentors.patch_functions import observing, replacing, together
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
 
 _SEND, _INJECT = guard("mcp.send"), guard("mcp.inject")
-
-
-def patch_session(module: ModuleType, patches: Patches) -> None:
-    """Patch ``BaseSession.send_request``, and ``RequestResponder.respond``, which every answer goes through."""
-    patches.replace(module, "BaseSession.send_request", _send_request, required=True)
-    patches.observe(module, "RequestResponder.respond", before=_responds, required=True)
-
-
-def patch_server(module: ModuleType, patches: Patches) -> None:
-    """Patch ``Server._handle_request``."""
-    patches.observe(module, "Server._handle_request", begin=_begin_handling, end=_end_handling, required=True)
-
-
-def patch_client_session(module: ModuleType, patches: Patches) -> None:
-    """Patch ``ClientSession._received_request``, where a client answers what its server asks for."""
-    patches.observe(
-        module, "ClientSession._received_request", begin=_begin_client_request, end=_end_handling, required=True
-    )
 
 
 def _send_request(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,12 +41,12 @@ def _send_request(original: Callable[..., Any]) -> Callable[..., Any]:
 def _begin(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[SentRequest | None, Any, Any]:
     sent = None
     with _SEND:
-        if not scope.enabled or ownership.suppressed():
-            return None, args, kwargs
         request = kwargs["request"] if "request" in kwargs else args[0]
         root = getattr(request, "root", request)
         operation = McpRequest(root.method, field(root, "params"), getattr(session, "_request_id", None))
-        sent = SentRequest(operation, connections.connection_of(getattr(session, "_write_stream", None))).start()
+        sent = sending.begin(operation, session)
+        if sent is None:
+            return None, args, kwargs
         with _INJECT:
             carrying = _carrying(request, sent)
             if "request" in kwargs:
@@ -110,15 +90,8 @@ def _begin_client_request(session: Any, responder: Any) -> ReceivedRequest | Non
 
 
 def _received(message: Any, request: Any, session: Any) -> ReceivedRequest | None:
-    if not scope.enabled or ownership.suppressed():
-        return None
-    connection = connections.connection_of(getattr(session, "_write_stream", None))
-    over_http = getattr(message.message_metadata, "request_context", None)
-    if over_http is not None:
-        connection = connections.of_http_request(over_http)
-    connection.version = connection.version or _version_of(session)
     operation = McpRequest(request.method, field(request, "params"), message.request_id)
-    return ReceivedRequest(operation, connection).start(message.request_meta)
+    return receiving.begin(operation, message.request_meta, session, message.message_metadata, _version_of(session))
 
 
 def _version_of(session: Any) -> str | None:
@@ -135,3 +108,12 @@ def _responds(_: Any, response: Any) -> None:
 
 def _end_handling(received: ReceivedRequest, _: Any, error: BaseException | None) -> None:
     received.end(error)
+
+
+#: Every answer goes through ``respond``.
+patch_session = together(
+    replacing("BaseSession.send_request", _send_request), observing("RequestResponder.respond", before=_responds)
+)
+patch_server = observing("Server._handle_request", begin=_begin_handling, end=_end_handling)
+#: A client answers what its server asks for.
+patch_client_session = observing("ClientSession._received_request", begin=_begin_client_request, end=_end_handling)

@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import INVALID_SPAN, SpanKind
 
-from otel_rl.inference import ownership
-from otel_rl.instrumentors.mcp import connections, receiving, sending
+from otel_rl.instrumentors.mcp import receiving, sending
 from otel_rl.instrumentors.mcp.operations import McpRequest
-from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
-from otel_rl.instrumentors.mcp.sending import SentRequest, scope
+from otel_rl.instrumentors.patch_functions import observing, replacing, together
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import ContextVar
-    from types import ModuleType
 
-    from otel_rl.instrumentors.patching import Patches
+    from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
+    from otel_rl.instrumentors.mcp.sending import SentRequest
 
 _REQUEST_ID = attributes.JSONRPC_REQUEST_ID
 #: The requests that are under way in a context, by the kind of span that stands for them.
@@ -34,37 +32,8 @@ _CURRENT: dict[Any, ContextVar[Any]] = {SpanKind.CLIENT: sending.current, SpanKi
 _SPAN, _INJECT = guard("mcp.library_span"), guard("mcp.inject")
 
 
-def patch_own_telemetry(module: ModuleType, patches: Patches) -> None:
-    """Patch the two functions by which the library makes spans and sends the trace context."""
-    patches.replace(module, "otel_span", _otel_span, required=True)
-    patches.replace(module, "inject_trace_context", _inject_trace_context, required=True)
-
-
-def patch_dispatcher(module: ModuleType, patches: Patches) -> None:
-    """Patch how requests are sent over a connection."""
-    patches.observe(module, "JSONRPCDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending, required=True)
-
-
-def patch_direct_dispatcher(module: ModuleType, patches: Patches) -> None:
-    """Patch how requests are sent to a server in the same process."""
-    patches.observe(module, "DirectDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending, required=True)
-
-
-def patch_runner(module: ModuleType, patches: Patches) -> None:
-    """Patch how a server answers requests."""
-    patches.observe(module, "ServerRunner._on_request", begin=_begin_handling, end=_end_handling, required=True)
-
-
-def patch_client_session(module: ModuleType, patches: Patches) -> None:
-    """Patch how a client answers what its server asks for."""
-    patches.observe(module, "ClientSession._on_request", begin=_begin_answering, end=_end_handling, required=True)
-
-
 def _begin_sending(dispatcher: Any, method: str, params: Any, *_: Any, **__: Any) -> SentRequest | None:
-    if not scope.enabled or ownership.suppressed():
-        return None
-    connection = connections.connection_of(getattr(dispatcher, "_write_stream", None))
-    return SentRequest(McpRequest(method, params), connection).start()
+    return sending.begin(McpRequest(method, params), dispatcher)
 
 
 def _end_sending(sent: SentRequest, result: Any, error: BaseException | None) -> None:
@@ -83,21 +52,11 @@ def _begin_answering(session: Any, context: Any, method: str, params: Any) -> Re
 
 
 def _received(context: Any, method: str, params: Any, peer: Any) -> ReceivedRequest | None:
-    if not scope.enabled or ownership.suppressed():
-        return None
-    connection = _connection_of(context)
-    connection.version = peer.protocol_version
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return ReceivedRequest(McpRequest(method, params, context.request_id), connection).start(meta)
-
-
-def _connection_of(context: Any) -> connections.Connection:
-    over_http = getattr(context.message_metadata, "request_context", None)
-    if over_http is not None:
-        return connections.of_http_request(over_http)
     # The context that denies a server its own requests keeps the dispatcher's one inside.
-    inner = getattr(context, "_inner", context)
-    return connections.connection_of(getattr(getattr(inner, "_dispatcher", None), "_write_stream", None))
+    dispatcher = getattr(getattr(context, "_inner", context), "_dispatcher", None)
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    request = McpRequest(method, params, context.request_id)
+    return receiving.begin(request, meta, dispatcher, context.message_metadata, peer.protocol_version)
 
 
 def _end_handling(received: ReceivedRequest, result: Any, error: BaseException | None) -> None:
@@ -142,3 +101,15 @@ def _inject_trace_context(original: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return inject_trace_context
+
+
+#: The functions by which the library makes spans and sends the trace context.
+patch_own_telemetry = together(
+    replacing("otel_span", _otel_span), replacing("inject_trace_context", _inject_trace_context)
+)
+#: How requests are sent over a connection, and to a server in the same process.
+patch_dispatcher = observing("JSONRPCDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending)
+patch_direct_dispatcher = observing("DirectDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending)
+#: How a server answers requests, and a client what its server asks for.
+patch_runner = observing("ServerRunner._on_request", begin=_begin_handling, end=_end_handling)
+patch_client_session = observing("ClientSession._on_request", begin=_begin_answering, end=_end_handling)
