@@ -15,24 +15,17 @@ from opentelemetry import trace as trace_api
 
 from otel_rl.instrumentors.dashscope.processors import scope
 from otel_rl.instrumentors.followed_calls import followed
+from otel_rl.instrumentors.patch_functions import replacing
 from otel_rl.semconv import spans
 from otel_rl.telemetry import guard
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
-
-    from otel_rl.instrumentors.patching import Patches
 
 #: Beginnings of the names of the package's spans for a call of ``process``.
 _NATIVE = ("invoke_rollout ", "invoke_reward ")
 _OURS = (spans.RL_ROLLOUT.type, spans.RL_REWARD.type)
-
-
-def patch_processor_span(module: ModuleType, patches: Patches) -> None:
-    """Let ``observe_processor`` and ``trace_processor_span`` add to our span."""
-    patches.replace(module, "get_tracer", lambda get: functools.wraps(get)(lambda: LentTracer(get())), required=True)
 
 
 class LentTracer(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type checkers only
@@ -53,11 +46,6 @@ class LentSpan(wrapt.ObjectProxy):  # type: ignore[type-arg]  # generic for type
         """Leave the status to the end of the call."""
 
     record_exception = set_status
-
-
-def patch_tools(module: ModuleType, patches: Patches) -> None:
-    """Follow the functions that the program marks with ``observe_tool``."""
-    patches.replace(module, "observe_tool", _observing, required=True)
 
 
 def _observing(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,3 +70,9 @@ def _tool(name: str, arguments: Mapping[str, Any]) -> Any:
     # A method's own object is no argument.
     given = {key: value for key, value in arguments.items() if key not in ("self", "cls")}
     return ToolCall(scope, name, arguments=given).start()
+
+
+#: ``observe_processor`` and ``trace_processor_span`` add to our span.
+patch_processor_span = replacing("get_tracer", lambda get: functools.wraps(get)(lambda: LentTracer(get())))
+#: The functions that the program marks with ``observe_tool``.
+patch_tools = replacing("observe_tool", _observing)
