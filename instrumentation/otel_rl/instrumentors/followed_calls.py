@@ -6,7 +6,6 @@ while the generator runs only. Nothing leaks into the code that takes its items,
 
 from __future__ import annotations
 
-from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
@@ -14,14 +13,12 @@ from opentelemetry.context import get_current
 from otel_rl.api import continuation
 from otel_rl.api.decorator import wrap_call
 from otel_rl.api.operations import Opened
-from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
-from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.telemetry.scope import enabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
     from typing_extensions import Self
 
@@ -64,29 +61,6 @@ def followed(original: Any, name: str, begin: Begin) -> Any:
     )  # fmt: skip
 
 
-def follow_blocks(
-    patches: Patches,
-    owner: Any,
-    name: str,
-    manager: Callable[..., Any],
-    begin: Callable[..., Any],
-    end: Callable[..., Any],
-) -> None:
-    """Observe the blocks of ``owner.name``, a generator that ``manager`` of ``contextlib`` has made a context manager.
-
-    ``begin`` and ``end`` run in the context of the block; see :class:`~.observing.Hooks`.
-    """
-    switch, site = Switch(), f"observe.{name}"
-    begin, end = (own_cpu.timed(f"{site}.{part}", hook) for part, hook in (("begin", begin), ("end", end)))
-
-    def factory(original: Any) -> Any:
-        followed = wrap(original.__wrapped__, Hooks(site, begin=begin, end=end), switch)
-        return update_wrapper(manager(followed), original)
-
-    patches.on_restore(lambda: setattr(switch, "on", False))
-    patches.replace(owner, name, factory, required=True)
-
-
 class _FollowedCall:
     """One call, as the decorator uses operations."""
 
@@ -113,9 +87,7 @@ class _FollowedCall:
             self._opened = None if operation is None else Opened(operation)
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if self._opened is not None:
             self._opened.close(error)
 

@@ -1,5 +1,7 @@
 """Wrappers around other people's functions: one place for functions, coroutines, generators and async generators.
 
+Context managers that `contextlib` makes of generators are among them.
+
 A wrapper keeps signature, name, kind (coroutine, generator, class or static method) and laziness of what it wraps, and
 hands on results and exceptions as they are. Our hooks are guarded, the wrapped call never is.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FunctionType
@@ -139,6 +142,9 @@ def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
     function: Function = raw
     if not callable(function):
         raise TypeError(f"{hooks.site} is no function but {type(raw).__name__}")
+    manager = _MANAGERS.get(function.__code__) if type(function) is FunctionType else None
+    if manager is not None:
+        return functools.update_wrapper(manager(wrap(raw.__wrapped__, hooks, switch)), function)
     kind = getattr(function, _BOUND, function)
     if inspect.isasyncgenfunction(kind):
         factory: Function = partial(_compiled, _ASYNC_GENERATOR)
@@ -149,6 +155,11 @@ def wrap(raw: Any, hooks: Hooks, switch: Switch) -> Any:
     else:
         factory = _function
     return functools.update_wrapper(factory(function, hooks, switch), function)
+
+
+_DECORATORS: tuple[Function, ...] = (contextmanager, asynccontextmanager)
+#: Code of the functions that these make of generators -> the decorator. For hooks the block is the call.
+_MANAGERS = {decorator(lambda: None).__code__: decorator for decorator in _DECORATORS}
 
 
 def _function(original: Function, hooks: Hooks, switch: Switch) -> Function:

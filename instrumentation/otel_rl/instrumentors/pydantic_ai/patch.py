@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import NoOpMeterProvider
 
 from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.followed_calls import follow_blocks
 from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.telemetry import Scope, redaction
 from otel_rl.telemetry.content_capture import capture_content
@@ -28,12 +26,6 @@ _SCOPE = "pydantic-ai"
 _STAGE, _VALIDATION = "pydantic_ai.tool.failure_stage", "validation"
 #: Raised to pass a call on to others, which is no failure.
 _DEFERRALS = frozenset({"ApprovalRequired", "CallDeferred"})
-
-
-def patch_agent(module: ModuleType, patches: Patches) -> None:
-    """Switch the spans on, and follow runs: all ways to start one go through ``iter``."""
-    _switch_on(module, patches)
-    follow_blocks(patches, module, "Agent.iter", asynccontextmanager, _run_begins, _run_ends)
 
 
 def _switch_on(module: ModuleType, patches: Patches) -> None:
@@ -66,9 +58,7 @@ def _forget_owner(*_: Any, **__: Any) -> None:
     ownership.OWNERS.pop(_SCOPE, None)
 
 
-def _run_begins(own: Any, *_: Any, **__: Any) -> AgentRun | None:
-    if not scope.enabled:
-        return None
+def _run_begins(own: Any, *_: Any, **__: Any) -> AgentRun:
     # The program may have switched the library's spans off.
     is_silent = own._resolve_instrumentation_settings() is None  # noqa: SLF001 - also considers those of all agents
     return AgentRun(scope, agent(own.name or ""), has_span=is_silent)
@@ -108,6 +98,8 @@ def _retries(span: Any, _: Any, __: Any, context: Any) -> None:
             refused.fail(outcomes.INVALID_ARGUMENTS)
 
 
+#: All ways to start a run go through ``iter``.
+patch_agent = together(_switch_on, observing("Agent.iter", begin=_run_begins, end=_run_ends))
 #: Tools inside of their spans, and calls of tools that do not exist.
 patch_tools = together(
     observing("ToolManager._raw_execute", begin=_tool_begins, end=_tool_ends),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from asyncio import current_task
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from otel_rl.instrumentors.followed_calls import follow_blocks
 from otel_rl.instrumentors.patch_functions import observing, together
 from otel_rl.semconv import spans
 from otel_rl.semconv.attributes import RlRoleValues
@@ -16,17 +15,16 @@ from otel_rl.telemetry import Scope, guard
 from otel_rl.training import systems, trainer_loop
 from otel_rl.training.phases import Phase
 from otel_rl.training.scalars import Source, sink
+from otel_rl.training.timed_loop import part_ended
 from otel_rl.training.trainer_loop import SPANS_PER_STEP
 
 if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Mapping
     from contextvars import Token
-    from types import ModuleType
 
     from opentelemetry.context import Context
 
-    from otel_rl.instrumentors.patching import Patches
     from otel_rl.semconv.definitions import SpanDefinition
     from otel_rl.training.phases import PhaseHandle
 
@@ -75,20 +73,11 @@ class CookbookLoop(trainer_loop.TrainerLoop):
         self.begin_step(number, scope)
         self.context_of_last = self.step.context if self.step is not None else None
 
-    def ends(self, error: BaseException | None = None) -> None:
+    def ends(self, _: object = None, error: BaseException | None = None) -> None:
         """End the step that is open."""
         if error is None:
             self.count_step(scope, 0)
         self.finish_step(error)
-
-
-def patch_trace(module: ModuleType, patches: Patches) -> None:
-    """Follow iterations and the timers of blocks; those of functions are patched as functions."""
-    patches.on_restore(trainer_loop.close_steps)
-    follow_blocks(patches, module, "trace_iteration", contextmanager, _iteration_begins, _iteration_ends)
-    follow_blocks(patches, module, "scope_span", asynccontextmanager, _block_begins, _phase_ends)
-    follow_blocks(patches, module, "scope_span_sync", contextmanager, _block_begins, _phase_ends)
-    patches.observe(module, "update_scope_context", before=_submitted, required=True)
 
 
 # -- loops and steps ---------------------------------------------------------------------------------------------------
@@ -117,17 +106,13 @@ def _loop_begins(config: Any = None, *_: Any, is_supervised: bool = False, **__:
 def _iteration_begins(step: int) -> CookbookLoop | None:
     """Begin a step; an iteration beside an open step is none."""
     task = _task()
-    if not scope.enabled or (task is not None and task.get_name() == _EVALUATES):
+    if task is not None and task.get_name() == _EVALUATES:
         return None
     loop = _loop() or _loop_begins()
     if loop is None or loop.step is not None:
         return None
     loop.opens(step)
     return loop
-
-
-def _iteration_ends(loop: CookbookLoop, _: Any, error: BaseException | None) -> None:
-    loop.ends(error)
 
 
 def _submitted(values: Mapping[str, Any]) -> None:
@@ -145,7 +130,7 @@ def _submitted(values: Mapping[str, Any]) -> None:
 
 
 def _block_begins(name: str) -> PhaseHandle | None:
-    if name == _SCORING and scope.enabled:
+    if name == _SCORING:
         return Phase(spans.RL_REWARD, scope, limit=SPANS_PER_STEP, has_duration=False, is_exclusive=False).start()
     definition = spans.RL_TRAIN if name.startswith(_MINIBATCH) else PHASES.get(name)
     return _phase_begins(definition) if definition is not None else None
@@ -155,10 +140,6 @@ def _phase_begins(definition: SpanDefinition, *_: Any, **__: Any) -> PhaseHandle
     """Begin a phase of the loop; tasks beside it have none."""
     loop = _loop()
     return loop.open(definition, scope) if loop is not None and loop.task is _task() else None
-
-
-def _phase_ends(phase: PhaseHandle, _: Any, error: BaseException | None) -> None:
-    phase.end(error)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -189,10 +170,17 @@ def _log_ends(state: tuple[Token[object], CookbookLoop | None, int | None], *_: 
 
 # -- what is patched ---------------------------------------------------------------------------------------------------
 
+patch_trace = together(
+    lambda _, patches: patches.on_restore(trainer_loop.close_steps),
+    observing("trace_iteration", begin=_iteration_begins, end=CookbookLoop.ends),
+    # The timers of blocks; those of functions are patched as functions.
+    observing("scope_span", "scope_span_sync", begin=_block_begins, end=part_ended),
+    observing("update_scope_context", before=_submitted),
+)
 patch_rl_train = together(
     observing("main", begin=_loop_begins, end=CookbookLoop.train_ended),
     *(
-        observing(name, begin=partial(_phase_begins, definition), end=_phase_ends)
+        observing(name, begin=partial(_phase_begins, definition), end=part_ended)
         for name, definition in FUNCTIONS.items()
     ),
 )
@@ -201,7 +189,7 @@ patch_supervised_train = observing(
 )
 #: The loop waits for these.
 patch_checkpoints = observing(
-    "save_checkpoint", "save_checkpoint_async", begin=partial(_phase_begins, spans.RL_CHECKPOINT), end=_phase_ends
+    "save_checkpoint", "save_checkpoint_async", begin=partial(_phase_begins, spans.RL_CHECKPOINT), end=part_ended
 )
 #: It hands values to all other loggers: those are part of its call.
 patch_logger = observing("MultiplexLogger.log_metrics", begin=_log_begins, end=_log_ends)
