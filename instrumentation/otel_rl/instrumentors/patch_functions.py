@@ -9,9 +9,11 @@ They are what ``modules`` of an instrumentor names::
 
 from __future__ import annotations
 
+import functools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from otel_rl.core.guard import guard
 from otel_rl.telemetry.context import detach
 from otel_rl.telemetry.scope import enabled
 
@@ -54,6 +56,26 @@ def replacing(name: str, factory: Callable[[Any], Any], *, required: bool = True
         patches.replace(module, name, factory, required=required)
 
     return patch
+
+
+def bypassing(name: str, *, when: Callable[..., bool], result: Callable[..., Any]) -> PatchFunction:
+    """Return a patch function: a call returns ``result`` of its arguments, without the original, if ``when`` says so.
+
+    ``when`` gets the arguments, too; an error of ours in it leaves the call alone.
+    """
+    site = guard(f"bypass.{name}")
+
+    def factory(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            is_bypassed = False
+            with site:
+                is_bypassed = when(*args, **kwargs)
+            return result(*args, **kwargs) if is_bypassed else original(*args, **kwargs)
+
+        return function
+
+    return replacing(name, factory)
 
 
 def left(token: Token[Context], *_: Any) -> None:

@@ -12,7 +12,7 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 from otel_rl.core import instrumentor_status
 from otel_rl.core.guard import guard
 from otel_rl.inference import ownership
-from otel_rl.instrumentors.patch_functions import replacing, together
+from otel_rl.instrumentors.patch_functions import bypassing, replacing, together
 from otel_rl.telemetry import Scope
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Of our spans of requests.
 scope = Scope("mcp")
 _ACTIVE = (instrumentor_status.ACTIVE, instrumentor_status.DEGRADED)
-_MODE, _REQUEST = guard("fastmcp.mode"), guard("fastmcp.request")
+_MODE = guard("fastmcp.mode")
 
 
 def _telemetry_mode(original: Callable[[], Any]) -> Callable[[], Any]:
@@ -38,34 +38,17 @@ def _telemetry_mode(original: Callable[[], Any]) -> Callable[[], Any]:
     return telemetry_mode
 
 
-def _inject_trace_context(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def inject_trace_context(meta: Any = None) -> Any:
-        return meta if _records_requests() else original(meta)
-
-    return inject_trace_context
-
-
-def _client_span(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def client_span(*args: Any, **kwargs: Any) -> Any:
-        return nullcontext(INVALID_SPAN) if _records_requests() else original(*args, **kwargs)
-
-    return client_span
-
-
-def _records_requests() -> bool:
+def _records_requests(*_: Any, **__: Any) -> bool:
     """Return whether our ``mcp`` opens a span for each request of a client."""
-    with _REQUEST:
-        status = instrumentor_status.snapshot().get("otel_rl_mcp")
-        is_active = status is not None and status["state"] in _ACTIVE
-        return is_active and scope.enabled and not ownership.suppressed()
-    return False
+    status = instrumentor_status.snapshot().get("otel_rl_mcp")
+    is_active = status is not None and status["state"] in _ACTIVE
+    return is_active and scope.enabled and not ownership.suppressed()
 
 
-#: The trace context of our span is sent.
 patch_telemetry = together(
-    replacing("telemetry_mode", _telemetry_mode), replacing("inject_trace_context", _inject_trace_context)
+    replacing("telemetry_mode", _telemetry_mode),
+    # The trace context of our span is sent.
+    bypassing("inject_trace_context", when=_records_requests, result=lambda meta=None: meta),
 )
-#: Inside of this span ours begins.
-patch_client = replacing("client_span", _client_span)
+#: Ours begins inside of this span.
+patch_client = bypassing("client_span", when=_records_requests, result=lambda *_, **__: nullcontext(INVALID_SPAN))

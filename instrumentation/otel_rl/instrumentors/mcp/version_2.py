@@ -7,7 +7,6 @@ https://github.com/modelcontextprotocol/python-sdk/blob/v2.3.0/src/mcp/shared/js
 
 from __future__ import annotations
 
-import functools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,11 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind
 
 from otel_rl.instrumentors.mcp import receiving, sending
 from otel_rl.instrumentors.mcp.operations import McpRequest
-from otel_rl.instrumentors.patch_functions import observing, replacing, together
+from otel_rl.instrumentors.patch_functions import bypassing, observing, together
 from otel_rl.semconv import attributes
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextvars import ContextVar
 
     from otel_rl.instrumentors.mcp.receiving import ReceivedRequest
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 _REQUEST_ID = attributes.JSONRPC_REQUEST_ID
 #: The requests that are under way in a context, by the kind of span that stands for them.
 _CURRENT: dict[Any, ContextVar[Any]] = {SpanKind.CLIENT: sending.current, SpanKind.SERVER: receiving.current}
-_SPAN, _INJECT = guard("mcp.library_span"), guard("mcp.inject")
+_INJECT = guard("mcp.inject")
 
 
 def _begin_sending(dispatcher: Any, method: str, params: Any, *_: Any, **__: Any) -> SentRequest | None:
@@ -65,18 +63,7 @@ def _end_handling(received: ReceivedRequest, result: Any, error: BaseException |
     received.end(error)
 
 
-def _otel_span(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def otel_span(*args: Any, **kwargs: Any) -> Any:
-        is_ours = False
-        with _SPAN:
-            is_ours = _is_ours(**kwargs)
-        return nullcontext(INVALID_SPAN) if is_ours else original(*args, **kwargs)
-
-    return otel_span
-
-
-def _is_ours(kind: Any = None, attributes: Any = None, **_: Any) -> bool:
+def _is_ours(*_: Any, kind: Any = None, attributes: Any = None, **__: Any) -> bool:
     """Return whether a span of ours is open for the request that the library wants one for."""
     if kind not in _CURRENT:
         return False
@@ -90,22 +77,17 @@ def _is_ours(kind: Any = None, attributes: Any = None, **_: Any) -> bool:
     return True
 
 
-def _inject_trace_context(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def inject_trace_context(*args: Any, **kwargs: Any) -> Any:
+def _inject(meta: Any, *_: Any, **__: Any) -> None:
+    with _INJECT:
         sent = sending.current.get()
-        if sent is None:
-            return original(*args, **kwargs)
-        with _INJECT:
-            sent.inject(kwargs["meta"] if "meta" in kwargs else args[0], others=True)
-        return None
-
-    return inject_trace_context
+        if sent is not None:
+            sent.inject(meta, others=True)
 
 
 #: The functions by which the library makes spans and sends the trace context.
 patch_own_telemetry = together(
-    replacing("otel_span", _otel_span), replacing("inject_trace_context", _inject_trace_context)
+    bypassing("otel_span", when=_is_ours, result=lambda *_, **__: nullcontext(INVALID_SPAN)),
+    bypassing("inject_trace_context", when=lambda *_, **__: sending.current.get() is not None, result=_inject),
 )
 #: How requests are sent over a connection, and to a server in the same process.
 patch_dispatcher = observing("JSONRPCDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending)

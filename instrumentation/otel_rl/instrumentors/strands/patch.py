@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.instrumentors.followed_calls import following
-from otel_rl.instrumentors.patch_functions import replacing, together
+from otel_rl.instrumentors.patch_functions import bypassing, together
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues, RlRolloutStatusValues
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.content_capture import capture_content
@@ -17,7 +16,7 @@ from otel_rl.tools import calls, outcomes
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 scope = Scope("strands")
 #: Modules of Strands' models whose provider has another name in the conventions.
@@ -65,21 +64,8 @@ def _is_wanted(tracer: Any) -> bool:
     return tracer._redaction_enabled or capture_content()  # noqa: SLF001 - by the user's variable
 
 
-def _only_if_wanted(original: Callable[..., bool]) -> Callable[..., bool]:
-    @functools.wraps(original)
-    def _is_unredacted(tracer: Any, name: str) -> bool:
-        return _is_wanted(tracer) and original(tracer, name)
-
-    return _is_unredacted
-
-
-def _without_memories(original: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(original)
-    def _add_event(tracer: Any, span: Any, name: str, *args: Any, **kwargs: Any) -> None:
-        if not name.startswith(_MEMORY) or _is_wanted(tracer):
-            original(tracer, span, name, *args, **kwargs)
-
-    return _add_event
+def _is_unwanted_memory(tracer: Any, _: Any, name: str, *__: Any, **___: Any) -> bool:
+    return name.startswith(_MEMORY) and not _is_wanted(tracer)
 
 
 def _run_begins(_: Mapping[str, Any]) -> AgentRun:
@@ -103,7 +89,10 @@ def _model_begins(given: Mapping[str, Any]) -> ModelCall:
 
 #: What Strands puts on its spans is redacted, unless the user wants content, or has told Strands what to redact.
 patch_content = together(
-    replacing("Tracer._is_attribute_unredacted", _only_if_wanted), replacing("Tracer._add_event", _without_memories)
+    bypassing(
+        "Tracer._is_attribute_unredacted", when=lambda tracer, _: not _is_wanted(tracer), result=lambda *_: False
+    ),
+    bypassing("Tracer._add_event", when=_is_unwanted_memory, result=lambda *_, **__: None),
 )
 #: All ways to start an agent go through these.
 patch_agent = together(
