@@ -58,6 +58,10 @@ def error_in(error: BaseException | None) -> BaseException | None:
     """``error`` unless it only steers: an interrupt or a command of LangGraph, a stream that its reader closed."""
     if error is None or isinstance(error, GeneratorExit):
         return None
-    errors = sys.modules.get("langgraph.errors")
-    steering = getattr(errors, "GraphBubbleUp", None)
-    return None if steering is not None and isinstance(error, steering) else error
+    return None if is_a(error, "langgraph.errors", "GraphBubbleUp") else error
+
+
+def is_a(value: Any, module: str, name: str) -> bool:
+    """Return whether it is of a class of LangGraph, which may not be imported."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(value, kind)

@@ -7,7 +7,6 @@ what a checkpoint has kept of an earlier run. An interrupted run has no score; t
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from otel_rl.api.scored_rollouts import ScoredRollout
 from otel_rl.core import settings
 from otel_rl.inference import call_roles
 from otel_rl.instrumentors.langchain import runs
+from otel_rl.instrumentors.langchain.errors import is_a
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.telemetry import Scope, drops, lifecycle, open_trajectory
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Thread = tuple[int, str]
 
 _scope = Scope("langchain")
+_COMMAND = ("langgraph.types", "Command")
 #: Most threads of checkpointers that are remembered, those whose runs ended last.
 MAXIMUM_THREADS = 4096
 #: Whether the state holds a score that has not counted yet, by thread: its last run was interrupted after that was set.
@@ -64,7 +65,7 @@ def graph_left(_: Any, loop: Any, _kind: Any = None, error: Any = None, *__: Any
     # Of a thread that another process has interrupted nothing is known.
     before = _uncounted.pop(thread, True) if thread is not None else False
     has_scored = run.has_scored or (run.resumes and before)
-    is_interrupted = _is_interrupt(error)
+    is_interrupted = is_a(error, "langgraph.errors", "GraphInterrupt")
     if thread is not None:
         _uncounted[thread] = has_scored and is_interrupted
         if len(_uncounted) > MAXIMUM_THREADS:
@@ -76,8 +77,7 @@ def graph_left(_: Any, loop: Any, _kind: Any = None, error: Any = None, *__: Any
 
 def resumes(inputs: Any) -> bool:
     """Return whether a run with these inputs goes on with an earlier one."""
-    command = _type("langgraph.types", "Command")
-    return inputs is None or (command is not None and isinstance(inputs, command) and inputs.resume is not None)
+    return inputs is None or (is_a(inputs, *_COMMAND) and inputs.resume is not None)
 
 
 def _is_top(run: runs.TracedRun, loop: Any) -> bool:
@@ -109,23 +109,12 @@ def _thread(loop: Any) -> Thread | None:
     return None if loop.checkpointer is None or thread is None else (id(loop.checkpointer), str(thread))
 
 
-def _is_interrupt(error: Any) -> bool:
-    interrupt = _type("langgraph.errors", "GraphInterrupt")
-    return interrupt is not None and isinstance(error, interrupt)
-
-
-def _type(module: str, name: str) -> Any:
-    """Return a class of LangGraph, where that is imported; None otherwise."""
-    return getattr(sys.modules.get(module), name, None)
-
-
 def _updates_in(outputs: Any) -> Iterator[Any]:
     """Yield the updates of a state in what a node returned: directly, in commands, or in the error that carries one."""
-    command = _type("langgraph.types", "Command")
     if isinstance(outputs, BaseException):
         outputs = outputs.args[0] if outputs.args else None
     for output in outputs if isinstance(outputs, list) else (outputs,):
-        yield output.update if command is not None and isinstance(output, command) else output
+        yield output.update if is_a(output, *_COMMAND) else output
 
 
 def _sets(key: str, update: Any, run: runs.TracedRun) -> bool:
@@ -145,11 +134,12 @@ def _value(loop: Any, key: str) -> Any:
         # A graph of the functional API has what it returns.
         output = getattr(loop, "output", None)
         return output.get(key) if isinstance(output, dict) else None
-    empty = _type("langgraph.errors", "EmptyChannelError") or ()
     try:
         return channel.get()
-    except empty:
-        return None
+    except Exception as error:
+        if is_a(error, "langgraph.errors", "EmptyChannelError"):
+            return None
+        raise
 
 
 def _record(run: runs.TracedRun, key: str, given: Any) -> None:

@@ -12,6 +12,7 @@ from opentelemetry import trace as trace_api
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN
 
+from otel_rl.api.call_content import captured
 from otel_rl.inference import ownership
 from otel_rl.instrumentors.mcp import connections, operations
 from otel_rl.instrumentors.mcp.sending import scope
@@ -72,14 +73,13 @@ class ReceivedRequest:
     def start(self, meta: Any) -> ReceivedRequest:
         """Open the span and make it current; ``meta`` is the request's ``_meta``, from whomever."""
         context = _context_of(meta)
-        arguments = self._operation.arguments if self._operation.tool else None
         values = {
             **self._labels(self._operation),
             **self._operation.details(),
             attributes.MCP_SESSION_ID: self._connection.session_id,
-            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: content_as_json(arguments)
-            if arguments is not None and capture_content()
-            else None,
+            attributes.GEN_AI_TOOL_CALL_ARGUMENTS: captured(
+                self._operation.arguments if self._operation.tool else None
+            ),
         }
         self.span = scope.start_span(spans.MCP_SERVER, self._operation.name, attributes=values, context=context)
         context = trace_api.set_span_in_context(self.span, context)
