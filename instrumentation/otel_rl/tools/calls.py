@@ -28,7 +28,6 @@ from otel_rl.tools.sizes import plain_size
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
-    from types import TracebackType
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
@@ -294,9 +293,7 @@ class ToolCall:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.end(error)
 
 
