@@ -366,9 +366,9 @@ class InferenceCall:
             work=answer.exact_output_tokens(),
         )
         if answer.engine is not None and self._request.is_private:
-            from otel_rl.inference import engine_targets  # noqa: PLC0415 - few programs ask engines of their own
+            from otel_rl.inference.engine_targets import note  # noqa: PLC0415 - few programs ask engines of their own
 
-            engine_targets.note(*self._request.engine[:2])
+            note(*self._request.engine[:2])
         answer.adopt()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)
