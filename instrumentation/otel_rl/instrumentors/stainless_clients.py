@@ -45,10 +45,18 @@ class StainlessClient:
         library: its name.
         provider_of: the provider, from an instance of its class; None if its address shows it.
         form: of its answers.
+        sends_context: whether an instance sends the trace context of a span of its own.
     """
 
-    def __init__(self, library: str, provider_of: Callable[[Any], str | None], form: Callable[[bool], Answer]) -> None:
+    def __init__(
+        self,
+        library: str,
+        provider_of: Callable[[Any], str | None],
+        form: Callable[[bool], Answer],
+        sends_context: Callable[[Any], bool] = lambda _: False,
+    ) -> None:
         self._scope, self._provider_of, self._form = Scope(library), provider_of, form
+        self._sends_context = sends_context
         self._begin_site, self._headers_site = guard(f"{library}.begin"), guard(f"{library}.headers")
         self._timed_begin = own_cpu.timed(f"{library}.begin", self._begin)
         self._timed_answered = own_cpu.timed(f"{library}.answered", answers.answered)
@@ -105,7 +113,8 @@ class StainlessClient:
                 elif ownership.suppressed():
                     return headers
                 options = kwargs["options"] if "options" in kwargs else args[0]
-                if self._scope.enabled and not _has_trace_context(client, options):
+                is_sent = call is not None and not call.owned and self._sends_context(client)
+                if self._scope.enabled and not is_sent and not _has_trace_context(client, options):
                     propagation.inject(headers, _target(client, options))
             return headers
 
