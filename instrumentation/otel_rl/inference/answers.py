@@ -219,17 +219,21 @@ class Answer:
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
-        self.input_tokens = count_of(usage.get(names.input_tokens))
-        self.output_tokens = count_of(usage.get(names.output_tokens))
         # Versions of the client that do not know the details keep them among the extra fields.
-        inputs = usage.get(names.input_details) or extra.get(names.input_details)
-        if inputs is not None:
-            details = fields_of(inputs)
-            self.cached_tokens = count_of(details.get("cached_tokens"))
-            self.cache_write_tokens = count_of(details.get("cache_write_tokens"))
-        outputs = usage.get(names.output_details) or extra.get(names.output_details)
-        if outputs is not None:
-            self.reasoning_tokens = count_of(fields_of(outputs).get("reasoning_tokens"))
+        inputs = fields_of(usage.get(names.input_details) or extra.get(names.input_details))
+        outputs = fields_of(usage.get(names.output_details) or extra.get(names.output_details))
+        details = inputs.get("cached_tokens"), inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens")
+        self.count(usage.get(names.input_tokens), usage.get(names.output_tokens), *details)
+
+    def count(self, inputs: Any, outputs: Any, cached: Any = None, written: Any = None, reasoning: Any = None) -> None:
+        """Take the tokens of a usage, which counts the answer so far, whatever a server sends in their place."""
+        self.input_tokens, self.output_tokens = count_of(inputs), count_of(outputs)
+        if cached is not None:
+            self.cached_tokens = count_of(cached)
+        if written is not None:
+            self.cache_write_tokens = count_of(written)
+        if reasoning is not None:
+            self.reasoning_tokens = count_of(reasoning)
 
     def _observe_choice(self, fields: dict[str, Any], extra: dict[str, Any], position: int) -> bool:
         """Observe a choice; return whether it is complete."""

@@ -105,7 +105,9 @@ def _starts(tracer: Any, processors: Any) -> list[object] | None:
 def _only_hands_on(processor: object) -> bool:
     """Return whether it looks at no attributes beside those to which it hands a span: the SDK's, or our distro's."""
     origin = type(processor).__module__
-    return isinstance(processor, SynchronousMultiSpanProcessor) and origin.startswith(("opentelemetry.sdk.", "otel_rl."))
+    return isinstance(processor, SynchronousMultiSpanProcessor) and origin.startswith(
+        ("opentelemetry.sdk.", "otel_rl.")
+    )
 
 
 def _has_usual_room(tracer: Any) -> bool:

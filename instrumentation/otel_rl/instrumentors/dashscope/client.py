@@ -6,7 +6,6 @@ import functools
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership, servers
@@ -78,9 +77,8 @@ def _request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelRequest | No
     if endpoint is CHAT:
         messages = items_of(asked.get("messages")) or [{"role": "user", "content": asked.get("prompt")}]
         body["messages"] = [as_chat_message(message) for message in messages]
-    url = urlsplit(_address(kwargs))
-    port = url.port or (80 if url.scheme == "http" else 443)
-    return ModelRequest(endpoint, servers.server(url.hostname or "", port, GenAiProviderNameValues.DASHSCOPE), body)
+    server, _ = servers.at(_address(kwargs), GenAiProviderNameValues.DASHSCOPE)
+    return ModelRequest(endpoint, server, body)
 
 
 def _address(parameters: dict[str, Any]) -> str:

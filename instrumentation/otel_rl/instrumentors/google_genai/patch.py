@@ -58,8 +58,9 @@ def _begin(client: Any, _http: str, path: str, request: Any, *_: Any, **__: Any)
     if endpoint is None or not _scope.enabled or ownership.suppressed():
         return None
     record_abandoned()
-    body = as_messages_request(request, model.rpartition("/")[2], is_stream=method.startswith("stream"))
-    call = InferenceCall(_scope, ModelRequest(endpoint, _server(client), body), GeminiAnswer)
+    known = {"model": model.rpartition("/")[2], "stream": method.startswith("stream")}
+    asked = ModelRequest(endpoint, _server(client), known, lambda: as_messages_request(request))
+    call = InferenceCall(_scope, asked, GeminiAnswer)
     call.enter()
     return call
 
