@@ -103,7 +103,7 @@ class Answer:
             for position, choice in enumerate(items_of(choices)):
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
-                self.logprobs += number_of_logprobs(parts.get("logprobs"))
+                self._add_logprobs(parts)
                 message = fields_of(parts.get("message"))
                 if message.get("tool_calls"):
                     self._add_tool_calls(tool_round_trips.calls_in(message))
@@ -137,9 +137,7 @@ class Answer:
             # Most chunks are a piece of text and nothing else.
             if (extra or parts.get("finish_reason") is not None) and self._observe_choice(parts, extra, position):
                 self._observe_server(fields, extra_of(chunk, fields))
-            logprobs = parts.get("logprobs")
-            if logprobs is not None:
-                self.logprobs += number_of_logprobs(logprobs)
+            self._add_logprobs(parts)
             delta = fields_of(parts.get("delta"))
             if _says_something(parts, delta):
                 self.output_chunks += 1
@@ -209,7 +207,8 @@ class Answer:
                 # Of the whole answer so far: events of a stream repeat it.
                 self.tokens_by_version = None
                 self._observe_versions(facts.get("weight_versions"))
-        times = engine_times.of_vllm(extra.get("metrics"))
+        given = extra.get("metrics")
+        times = None if given is None else engine_times.of_vllm(given)
         if times:
             self.times = [times]
 
@@ -220,17 +219,21 @@ class Answer:
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
         names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
-        self.input_tokens = count_of(usage.get(names.input_tokens))
-        self.output_tokens = count_of(usage.get(names.output_tokens))
         # Versions of the client that do not know the details keep them among the extra fields.
-        inputs = usage.get(names.input_details) or extra.get(names.input_details)
-        if inputs is not None:
-            details = fields_of(inputs)
-            self.cached_tokens = count_of(details.get("cached_tokens"))
-            self.cache_write_tokens = count_of(details.get("cache_write_tokens"))
-        outputs = usage.get(names.output_details) or extra.get(names.output_details)
-        if outputs is not None:
-            self.reasoning_tokens = count_of(fields_of(outputs).get("reasoning_tokens"))
+        inputs = fields_of(usage.get(names.input_details) or extra.get(names.input_details))
+        outputs = fields_of(usage.get(names.output_details) or extra.get(names.output_details))
+        details = inputs.get("cached_tokens"), inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens")
+        self.count(usage.get(names.input_tokens), usage.get(names.output_tokens), *details)
+
+    def count(self, inputs: Any, outputs: Any, cached: Any = None, written: Any = None, reasoning: Any = None) -> None:
+        """Take the tokens of a usage, which counts the answer so far, whatever a server sends in their place."""
+        self.input_tokens, self.output_tokens = count_of(inputs), count_of(outputs)
+        if cached is not None:
+            self.cached_tokens = count_of(cached)
+        if written is not None:
+            self.cache_write_tokens = count_of(written)
+        if reasoning is not None:
+            self.reasoning_tokens = count_of(reasoning)
 
     def _observe_choice(self, fields: dict[str, Any], extra: dict[str, Any], position: int) -> bool:
         """Observe a choice; return whether it is complete."""
@@ -248,6 +251,11 @@ class Answer:
             if isinstance(token_ids, list):
                 self.token_ids += len(token_ids)
         return reason is not None
+
+    def _add_logprobs(self, choice: dict[str, Any]) -> None:
+        given = choice.get("logprobs")
+        if given is not None:
+            self.logprobs += number_of_logprobs(given)
 
     def _add_tool_calls(self, calls: Iterator[tuple[str, str]]) -> None:
         if self.tool_calls is None:
@@ -297,7 +305,7 @@ class Answer:
 
     def server_attributes(self) -> dict[str, Any]:
         """Return the attributes that only RL inference servers report, for the span of the call; they are clean."""
-        values: dict[str, Any] = dict(engine_times.means(engine_times.together(self.times)))
+        values: dict[str, Any] = engine_times.means(engine_times.together(self.times)) if self.times else {}
         if self.token_ids:
             values[attributes.RL_INFERENCE_TOKEN_IDS_COUNT] = self.token_ids
         if self.logprobs:

@@ -130,7 +130,7 @@ class InferenceCall:
             and (trajectory.tool_matches.asked or trajectory.turns.has_open)
         ):
             with _TOOLS:
-                tool_round_trips.returned(scope, trajectory, request.body)
+                tool_round_trips.returned(scope, trajectory, request.read())
         owner = ownership.of_call(scope.name, request.endpoint, context)
         if owner is None:
             self._begin(scope, request, context)
@@ -142,11 +142,12 @@ class InferenceCall:
         self._flight = flight.begin(layout.MODEL_CALL, request.name)
         progress.began_in_event_loop(progress.MODEL_CALLS, self)
         progress.call_began(self, open_tools.here(context))
-        request.body = {}
+        request.forget()
         if trajectory is not None and self._is_turn:
             trajectory.model_call_began(self)
 
     def _begin(self, scope: Scope, request: ModelRequest, context: Context) -> None:
+        request.read()
         values = {**request.labels, **request.values}
         conversation = conversations.current(context)
         if conversation is not None:
@@ -169,6 +170,7 @@ class InferenceCall:
         self.span = owner.span
         self._describes = owner.is_partial
         if owner.is_partial:
+            request.read()
             self._capture(request)
         if owner.span.is_recording() and owner.span is not trace_api.get_current_span():
             # For the trace context on the wire.
@@ -366,9 +368,9 @@ class InferenceCall:
             work=answer.exact_output_tokens(),
         )
         if answer.engine is not None and self._request.is_private:
-            from otel_rl.inference import engine_targets  # noqa: PLC0415 - few programs ask engines of their own
+            from otel_rl.inference.engine_targets import note  # noqa: PLC0415 - few programs ask engines of their own
 
-            engine_targets.note(*self._request.engine[:2])
+            note(*self._request.engine[:2])
         answer.adopt()
         if self._parent_call is not None:
             self._parent_call.child_ended(*answer.tokens)

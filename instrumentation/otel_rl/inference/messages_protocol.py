@@ -42,8 +42,8 @@ class MessagesAnswer(Answer):
         blocks = list(map(fields_of, items_of(fields.get("content"))))
         reason = reason_of(fields.get("stop_reason"))
         choices = [{"message": message_of(blocks), "finish_reason": reason}] if blocks or reason else None
-        known = {name: fields.get(name) for name in ("id", "model", "error")}
-        super().observe({**known, "choices": choices, "usage": self._usage(fields.get("usage"))})
+        super().observe({**{name: fields.get(name) for name in ("id", "model", "error")}, "choices": choices})
+        self._add_usage(fields.get("usage"))
 
     def observe_chunk(self, chunk: Any) -> None:
         """Take the facts of one event."""
@@ -65,34 +65,28 @@ class MessagesAnswer(Answer):
             counts = {
                 name: value for name, value in all_fields_of(message.get("usage")).items() if "output" not in name
             }
-            super().observe_chunk({**message, "choices": [], "usage": self._usage(counts)})
+            super().observe_chunk({**message, "choices": [], "usage": None})
+            self._add_usage(counts)
         elif kind == "message_delta":
             reason = reason_of(fields_of(event.get("delta")).get("stop_reason"))
-            self._observe_delta({}, reason, self._usage(event.get("usage")))
+            self._observe_delta({}, reason)
+            self._add_usage(event.get("usage"))
             # Some programs (LiteLLM) read no further: the event that stops the message has nothing more.
             self.is_complete = reason is not None
         elif kind == "error":
             self.failure = of_answer(event, NOTHING, _ERROR) or _ERROR
 
-    def _observe_delta(self, delta: dict[str, Any], reason: str | None = None, usage: Any = None) -> None:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        super().observe_chunk({"choices": [choice], "usage": usage})
+    def _observe_delta(self, delta: dict[str, Any], reason: str | None = None) -> None:
+        super().observe_chunk({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
-    def _usage(self, given: Any) -> dict[str, Any] | None:
+    def _add_usage(self, given: Any) -> None:
         counts = self._counts
-        for name, value in all_fields_of(given).items():
-            if value is not None:
-                counts[name] = value
-        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-        inputs, read, written = (count_of(counts.get(name)) for name in names)
-        return counts and {
-            "prompt_tokens": None if inputs is None else inputs + (read or 0) + (written or 0),
-            "completion_tokens": counts.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
-            "completion_tokens_details": {
-                "reasoning_tokens": fields_of(counts.get("output_tokens_details")).get("thinking_tokens")
-            },
-        }
+        counts.update({name: value for name, value in all_fields_of(given).items() if value is not None})
+        inputs, read = count_of(counts.get("input_tokens")), count_of(counts.get("cache_read_input_tokens"))
+        written = count_of(counts.get("cache_creation_input_tokens"))
+        total = None if inputs is None else inputs + (read or 0) + (written or 0)
+        thoughts = fields_of(counts.get("output_tokens_details")).get("thinking_tokens")
+        self.count(total, counts.get("output_tokens"), read, written, thoughts)
 
 
 def reason_of(given: Any) -> str | None:

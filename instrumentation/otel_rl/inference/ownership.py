@@ -207,15 +207,11 @@ def _is_of_package(context: Context) -> bool:
     return context.get(INFERENCE_CONTEXT_KEY) is not None or context.get(EMBEDDING_CONTEXT_KEY) is not None
 
 
-def emits_metrics(span: Span, operation: str) -> bool:
-    """Return whether the instrumentor that made ``span`` records the metrics of such a call as well."""
-    return operation in _owner_of(span).measures
-
-
 def _owner_of(span: Span) -> Owner:
     scope = getattr(span, "instrumentation_scope", None)
-    default = _OPENINFERENCE if _KIND in _attributes_of(span) else _UNKNOWN_OWNER
-    return OWNERS.get(getattr(scope, "name", ""), default)
+    return OWNERS.get(getattr(scope, "name", "")) or (
+        _OPENINFERENCE if _KIND in _attributes_of(span) else _UNKNOWN_OWNER
+    )
 
 
 def _attributes_of(span: Span) -> Mapping[str, Any]:

@@ -64,13 +64,23 @@ class CallSeries(NamedTuple):
 
 
 class ModelRequest:
-    """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span."""
+    """A model request as it is about to be sent: ``labels`` also go on its metrics, ``values`` only on its span.
 
-    __slots__ = ("body", "endpoint", "is_private", "labels", "name", "stream", "values")
+    If the ``body`` takes work to read, ``later`` returns it, and ``body`` has the model and whether to stream.
+    """
 
-    def __init__(self, endpoint: Endpoint, server: Server, body: dict[str, Any]) -> None:
+    __slots__ = ("_later", "body", "endpoint", "is_private", "labels", "name", "stream", "values")
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        server: Server,
+        body: dict[str, Any],
+        later: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self.body = body
+        self._later = later
         self.is_private = server.is_private
         self.stream = bool(body.get("stream"))
         model = body.get("model")
@@ -87,6 +97,18 @@ class ModelRequest:
         if endpoint is RESPONSES:
             self.values[attributes.OPENAI_API_TYPE] = OpenaiApiTypeValues.RESPONSES
         add_generation_parameters(self.values, body)
+
+    def read(self) -> dict[str, Any]:
+        """Return the body as a whole, whose parameters are in ``values`` from now on."""
+        later, self._later = self._later, None
+        if later is not None:
+            self.body = later()
+            add_generation_parameters(self.values, self.body)
+        return self.body
+
+    def forget(self) -> None:
+        """Let go of the body, which is the program's."""
+        self.body, self._later = {}, None
 
     @property
     def engine(self) -> tuple[str, int | None, str]:

@@ -1,47 +1,64 @@
-"""A model call around the function of a client that sends it, for functions and coroutines alike.
+"""The function of a client that sends a request, inside of a model call, where the answer may be replaced.
 
-::
-
-    with SentCall(begin(...), take) as sent:
-        return sent.answered(original(...))  # in a coroutine: await original(...)
+Elsewhere ``patches.observe`` does it.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from typing_extensions import Self
-
     from otel_rl.inference.calls import InferenceCall
 
+    #: Returns a current call or None, from arguments that it may change.
+    Begin = Callable[[tuple[Any, ...], dict[str, Any]], InferenceCall | None]
+    #: Reads the answer and returns what the program gets; it must not raise.
+    Take = Callable[[InferenceCall, Any], Any]
 
-class SentCall:
-    """Ends ``call`` if the client raises, and leaves it before the program gets the answer.
 
-    Args:
-        call: current since its beginning; None to do nothing.
-        take: ``take(call, answer)`` reads the answer and returns what the program gets; it must not raise.
-    """
+def sends(original: Callable[..., Any], begin: Begin, take: Take) -> Callable[..., Any]:
+    """Return a replacement for a function."""
 
-    __slots__ = ("_call", "_take")
+    @functools.wraps(original)
+    def send(*args: Any, **kwargs: Any) -> Any:
+        call = begin(args, kwargs)
+        try:
+            answer = original(*args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        return _answered(call, answer, take)
 
-    def __init__(self, call: InferenceCall | None, take: Callable[[InferenceCall, Any], Any]) -> None:
-        self._call, self._take = call, take
+    return send
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if self._call is not None and error is not None:
-            self._call.finish(error)
-            self._call.leave()
+def sends_async(original: Callable[..., Any], begin: Begin, take: Take) -> Callable[..., Any]:
+    """Return a replacement for a coroutine."""
 
-    def answered(self, answer: Any) -> Any:
-        """Leave the call and return what the program gets."""
-        if self._call is None:
-            return answer
-        self._call.leave()
-        return self._take(self._call, answer)
+    @functools.wraps(original)
+    async def send(*args: Any, **kwargs: Any) -> Any:
+        call = begin(args, kwargs)
+        try:
+            answer = await original(*args, **kwargs)
+        except BaseException as error:
+            _failed(call, error)
+            raise
+        return _answered(call, answer, take)
+
+    return send
+
+
+def _failed(call: InferenceCall | None, error: BaseException) -> None:
+    if call is not None:
+        call.finish(error)
+        call.leave()
+
+
+def _answered(call: InferenceCall | None, answer: Any, take: Take) -> Any:
+    if call is None:
+        return answer
+    call.leave()
+    return take(call, answer)

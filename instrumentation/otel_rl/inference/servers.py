@@ -6,6 +6,7 @@ is one series from its first call on; the engine behind it is an attribute of th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -95,9 +96,14 @@ def server(address: str, port: int, provider: str | None = None) -> Server:
 
 def at(url: str, provider: str) -> tuple[Server, str]:
     """Return the server at a URL, and the path there."""
+    host, port, path = _place_of(url)
+    return server(host, port, provider), path
+
+
+@lru_cache(maxsize=256)
+def _place_of(url: str) -> tuple[str, int, str]:
     address = urlsplit(url)
-    port = address.port or (80 if address.scheme == "http" else 443)
-    return server(address.hostname or "", port, provider), address.path
+    return address.hostname or "", address.port or (80 if address.scheme == "http" else 443), address.path
 
 
 def unplaced(provider: str) -> Server:

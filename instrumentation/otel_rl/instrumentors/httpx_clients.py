@@ -5,7 +5,6 @@ The client reads an answer that is no stream before ``send`` returns.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference.http import senders
@@ -25,8 +24,8 @@ def patch_client(library: str, module: ModuleType, patches: Patches) -> None:
     client = Client(library, _head, _url, follow_chunks)
     patches.observe(module, "BaseClient.build_request", after=_built, required=True)
     patches.observe(module, "BaseClient._build_redirect_request", after=_redirected)
-    patches.replace(module, "Client.send", partial(senders.sends, client), required=True)
-    patches.replace(module, "AsyncClient.send", partial(senders.sends_async, client), required=True)
+    senders.observe(patches, module, "Client.send", client)
+    senders.observe(patches, module, "AsyncClient.send", client)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:

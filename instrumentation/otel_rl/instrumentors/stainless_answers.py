@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,10 @@ from otel_rl.semconv.attributes import RlInferenceStreamEndedValues
 from otel_rl.telemetry import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from types import ModuleType
 
     from otel_rl.inference.calls import InferenceCall
+    from otel_rl.instrumentors.patching import Patches
 
 #: Where a stream or raw response keeps the call it belongs to. Not on the call's side: a cycle would delay its release.
 CALL = "_otel_rl_call"
@@ -94,34 +94,6 @@ def follow_raw(call: InferenceCall, response: Any) -> None:
             call.watch_for_garbage(http_response)
 
 
-def closes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for a synchronous ``close`` of a stream or raw response."""
-
-    @functools.wraps(original)
-    def close(self: Any) -> Any:
-        ended = _ended(self)
-        try:
-            return original(self)
-        finally:
-            _finish(self, ended)
-
-    return close
-
-
-def closes_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for an asynchronous ``close`` of a stream or raw response."""
-
-    @functools.wraps(original)
-    async def close(self: Any) -> Any:
-        ended = _ended(self)
-        try:
-            return await original(self)
-        finally:
-            _finish(self, ended)
-
-    return close
-
-
 def _leave_chunks(response: Any) -> None:
     """Let the client read the body, from which it is about to parse a model or a stream."""
     with guard("stainless.leave_chunks"):
@@ -130,8 +102,13 @@ def _leave_chunks(response: Any) -> None:
             chunks.leave(response.http_response)
 
 
-def _ended(answer: Any) -> str:
-    """Return COMPLETED when the raw response was read to its end before the close, else CLOSED."""
+def observe_close(module: ModuleType, name: str, patches: Patches) -> None:
+    """End the call of a stream or raw response of the class ``name`` when the program closes it."""
+    patches.observe(module, f"{name}.close", begin=closing, end=closed, required=True)
+
+
+def closing(answer: Any) -> tuple[Any, str]:
+    """Return ``answer``, a stream or raw response, and COMPLETED when it was read to its end before the close."""
     # The program's transport made the response, and may have made a class of its own for it.
     with guard("stainless.before_close"):
         if _CHUNKS in vars(answer):
@@ -140,59 +117,44 @@ def _ended(answer: Any) -> str:
         else:
             is_complete = getattr(vars(answer).get("http_response"), "is_closed", False)
         if is_complete:
-            return RlInferenceStreamEndedValues.COMPLETED
-    return RlInferenceStreamEndedValues.CLOSED
+            return answer, RlInferenceStreamEndedValues.COMPLETED
+    return answer, RlInferenceStreamEndedValues.CLOSED
 
 
-def _finish(answer: Any, ended: str) -> None:
-    with guard("stainless.close"):
-        # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
-        call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
-        if call is not None:
-            _take_body(call, answer, is_whole=ended == RlInferenceStreamEndedValues.COMPLETED)
-            call.finish(ended=ended)
+def closed(state: tuple[Any, str], _: object, __: object) -> None:
+    """End the call of what :func:`closing` has returned."""
+    answer, ended = state
+    # The helpers' streams keep the one that was answered inside; another instrumentor may have put its own there.
+    call = getattr(vars(answer).get("_raw_stream", answer), CALL, None)
+    if call is not None:
+        _take_body(call, answer, is_whole=ended == RlInferenceStreamEndedValues.COMPLETED)
+        call.finish(ended=ended)
 
 
-def parses(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for a synchronous ``parse`` of a raw response."""
-
-    @functools.wraps(original)
-    def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = vars(self).get(CALL)
-        if call is None:
-            return original(self, *args, **kwargs)
-        _leave_chunks(self)
-        try:
-            parsed = original(self, *args, **kwargs)
-        except BaseException as error:
-            call.finish(error)
-            raise
-        call.body = None
-        answered(call, parsed)
-        return parsed
-
-    return parse
+def parsing(response: Any, *_: Any, **__: Any) -> InferenceCall | None:
+    """Return the call of a raw response that is about to be parsed, if it is followed."""
+    call: InferenceCall | None = vars(response).get(CALL)
+    if call is not None:
+        _leave_chunks(response)
+    return call
 
 
-def parses_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a replacement for an asynchronous ``parse`` of a raw response."""
+def parsed(call: InferenceCall, answer: Any, error: BaseException | None) -> None:
+    """Follow or end the call with what the client made of its answer."""
+    if error is not None:
+        call.finish(error)
+        return
+    call.body = None
+    answered(call, answer)
 
-    @functools.wraps(original)
-    async def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = vars(self).get(CALL)
-        if call is None:
-            return await original(self, *args, **kwargs)
-        _leave_chunks(self)
-        try:
-            parsed = await original(self, *args, **kwargs)
-        except BaseException as error:
-            call.finish(error)
-            raise
-        call.body = None
-        answered(call, parsed)
-        return parsed
 
-    return parse
+def sent(call: InferenceCall, answer: Any, error: BaseException | None) -> None:
+    """Leave the call, whose client has sent the request."""
+    call.leave()
+    if error is None:
+        answered(call, answer)
+    else:
+        call.finish(error)
 
 
 def complete(call: InferenceCall, answer: Any) -> None:
@@ -205,11 +167,10 @@ def complete(call: InferenceCall, answer: Any) -> None:
         answered(call, answer)
 
 
-def answered(call: InferenceCall, answer: Any) -> Any:
-    """Follow a stream or a raw response, end the call at any other answer; return what the program gets."""
+def answered(call: InferenceCall, answer: Any) -> None:
+    """Follow a stream or a raw response, end the call at any other answer."""
     if not call.is_recorded:
         _take(call, answer)
-    return answer
 
 
 def _take(call: InferenceCall, answer: Any) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
-from otel_rl.inference.sent_calls import SentCall
 from otel_rl.instrumentors import stainless_answers as answers
+from otel_rl.instrumentors.observing import Hooks, Switch, wrap
 from otel_rl.instrumentors.stainless_requests import describe
 from otel_rl.telemetry import Scope, guard, propagation
 
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 #: Classes in which ``_base_client`` returns an answer that is read later.
 _STREAMS = ("Stream", "AsyncStream")
 _RAW_RESPONSES = ("LegacyAPIResponse", "APIResponse", "AsyncAPIResponse")
-#: Their methods that end a call, and the factories of our replacements.
-_METHODS = (
-    ("Stream", "close", answers.closes),
-    ("AsyncStream", "close", answers.closes_async),
-    ("APIResponse", "close", answers.closes),
-    ("AsyncAPIResponse", "close", answers.closes_async),
-    ("LegacyAPIResponse", "parse", answers.parses),
-    ("APIResponse", "parse", answers.parses),
-    ("AsyncAPIResponse", "parse", answers.parses_async),
-)
 #: Later versions of ``anthropic`` have it no more.
 _LEGACY = "LegacyAPIResponse"
 
@@ -45,51 +36,46 @@ class StainlessClient:
         library: its name.
         provider_of: the provider, from an instance of its class; None if its address shows it.
         form: of its answers.
+        sends_context: whether an instance sends the trace context of a span of its own.
     """
 
-    def __init__(self, library: str, provider_of: Callable[[Any], str | None], form: Callable[[bool], Answer]) -> None:
+    def __init__(
+        self,
+        library: str,
+        provider_of: Callable[[Any], str | None],
+        form: Callable[[bool], Answer],
+        sends_context: Callable[[Any], bool] = lambda _: False,
+    ) -> None:
         self._scope, self._provider_of, self._form = Scope(library), provider_of, form
-        self._begin_site, self._headers_site = guard(f"{library}.begin"), guard(f"{library}.headers")
-        self._timed_begin = own_cpu.timed(f"{library}.begin", self._begin)
-        self._timed_answered = own_cpu.timed(f"{library}.answered", answers.answered)
+        self._sends_context = sends_context
+        self._headers_site = guard(f"{library}.headers")
+        begin, end = own_cpu.timed(f"{library}.begin", self._begin), own_cpu.timed(f"{library}.answered", answers.sent)
+        self._sending = Hooks(f"{library}.request", begin=begin, end=end)
 
     def patch(self, module: ModuleType, patches: Patches, request: str = "request") -> None:
         """Patch ``_base_client``; ``request`` is the method of its clients that sends one with its retries."""
         answers.add_types(*(_types(module, names) for names in (_STREAMS, _RAW_RESPONSES)))
-        for class_name, method, factory in _METHODS:
-            patches.replace(module, f"{class_name}.{method}", factory, required=class_name != _LEGACY)
+        for name in (*_STREAMS, *_RAW_RESPONSES[1:]):
+            answers.observe_close(module, name, patches)
+        for name in _RAW_RESPONSES:
+            end = answers.parsed
+            patches.observe(module, f"{name}.parse", begin=answers.parsing, end=end, required=name != _LEGACY)
         patches.replace(module, "BaseClient._build_headers", self._build_headers, required=True)
-        for name, factory in (("SyncAPIClient", self._request), ("AsyncAPIClient", self._request_async)):
-            patches.replace(module, f"{name}.{request}", factory, required=True)
-            _replace_below_wrappers(getattr(module, name), request, factory, patches)
+        sending = partial(wrap, hooks=self._sending, switch=Switch())
+        for name in ("SyncAPIClient", "AsyncAPIClient"):
+            patches.replace(module, f"{name}.{request}", sending, required=True)
+            _replace_below_wrappers(getattr(module, name), request, sending, patches)
 
-    def _request(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def request(client: Any, *args: Any, **kwargs: Any) -> Any:
-            with SentCall(self._timed_begin(client, args, kwargs), self._timed_answered) as sent:
-                return sent.answered(original(client, *args, **kwargs))
-
-        return request
-
-    def _request_async(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        async def request(client: Any, *args: Any, **kwargs: Any) -> Any:
-            with SentCall(self._timed_begin(client, args, kwargs), self._timed_answered) as sent:
-                return sent.answered(await original(client, *args, **kwargs))
-
-        return request
-
-    def _begin(self, client: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
-        call = None
-        with self._begin_site:
-            record_abandoned()
-            if not self._scope.enabled or ownership.suppressed():
-                return None
-            options = kwargs["options"] if "options" in kwargs else args[1]
-            request = describe(client, options, self._provider_of)
-            if request is not None:
-                call = InferenceCall(self._scope, request, self._form)
-                call.enter()
+    def _begin(self, client: Any, *args: Any, **kwargs: Any) -> InferenceCall | None:
+        record_abandoned()
+        if not self._scope.enabled or ownership.suppressed():
+            return None
+        options = kwargs["options"] if "options" in kwargs else args[1]
+        request = describe(client, options, self._provider_of)
+        if request is None:
+            return None
+        call = InferenceCall(self._scope, request, self._form)
+        call.enter()
         return call
 
     def _build_headers(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +91,8 @@ class StainlessClient:
                 elif ownership.suppressed():
                     return headers
                 options = kwargs["options"] if "options" in kwargs else args[0]
-                if self._scope.enabled and not _has_trace_context(client, options):
+                is_sent = call is not None and not call.owned and self._sends_context(client)
+                if self._scope.enabled and not is_sent and not _has_trace_context(client, options):
                     propagation.inject(headers, _target(client, options))
             return headers
 
@@ -126,7 +113,7 @@ def _replace_below_wrappers(base: Any, request: str, factory: Callable[..., Any]
         wrapper = vars(client).get(request)
         if wrapper is not None and getattr(wrapper, "__wrapped__", None) is original:
             ours = wrapper.__wrapped__ = factory(original)
-            patches.on_restore(functools.partial(_put_back, wrapper, ours, original))
+            patches.on_restore(partial(_put_back, wrapper, ours, original))
 
 
 def _put_back(wrapper: Any, ours: Any, original: Any) -> None:

@@ -93,13 +93,21 @@ class LateAttributes:
 
 
 def _starts(tracer: Any, processors: Any) -> list[object] | None:
-    if type(tracer.span_processor) is not SynchronousMultiSpanProcessor or not _has_usual_room(tracer):
+    if not _only_hands_on(tracer.span_processor) or not _has_usual_room(tracer):
         return None
     if not _is_own(tracer, "start_span") or not _decides_without(tracer.sampler):
         return None
     starts = [processor.on_start for processor in processors]
     known = {known_class.on_start for known_class in _STARTING if _is_unchanged(known_class.on_start, known_class)}
     return starts if all(getattr(start, "__func__", None) in known for start in starts) else None
+
+
+def _only_hands_on(processor: object) -> bool:
+    """Return whether it looks at no attributes beside those to which it hands a span: the SDK's, or our distro's."""
+    origin = type(processor).__module__
+    return isinstance(processor, SynchronousMultiSpanProcessor) and origin.startswith(
+        ("opentelemetry.sdk.", "otel_rl.")
+    )
 
 
 def _has_usual_room(tracer: Any) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 import anthropic
 import pytest
+from opentelemetry.baggage import set_baggage
+from opentelemetry.context import attach, detach
 from opentelemetry.trace import SpanKind, StatusCode
 
 import otel_rl
@@ -92,6 +94,25 @@ def test_a_call_gives_one_span_with_all_tokens(shape, recorded, server, client, 
     call, streamed = SHAPES[shape]
     call(client, {**CALL, "extra_body": {"temperature": 0.5}})
     _expect(recorded, server, spans_of, streamed=streamed)
+
+
+@pytest.mark.parametrize(("host", "expected"), [("api.example.com", None), ("127.0.0.1", "r1")])
+def test_our_baggage_goes_to_private_hosts_only(host, expected, instrumented, spans_of):
+    library = getattr(anthropic._base_client, "httpx2", None) or anthropic._base_client.httpx
+    sent = []
+
+    def answer(request):
+        sent.append(request.headers.get("baggage", ""))
+        return library.Response(200, json={"type": "message", "role": "assistant", "model": "claude", "content": []})
+
+    http = library.Client(transport=library.MockTransport(answer))
+    token = attach(set_baggage("rl.rollout.id", "r1"))
+    try:
+        anthropic.Anthropic(api_key="none", base_url=f"https://{host}", http_client=http).messages.create(**CALL)
+    finally:
+        detach(token)
+    (header,) = sent
+    assert dict(entry.split("=") for entry in filter(None, header.split(","))).get("rl.rollout.id") == expected
 
 
 async def test_an_async_call_gives_one_span_with_all_tokens(recorded, server, async_client, spans_of):

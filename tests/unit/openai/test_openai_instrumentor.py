@@ -20,7 +20,8 @@ TARGETS = [
     (_base_client.SyncAPIClient, "request"),
     (_base_client.AsyncAPIClient, "request"),
     (_base_client.BaseClient, "_build_headers"),
-    *((getattr(_base_client, name), method) for name, method, _ in stainless_clients._METHODS),
+    *((getattr(_base_client, name), "close") for name in ("Stream", "AsyncStream", "APIResponse", "AsyncAPIResponse")),
+    *((getattr(_base_client, name), "parse") for name in ("LegacyAPIResponse", "APIResponse", "AsyncAPIResponse")),
 ]
 
 

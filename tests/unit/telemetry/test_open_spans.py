@@ -26,6 +26,7 @@ from opentelemetry.sdk.trace.sampling import (
 )
 from opentelemetry.trace import INVALID_SPAN, SpanKind
 
+from otel_rl.pipeline.processors import IsolatedSpanProcessors
 from otel_rl.telemetry import Scope, correlation, open_spans
 from otel_rl.telemetry.correlation import BaggageSpanProcessor
 
@@ -141,8 +142,9 @@ def passed(monkeypatch):
     [ALWAYS_ON, DEFAULT_ON, ParentBasedTraceIdRatio(1.0), TraceIdRatioBased(1.0)],
     ids=lambda s: type(s).__name__,
 )
-def test_attributes_come_after_the_start_where_nobody_looks_at_them_before(begin, passed, sampler):
-    provider = TracerProvider(sampler=sampler)
+@pytest.mark.parametrize("hands_on", [None, IsolatedSpanProcessors], ids=["the SDK's provider", "our provider"])
+def test_attributes_come_after_the_start_where_nobody_looks_at_them_before(begin, passed, sampler, hands_on):
+    provider = TracerProvider(sampler=sampler, active_span_processor=hands_on and hands_on())
     for processor in (BaggageSpanProcessor(), BatchSpanProcessor(InMemorySpanExporter())):
         provider.add_span_processor(processor)
     span = begin(provider, PLAIN)

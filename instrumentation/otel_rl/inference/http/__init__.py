@@ -8,6 +8,7 @@
 ``event_streams``    the events of a streamed answer, as they go past
 ``streamed_answers`` what a streamed answer says, of which little is parsed
 ``chunks``           the chunks of an answer on their way to the program
+``followed_chunks``  what they do to the call that they answer
 ``calls``            one request, from its headers to the end of its answer
 ``base_call``        what all requests have in common that are followed
 ``control_calls``    one request that changes an engine

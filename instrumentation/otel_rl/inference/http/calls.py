@@ -15,7 +15,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from otel_rl.core.guard import guard
 from otel_rl.inference import ownership, requests, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
@@ -23,6 +22,7 @@ from otel_rl.inference.http import paths, services
 from otel_rl.inference.http.base_call import FAILED, HttpCall, Url, default_port
 from otel_rl.inference.http.bodies import has_events, is_json, object_of
 from otel_rl.inference.http.event_streams import EventStream
+from otel_rl.inference.http.followed_chunks import FollowedChunks
 from otel_rl.inference.http.other_protocols import MessagesEvents, OllamaAnswer, as_ollama_request
 from otel_rl.inference.http.paths import target_of
 from otel_rl.inference.http.protocols import EngineAnswer, as_completion_request
@@ -58,15 +58,10 @@ _PROTOCOLS: dict[str, tuple[str, Callable[..., Answer], Callable[..., Answer]]] 
     paths.OLLAMA_GENERATE: (GenAiProviderNameValues.OLLAMA, OllamaAnswer, OllamaAnswer),
 }
 _scope = lru_cache(maxsize=None)(Scope)
-_CHUNK, _EXHAUSTED, _BROKE_OFF = (guard(f"served_engines.{site}") for site in ("chunk", "exhausted", "broke_off"))
 
 
-class HttpModelCall(HttpCall):
+class HttpModelCall(HttpCall, FollowedChunks):
     """A request for tokens."""
-
-    _is_being_read = False
-    #: Its chunks, while they are followed.
-    _events: EventStream | None = None
 
     def __init__(self, scope: Scope, endpoint: Endpoint, url: Url, body: dict[str, Any]) -> None:
         if endpoint.path in (paths.GENERATE, paths.GENERATE_TOKENS):
@@ -91,19 +86,6 @@ class HttpModelCall(HttpCall):
         #: What its response is known by; it goes with the response.
         self.references: list[ref[object]] = []
         self._call.enter()
-
-    @property
-    def is_being_read(self) -> bool:
-        """True while a method of the client reads the answer, and reports how that ends."""
-        return self._is_being_read
-
-    @is_being_read.setter
-    def is_being_read(self, value: bool) -> None:
-        self._is_being_read = self._call.is_being_read = value
-
-    def awaits_chunk(self, value: bool) -> None:
-        """Say whether the program waits for a chunk, where no method of the client reads them."""
-        self._call.is_being_read = value
 
     def leave(self) -> None:
         """Leave the operation: the request has been answered."""
@@ -149,36 +131,6 @@ class HttpModelCall(HttpCall):
         is_ollama = self.is_stream and self._events_form is OllamaAnswer
         self._events = EventStream(self._call.observe_chunk, whole_lines=is_ollama)
         return True
-
-    def chunk(self, data: bytes) -> None:
-        """Observe ``data``, which the program is about to get."""
-        with _CHUNK:
-            events = self._events
-            if events is not None:
-                events.feed(data)
-                if self._call.answer.is_complete:
-                    self._events = None
-                    self._call.finish(ended=StreamEnded.COMPLETED)
-
-    def exhausted(self) -> None:
-        """Note that the program has got the last chunk."""
-        with _EXHAUSTED:
-            events, self._events = self._events, None
-            if events is None:
-                return
-            body = events.end()
-            if self.is_stream:
-                self._call.record_body_read(body)
-                self.closed(complete=True)
-            else:
-                # The program may parse it yet.
-                self.read(body)
-
-    def broke_off(self, error: BaseException) -> None:
-        """Note that the next chunk did not come."""
-        with _BROKE_OFF:
-            self._events = None
-            self._call.finish(error)
 
     # -- its answer as a whole -------------------------------------------------------------------------------------
 

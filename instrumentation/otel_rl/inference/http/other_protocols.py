@@ -37,7 +37,7 @@ class OllamaAnswer(Answer):
         fields = fields_of(answer)
         message = {**fields_of(fields.get("message")), "tool_calls": _calls(fields), "reasoning": _thinking(fields)}
         choice = {"text": fields.get("response"), "message": message, "finish_reason": fields.get("done_reason")}
-        super().observe({**_head(fields), "choices": [choice] if fields.get("done") else None})
+        super().observe({**self._head(fields), "choices": [choice] if fields.get("done") else None})
 
     def observe_chunk(self, chunk: bytes) -> None:
         """Take the facts of one line; a piece of text is counted only."""
@@ -47,22 +47,21 @@ class OllamaAnswer(Answer):
         fields = fields_of(parsed(chunk))
         text = fields_of(fields.get("message")).get("content") or fields.get("response")
         delta = {"content": text, "reasoning": _thinking(fields), "tool_calls": _calls(fields)}
-        head = _head(fields)
+        head = self._head(fields)
         self.failure = self.failure or failures.of_answer(head, head)
         super().observe_chunk({**head, "choices": [{"delta": delta, "finish_reason": fields.get("done_reason")}]})
         self.is_complete = fields.get("done") is True
+
+    def _head(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if fields.get("done"):
+            self.count(fields.get("prompt_eval_count"), fields.get("eval_count"))
+        return {name: fields.get(name) for name in ("model", "error")}
 
 
 def as_ollama_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request with its options beside the model; it asks for a stream unless it says otherwise."""
     options = fields_of(body.get("options"))
     return {"max_tokens": options.get("num_predict"), **options, "stream": True, **body} if body else {}
-
-
-def _head(fields: Mapping[str, Any]) -> dict[str, Any]:
-    usage = {"prompt_tokens": fields.get("prompt_eval_count"), "completion_tokens": fields.get("eval_count")}
-    known = {name: fields.get(name) for name in ("model", "error")}
-    return {**known, "usage": usage if fields.get("done") else None}
 
 
 def _thinking(fields: Mapping[str, Any]) -> Any:

@@ -57,11 +57,11 @@ class EngineAnswer(Answer):
             return
         fields = fields_of(answer)
         if "completion_ids" in fields:
-            self.requests = len(items_of(fields.get("prompt_ids"))) or 1
-            self.samples = len(items_of(fields["completion_ids"]))
-            self.token_ids = sum(map(length_of, items_of(fields["completion_ids"])[:_MOST_ITEMS]))
+            prompts, completions = items_of(fields.get("prompt_ids")), items_of(fields["completion_ids"])
+            self.requests, self.samples = len(prompts) or 1, len(completions)
+            self.token_ids = sum(map(length_of, completions[:_MOST_ITEMS]))
             self.logprobs = sum(map(length_of, items_of(fields.get("logprobs"))[:_MOST_ITEMS]))
-            super().observe(_of_trl(fields))
+            self.count(sum(map(length_of, prompts)), sum(map(length_of, completions)))
             self.engine = RlInferenceEngineValues.VLLM
             return
         if "request_id" in fields and "id" not in fields:
@@ -79,19 +79,14 @@ class EngineAnswer(Answer):
         self.preemptions = _sum(facts, "num_retractions") or 0
         # Each sample is a request to the scheduler; the others of a prompt wait with the first.
         self.times = [times for each in facts[::samples] if (times := engine_times.of_sglang(each))]
-        usage = {
-            "prompt_tokens": _sum(facts, "prompt_tokens", samples),
-            "completion_tokens": _sum(facts, "completion_tokens"),
-            "prompt_tokens_details": {"cached_tokens": _sum(facts, "cached_tokens", samples)},
-            "completion_tokens_details": {"reasoning_tokens": _sum(facts, "reasoning_tokens")},
-        }
+        inputs, cached = _sum(facts, "prompt_tokens", samples), _sum(facts, "cached_tokens", samples)
+        self.count(inputs, _sum(facts, "completion_tokens"), cached, None, _sum(facts, "reasoning_tokens"))
         return {
             "id": text_of(facts[0].get("id")),
             "choices": [
                 {"text": fields_of(item).get("text"), "finish_reason": _reason(each.get("finish_reason"))}
                 for item, each in zip(items, facts, strict=False)
             ],
-            "usage": usage,
             "metadata": {
                 "weight_version": facts[0].get("weight_version"),
                 VERSIONS: [part for each in facts for part in items_of(each.get(VERSIONS))],
@@ -106,17 +101,6 @@ class Length(int):
 def length_of(source: Any) -> int:
     """Return the length of a list, or the length that stands for it; 0 for anything else that a server sends."""
     return source if isinstance(source, Length) else len(items_of(source))
-
-
-def _of_trl(fields: dict[str, Any]) -> dict[str, Any]:
-    completions = items_of(fields.get("completion_ids"))
-    prompts = items_of(fields.get("prompt_ids"))
-    return {
-        "usage": {
-            "prompt_tokens": sum(len(items_of(ids)) for ids in prompts),
-            "completion_tokens": sum(len(items_of(ids)) for ids in completions),
-        }
-    }
 
 
 def _sum(facts: list[dict[str, Any]], name: str, samples: int = 1) -> int | None:

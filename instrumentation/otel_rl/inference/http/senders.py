@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from otel_rl.core import own_cpu
 from otel_rl.core.guard import guard
 from otel_rl.inference.http import services
 from otel_rl.inference.http.paths import target_of
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _bodies: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
 #: Trace context that we have written into requests: a program may send one again.
 _written: WeakKeyDictionary[object, str] = WeakKeyDictionary()
-_BEGIN, _ANSWERED, _FAILED = (guard(f"served_engines.{site}") for site in ("begin", "answered", "failed"))
+_ANSWERED = guard("served_engines.answered")
 _TRACEPARENT = "traceparent"
 _calls: Any = None
 
@@ -84,77 +83,28 @@ def keep_body(request: object, body: Any, head: tuple[str, str]) -> None:
         _bodies[request] = body
 
 
-def sends(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for ``send(self, request, ...)``; ``client`` says how the request is read."""
-    begin, answered = _timed(client)
-
-    @functools.wraps(original)
-    def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        call = begin(request)
-        if call is None:
-            return original(self, request, *args, **kwargs)
-        try:
-            response = original(self, request, *args, **kwargs)
-        except BaseException as error:
-            _failed(call, error)
-            raise
-        answered(call, response)
-        return response
-
-    return send
+def observe(patches: Any, owner: Any, name: str, client: Client) -> None:
+    """Follow ``send(self, request, ...)``, a function or coroutine; ``client`` describes how the request is read."""
+    begin, end = functools.partial(_begin, client), functools.partial(_end, client)
+    patches.observe(owner, name, begin=begin, end=end, required=True)
 
 
-def sends_async(client: Client, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory for an asynchronous ``send``."""
-    begin, answered = _timed(client)
-
-    @functools.wraps(original)
-    async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        call = begin(request)
-        if call is None:
-            return await original(self, request, *args, **kwargs)
-        try:
-            response = await original(self, request, *args, **kwargs)
-        except BaseException as error:
-            _failed(call, error)
-            raise
-        answered(call, response)
-        return response
-
-    return send
-
-
-def _timed(client: Client) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    begin = own_cpu.timed(f"{client.library}.begin", functools.partial(_begin, client))
-    return begin, own_cpu.timed(f"{client.library}.answered", functools.partial(_answered, client))
-
-
-def _begin(client: Client, request: Any) -> HttpCall | None:
-    with _BEGIN:
-        method, path = client.head(request)
-        if services.are_named():
-            service = services.name_of(method, *client.url(request))
-            if service is not None:
-                return _begin_service(client, service, method, request)
-        if target_of(method, path) is None:
-            return None
-        headers, body = request.headers, _bodies.pop(request, None)
+def _begin(client: Client, _self: Any, request: Any, *_: Any, **__: Any) -> HttpCall | None:
+    method, path = client.head(request)
+    service = services.name_of(method, *client.url(request)) if services.are_named() else None
+    if service is None and target_of(method, path) is None:
+        return None
+    _take_back(request.headers, request)
+    call: HttpCall | None
+    if service is not None:
+        call = begin_service(client.library, service, method, client.url(request), request.headers)
+    else:
+        body = _bodies.pop(request, None)
         if body is None:
             # What was given as bytes is there already; a body that is a stream is not read.
             body = getattr(request, "_content", None) or getattr(request, "body", None)
-        _take_back(headers, request)
         url: Url = calls().Url(*client.url(request))
-        call: HttpCall | None = calls().begin(client.library, method, url, headers, body)
-        if call is not None and call.trace_context is not None:
-            _written[request] = call.trace_context
-        return call
-    return None
-
-
-def _begin_service(client: Client, name: str, method: str, request: Any) -> HttpCall | None:
-    headers = request.headers
-    _take_back(headers, request)
-    call: HttpCall | None = begin_service(client.library, name, method, client.url(request), headers)
+        call = calls().begin(client.library, method, url, request.headers, body)
     if call is not None and call.trace_context is not None:
         _written[request] = call.trace_context
     return call
@@ -166,7 +116,10 @@ def _take_back(headers: Any, request: Any) -> None:
         del headers[_TRACEPARENT]
 
 
-def _answered(client: Client, call: HttpCall, response: Any) -> None:
+def _end(client: Client, call: HttpCall, response: Any, error: BaseException | None) -> None:
+    if error is not None:
+        call.failed(error)
+        return
     call.leave()
     with _ANSWERED:
         # False for a stream of requests.
@@ -176,8 +129,3 @@ def _answered(client: Client, call: HttpCall, response: Any) -> None:
             client.follow(response, call)
         return
     call.failed(None)
-
-
-def _failed(call: HttpCall, error: BaseException) -> None:
-    with _FAILED:
-        call.failed(error)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import baggage
+
 from otel_rl.inference.calls import current
 from otel_rl.inference.messages_protocol import MessagesAnswer
 from otel_rl.instrumentors import stainless_answers as answers
 from otel_rl.instrumentors.stainless_clients import StainlessClient
 from otel_rl.semconv.attributes import GenAiProviderNameValues
+from otel_rl.telemetry import propagation
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -21,7 +24,12 @@ def _provider_of(client: Any) -> str:
     return getattr(client, "_gen_ai_provider_name", GenAiProviderNameValues.ANTHROPIC)
 
 
-_client = StainlessClient("anthropic", _provider_of, MessagesAnswer)
+def _sends_context(client: Any) -> bool:
+    options = getattr(client, "_open_telemetry", None)
+    return options is not None and options["propagation"] and options["traces"]["enabled"]
+
+
+_client = StainlessClient("anthropic", _provider_of, MessagesAnswer, _sends_context)
 
 
 def patch_base_client(module: ModuleType, patches: Patches) -> None:
@@ -30,6 +38,7 @@ def patch_base_client(module: ModuleType, patches: Patches) -> None:
     _client.patch(module, patches, "_request" if has_spans else "request")
     if has_spans:
         patches.observe(module, "finish_api_call_span", before=_finishing, required=True)
+        patches.observe(module, "inject_trace_headers", after=_injected)
 
 
 def _finishing(_client: Any, span: Any, result: Any) -> None:
@@ -37,3 +46,9 @@ def _finishing(_client: Any, span: Any, result: Any) -> None:
     call = current.get()
     if call is not None and call.span is span and result.error is None:
         answers.complete(call, result.data)
+
+
+def _injected(_: None, _span: Any, headers: Any) -> None:
+    """Take out what may not leave: the client sends all baggage to any host."""
+    if baggage.get_all():
+        propagation.withhold(headers, f"//{headers['host']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -49,13 +50,18 @@ def _begin(_client: Any, operation: Any, request: Any, *_: Any) -> InferenceCall
         return None
     record_abandoned()
     server, path = servers.at(request["url"], GenAiProviderNameValues.AWS_BEDROCK)
-    model = unquote(path.rpartition("/model/")[2].rpartition("/")[0])
-    body = as_messages_request(parsed(request["body"]), model, is_stream=operation.name == "ConverseStream")
-    call = InferenceCall(_scope, ModelRequest(endpoint, server, body), ConverseAnswer)
+    known = {"model": _model_at(path), "stream": operation.name == "ConverseStream"}
+    asked = ModelRequest(endpoint, server, known, lambda: as_messages_request(parsed(request["body"])))
+    call = InferenceCall(_scope, asked, ConverseAnswer)
     call.enter()
     # Before the request is signed.
     propagation.inject(request["headers"], request["url"])
     return call
+
+
+@lru_cache(maxsize=256)
+def _model_at(path: str) -> str:
+    return unquote(path.rpartition("/model/")[2].rpartition("/")[0])
 
 
 def _end(call: InferenceCall, result: Any, error: BaseException | None) -> None:

@@ -17,7 +17,7 @@ _COUNTS = {
 }
 
 
-def as_messages_request(request: Any, model: str, *, is_stream: bool) -> dict[str, Any]:
+def as_messages_request(request: Any) -> dict[str, Any]:
     """Return the body of a request; of InvokeModel, whose body is the model's own, what has the same names."""
     fields = fields_of(request)
     given = fields_of(fields.get("inferenceConfig"))
@@ -27,8 +27,6 @@ def as_messages_request(request: Any, model: str, *, is_stream: bool) -> dict[st
     return {
         **fields,
         **{name: given[key] for key, name in _PARAMETERS.items() if key in given},
-        "model": model,
-        "stream": is_stream,
         "messages": [{**message, "content": _blocks(message.get("content"))} for message in messages],
         "system": _blocks(fields.get("system")),
         "tools": [{**tool, "parameters": fields_of(tool.get("inputSchema")).get("json")} for tool in specified],

@@ -6,7 +6,6 @@ import functools
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from otel_rl.core import own_cpu
 from otel_rl.inference import ownership, servers
@@ -14,13 +13,14 @@ from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.fields import fields_of, items_of
 from otel_rl.inference.requests import CHAT, EMBEDDINGS, ModelRequest
-from otel_rl.inference.sent_calls import SentCall
+from otel_rl.inference.sent_calls import sends, sends_async
 from otel_rl.inference.streams import follow, follow_async
 from otel_rl.instrumentors.dashscope.answers import DashScopeAnswer, as_chat_message
 from otel_rl.semconv.attributes import GenAiProviderNameValues
 from otel_rl.telemetry import Scope, guard, propagation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -35,26 +35,12 @@ _PARAMETERS, _QUESTIONS = ("model", "input", "task_group", "task"), {"messages",
 
 def patch_base_api(module: ModuleType, patches: Patches) -> None:
     """Patch ``dashscope.client.base_api``; runs once, after its import."""
-    patches.replace(module, "BaseApi.call", _call, required=True)
-    patches.replace(module, "BaseAioApi.call", _call_async, required=True)
+    for name, form in (("BaseApi.call", sends), ("BaseAioApi.call", sends_async)):
+        patches.replace(module, name, functools.partial(_follows, form), required=True)
 
 
-def _call(original: Any) -> Any:
-    @functools.wraps(original.__func__)
-    def _ask(cls: type, *args: Any, **kwargs: Any) -> Any:
-        with SentCall(_timed_begin(args, kwargs), _timed_answered) as sent:
-            return sent.answered(original.__func__(cls, *args, **kwargs))
-
-    return classmethod(_ask)
-
-
-def _call_async(original: Any) -> Any:
-    @functools.wraps(original.__func__)
-    async def _ask(cls: type, *args: Any, **kwargs: Any) -> Any:
-        with SentCall(_timed_begin(args, kwargs), _timed_answered) as sent:
-            return sent.answered(await original.__func__(cls, *args, **kwargs))
-
-    return classmethod(_ask)
+def _follows(form: Callable[..., Any], original: Any) -> Any:
+    return classmethod(form(original.__func__, _timed_begin, _timed_answered))
 
 
 def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
@@ -71,16 +57,15 @@ def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | Non
 
 
 def _request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModelRequest | None:
-    body: dict[str, Any] = {**dict(zip(_PARAMETERS, args, strict=False)), **kwargs}
+    body: dict[str, Any] = {**dict(zip(_PARAMETERS, args[1:], strict=False)), **kwargs}
     endpoint, asked = _ENDPOINTS.get(str(body.get("task"))), fields_of(body.get("input"))
     if endpoint is None or (endpoint is CHAT and not _QUESTIONS & asked.keys()):
         return None
     if endpoint is CHAT:
         messages = items_of(asked.get("messages")) or [{"role": "user", "content": asked.get("prompt")}]
         body["messages"] = [as_chat_message(message) for message in messages]
-    url = urlsplit(_address(kwargs))
-    port = url.port or (80 if url.scheme == "http" else 443)
-    return ModelRequest(endpoint, servers.server(url.hostname or "", port, GenAiProviderNameValues.DASHSCOPE), body)
+    server, _ = servers.at(_address(kwargs), GenAiProviderNameValues.DASHSCOPE)
+    return ModelRequest(endpoint, server, body)
 
 
 def _address(parameters: dict[str, Any]) -> str:

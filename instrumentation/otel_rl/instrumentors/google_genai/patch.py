@@ -9,7 +9,7 @@ from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.requests import EMBEDDINGS, Endpoint, ModelRequest
-from otel_rl.inference.sent_calls import SentCall
+from otel_rl.inference.sent_calls import sends_async
 from otel_rl.inference.streams import follow, follow_async
 from otel_rl.instrumentors.google_genai.protocol import GeminiAnswer, as_messages_request
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
@@ -41,7 +41,8 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     for name in ("request", "async_request"):
         patches.observe(module, f"{client}.{name}", begin=_begin, end=_end, required=True)
     patches.replace(module, f"{client}.request_streamed", _streams, required=True)
-    patches.replace(module, f"{client}.async_request_streamed", _streams_async, required=True)
+    streams = functools.partial(sends_async, begin=_guarded_begin, take=_followed)
+    patches.replace(module, f"{client}.async_request_streamed", streams, required=True)
     for name in ("_request_once", "_async_request_once"):
         patches.observe(module, f"{client}.{name}", before=_sending)
 
@@ -58,8 +59,9 @@ def _begin(client: Any, _http: str, path: str, request: Any, *_: Any, **__: Any)
     if endpoint is None or not _scope.enabled or ownership.suppressed():
         return None
     record_abandoned()
-    body = as_messages_request(request, model.rpartition("/")[2], is_stream=method.startswith("stream"))
-    call = InferenceCall(_scope, ModelRequest(endpoint, _server(client), body), GeminiAnswer)
+    known = {"model": model.rpartition("/")[2], "stream": method.startswith("stream")}
+    asked = ModelRequest(endpoint, _server(client), known, lambda: as_messages_request(request))
+    call = InferenceCall(_scope, asked, GeminiAnswer)
     call.enter()
     return call
 
@@ -85,7 +87,7 @@ def _sending(_client: Any, request: Any, *_: Any, **__: Any) -> None:
         propagation.inject(request.headers, str(request.url))
 
 
-def _guarded_begin(*args: Any, **kwargs: Any) -> InferenceCall | None:
+def _guarded_begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> InferenceCall | None:
     with _BEGIN:
         return _begin(*args, **kwargs)
     return None
@@ -94,7 +96,7 @@ def _guarded_begin(*args: Any, **kwargs: Any) -> InferenceCall | None:
 def _streams(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def request_streamed(*args: Any, **kwargs: Any) -> Any:
-        call = _guarded_begin(*args, **kwargs)
+        call = _guarded_begin(args, kwargs)
         chunks = original(*args, **kwargs)
         yield from (chunks if call is None else follow(call, _sent(call, chunks)))
 
@@ -110,15 +112,6 @@ def _sent(call: InferenceCall, chunks: Iterator[Any]) -> Iterator[Any]:
     if first is not _END:
         yield first
         yield from chunks
-
-
-def _streams_async(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def async_request_streamed(*args: Any, **kwargs: Any) -> Any:
-        with SentCall(_guarded_begin(*args, **kwargs), _followed) as sent:
-            return sent.answered(await original(*args, **kwargs))
-
-    return async_request_streamed
 
 
 def _followed(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:

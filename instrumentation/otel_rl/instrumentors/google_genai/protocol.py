@@ -34,14 +34,12 @@ _REASONS = {
 _FACTS = ("finishReason", "functionCall", "blockReason")
 
 
-def as_messages_request(request: Any, model: str, *, is_stream: bool) -> dict[str, Any]:
+def as_messages_request(request: Any) -> dict[str, Any]:
     """Return the body of a request, with blocks in its messages as Anthropic has them."""
     fields = fields_of(request)
     given = fields_of(fields.get("generationConfig"))
     declared = [each for tool in items_of(fields.get("tools")) for each in _declarations(fields_of(tool))]
     return {
-        "model": model,
-        "stream": is_stream,
         **{name: given[key] for key, name in _PARAMETERS.items() if key in given},
         "messages": [_message(fields_of(content)) for content in items_of(fields.get("contents"))],
         "system": _blocks(fields_of(fields.get("systemInstruction"))),
@@ -104,7 +102,7 @@ class GeminiAnswer(Answer):
             {"index": index, "message": message_of(blocks), "finish_reason": reason}
             for index, blocks, reason in self._candidates(fields)
         ]
-        super().observe({**_head(fields), "choices": choices})
+        super().observe({**self._head(fields), "choices": choices})
 
     def observe_chunk(self, chunk: Any) -> None:
         """Take the facts of one chunk; a piece of text is counted only."""
@@ -123,12 +121,12 @@ class GeminiAnswer(Answer):
                 call |= {"index": len(self.tool_calls or ()) + number}
                 call["function"]["arguments"] = json.dumps(call["function"]["arguments"], default=str)
             choices.append({"index": index, "delta": delta, "finish_reason": reason})
-        super().observe_chunk({**_head(fields), "choices": choices})
+        super().observe_chunk({**self._head(fields), "choices": choices})
 
     def end(self) -> None:
         """Take the counts of the last chunk."""
         if self._last is not None:
-            self._observe_head(_head(fields_of(parsed(self._last))), {})
+            self._observe_head(self._head(fields_of(parsed(self._last))), {})
 
     def _candidates(self, fields: Mapping[str, Any]) -> Iterator[tuple[int, list[dict[str, Any]], str | None]]:
         blocked = fields_of(fields.get("promptFeedback")).get("blockReason")
@@ -141,19 +139,15 @@ class GeminiAnswer(Answer):
             index = candidate.get("index")
             yield index if isinstance(index, int) else place, blocks, given and _REASONS.get(given, given.lower())
 
-
-def _head(fields: Mapping[str, Any]) -> dict[str, Any]:
-    head = {"id": fields.get("responseId"), "model": fields.get("modelVersion"), "error": fields.get("error")}
-    counts = fields_of(fields.get("usageMetadata"))
-    # Thoughts are output that the candidates do not count, and results of its own tools input beside the prompt.
-    thoughts = count_of(counts.get("thoughtsTokenCount"))
-    usage = {
-        "prompt_tokens": _sum(counts.get("promptTokenCount"), counts.get("toolUsePromptTokenCount")),
-        "completion_tokens": _sum(counts.get("candidatesTokenCount"), thoughts),
-        "prompt_tokens_details": {"cached_tokens": counts.get("cachedContentTokenCount")},
-        "completion_tokens_details": {"reasoning_tokens": thoughts},
-    }
-    return {**head, "usage": usage if counts else None}
+    def _head(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        counts = fields_of(fields.get("usageMetadata"))
+        if counts:
+            # Thoughts are output that candidates do not count, results of Gemini's own tools input beside the prompt.
+            thoughts = counts.get("thoughtsTokenCount")
+            inputs = _sum(counts.get("promptTokenCount"), counts.get("toolUsePromptTokenCount"))
+            outputs = _sum(counts.get("candidatesTokenCount"), thoughts)
+            self.count(inputs, outputs, counts.get("cachedContentTokenCount"), None, thoughts)
+        return {"id": fields.get("responseId"), "model": fields.get("modelVersion"), "error": fields.get("error")}
 
 
 def _sum(*counts: Any) -> int | None:

@@ -27,11 +27,11 @@ patch_base_client = StainlessClient("openai", _provider_of, Answer).patch
 
 def patch_chat_helper(module: ModuleType, patches: Patches) -> None:
     """Patch what ``chat.completions.stream()`` gives: it closes past the stream inside it."""
-    patches.replace(module, "ChatCompletionStream.close", answers.closes, required=True)
-    patches.replace(module, "AsyncChatCompletionStream.close", answers.closes_async, required=True)
+    for name in ("ChatCompletionStream", "AsyncChatCompletionStream"):
+        answers.observe_close(module, name, patches)
 
 
 def patch_responses_helper(module: ModuleType, patches: Patches) -> None:
     """Patch what ``responses.stream()`` gives, for the same reason."""
-    patches.replace(module, "ResponseStream.close", answers.closes, required=True)
-    patches.replace(module, "AsyncResponseStream.close", answers.closes_async, required=True)
+    for name in ("ResponseStream", "AsyncResponseStream"):
+        answers.observe_close(module, name, patches)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,7 +21,7 @@ def patch_sessions(module: ModuleType, patches: Patches) -> None:
     patches.observe(module, "Session.prepare_request", after=_prepared, required=True)
     # Called for each redirect, when its address is known; few sessions replace it, and many `rebuild_auth`.
     patches.observe(module, "SessionRedirectMixin.rebuild_method", before=_redirecting)
-    patches.replace(module, "Session.send", partial(senders.sends, _CLIENT), required=True)
+    senders.observe(patches, module, "Session.send", _CLIENT)
 
 
 def patch_models(module: ModuleType, patches: Patches) -> None:
