@@ -15,7 +15,8 @@ from agents import Agent, Runner, function_tool
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 from opentelemetry import trace
-from support.scripted_model import WAIT, ScriptedModel, rows, tree
+from support.agent_truth import Count, compare
+from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 
 import otel_rl
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
@@ -39,6 +40,9 @@ SCRIPTS = {
 }
 
 
+count = Count()
+
+
 @pytest.fixture(scope="module")
 def model():
     with ScriptedModel(SCRIPTS) as server:
@@ -49,6 +53,8 @@ def model():
 def server(model):
     model.release.clear()
     model.slow_request_seen.clear()
+    model.requests.clear()
+    count.clear()
     yield model
     model.release.set()
 
@@ -77,17 +83,20 @@ def knows_calls():
 
 
 @function_tool
+@count.tool
 async def add(a: int, b: int) -> int:
     await asyncio.sleep(0)
     return a + b
 
 
 @function_tool
+@count.tool
 def bad() -> str:
     raise ValueError("bad")
 
 
 @function_tool(failure_error_function=None)
+@count.tool
 def raising() -> str:
     raise TimeoutError("late")
 
@@ -286,6 +295,35 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
     assert [line.partition(" (")[0] for line in found] == [x.partition(" (")[0] for x in expected(shape, library)]
     if library != "official":
         assert found == expected(shape, library)
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"tools": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
+        # The library goes on with the run in the background.
+        pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            nested,
+            {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(handed_over, {"agents": {"triage": 1, "expert": 1}}, marks=pytest.mark.shape("handoff")),
+        pytest.param(
+            cancelled,
+            {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+        pytest.param(stopped, {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
+    asyncio.run(shape(make, server))
+    compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
 
 
 def test_runs_at_the_same_time_are_trajectories_of_their_own(library, recorded, make, server):

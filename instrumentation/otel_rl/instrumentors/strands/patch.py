@@ -114,6 +114,11 @@ def patch_tools(module: ModuleType, patches: Patches) -> None:
     follow(patches, module, "_run_tool", _tool_begins, required=True)
 
 
+def patch_cycles(module: ModuleType, patches: Patches) -> None:
+    """End the spans of cycles that are cancelled or left, which Strands leaves open."""
+    patches.observe(module, "event_loop_cycle", begin=_cycle_begins, end=_cycle_ended)
+
+
 def patch_models(module: ModuleType, patches: Patches) -> None:
     """Follow model calls, inside of their span."""
     follow(patches, module, "stream_messages", _model_begins, required=True)
@@ -121,6 +126,16 @@ def patch_models(module: ModuleType, patches: Patches) -> None:
 
 def _run_begins(_: Mapping[str, Any]) -> AgentRun:
     return _StrandsRun(scope, runs.agent(""), has_span=False)
+
+
+def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
+    return invocation_state
+
+
+def _cycle_ended(state: dict[str, Any], _: Any, error: BaseException | None) -> None:
+    span = state.get("event_loop_cycle_span")
+    if error is not None and span is not None and span.is_recording():
+        span.end()
 
 
 def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
