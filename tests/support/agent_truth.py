@@ -107,7 +107,6 @@ def compare(
     own_tools: dict[str, int] | None = None,
     unanswered: int = 0,
     late_tools: int = 0,
-    summary: str | None = None,
     status: str = "finished",
 ) -> None:
     """Compare what a program counted of one run with its row, its spans and the metrics.
@@ -122,7 +121,6 @@ def compare(
         own_tools: calls of the tools that the library itself brings.
         unanswered: requests whose answer nobody read.
         late_tools: calls of the program's tools that fail after the run has ended.
-        summary: name of a span that the library adds for tools that have run at once.
         status: how the run ended.
     """
     bodies = [request[2] if isinstance(request, tuple) else request for request in requests]
@@ -152,9 +150,7 @@ def compare(
     assert Counter(span.attributes["gen_ai.agent.name"] for span in spans["agents"]) == agents
     assert len(spans["calls"]) == len(bodies)
     assert tuple(_sum(spans["calls"], f"gen_ai.usage.{kind}_tokens") for kind in ("input", "output")) == used
-    shown = Counter(span.attributes["gen_ai.tool.name"] for span in spans["tools"])
-    del shown[summary]
-    assert shown == tools
+    assert Counter(span.attributes["gen_ai.tool.name"] for span in spans["tools"]) == tools
     failed = Counter(span.attributes["gen_ai.tool.name"] for span in spans["tools"] if "error.type" in span.attributes)
     assert failed == count.failed
     _assert_whole([span for found in spans.values() for span in found], recorded.spans, columns["trace_id"])

@@ -25,8 +25,6 @@ from google.genai import types
 
 pytestmark = pytest.mark.usefixtures("instrumented")
 NATIVE = "gcp.vertex.agent"
-#: ADK has a span for the answer of tools that have run at once.
-MERGED = "(merged tools)"
 count = Count()
 
 
@@ -155,10 +153,10 @@ async def cancelled(make):
     [
         pytest.param(
             in_turns,
-            {"agents": {"one": 1}, "summary": MERGED},
+            {"agents": {"one": 1}},
             marks=pytest.mark.shape("turns", "parallel tools", "failing tool"),
         ),
-        pytest.param(streamed, {"agents": {"one": 1}, "summary": MERGED}, marks=pytest.mark.shape("stream")),
+        pytest.param(streamed, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream")),
         pytest.param(left_early, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream left early")),
         pytest.param(
             nested,

@@ -12,6 +12,7 @@ from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.followed_calls import follow
+from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
 
@@ -56,6 +57,15 @@ def patch_runners(module: ModuleType, patches: Patches) -> None:
 def patch_tool_spans(module: ModuleType, patches: Patches) -> None:
     """Follow tools, inside of their span."""
     patches.replace(module, "record_tool_execution", _record_tool_execution, required=True)
+
+
+def patch_merged_tools(module: ModuleType, patches: Patches) -> None:
+    """Keep the span of the joined results of parallel tools, which have spans themselves, from counting as a tool."""
+    patches.observe(module, "trace_merged_tool_calls", after=_results_merged)
+
+
+def _results_merged(*_: Any, **__: Any) -> None:
+    trace_api.get_current_span().set_attribute(attributes.GEN_AI_OPERATION_NAME, "merge_tool_results")
 
 
 def _run_begins(given: Mapping[str, Any]) -> AgentRun:
