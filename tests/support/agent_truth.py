@@ -106,6 +106,7 @@ def compare(
     nested: tuple[str, ...] = (),
     own_tools: dict[str, int] | None = None,
     unanswered: int = 0,
+    late_answers: int = 0,
     late_tools: int = 0,
     status: str = "finished",
 ) -> None:
@@ -120,13 +121,14 @@ def compare(
         nested: models of agents that a tool runs.
         own_tools: calls of the tools that the library itself brings.
         unanswered: requests whose answer nobody read.
+        late_answers: those of them that were answered after the run had ended: their tokens are not in the row.
         late_tools: calls of the program's tools that fail after the run has ended.
         status: how the run ended.
     """
     bodies = [request[2] if isinstance(request, tuple) else request for request in requests]
     asked = Counter(body["model"] in nested for body in bodies)
     answered = len(bodies) - unanswered
-    used = answered * tokens[0], answered * tokens[1]
+    in_row, used = (tuple(number * each for each in tokens) for number in (answered, answered + late_answers))
     tools = count.tools + Counter(own_tools or {})
     (row,) = rows(recorded)
     columns = {name.removeprefix("rl.rollout."): value or 0 for name, value in row.items()}
@@ -144,7 +146,7 @@ def compare(
         "model calls": (asked[False], asked[True]),
         "tools": (tools.total() - late_tools, count.failed.total() - late_tools),
         "status": status,
-        "tokens": used,
+        "tokens": in_row,
     }
     spans = {kind: _of(recorded, *kinds) for kind, kinds in _KINDS.items()}
     assert Counter(span.attributes["gen_ai.agent.name"] for span in spans["agents"]) == agents
