@@ -24,7 +24,6 @@ from otel_rl.instrumentors.openai import OpenAIInstrumentor
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
-
 count = Count()
 
 

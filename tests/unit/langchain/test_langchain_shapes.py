@@ -9,14 +9,15 @@ import pytest
 from support.agent_truth import Count, compare
 from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel
 
-agents = pytest.importorskip("langchain.agents")
-openai = pytest.importorskip("langchain_openai")
+pytest.importorskip("langchain.agents.middleware", exc_type=ImportError)
+pytest.importorskip("langchain_openai")
 pytest.importorskip("langgraph")
-if not hasattr(agents, "create_agent"):
-    pytest.skip("this version of langchain has no create_agent", allow_module_level=True)
 
+from langchain.agents import create_agent
+from langchain.agents.middleware import wrap_tool_call
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langchain_openai import ChatOpenAI
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 
@@ -67,11 +68,9 @@ def server(ours, follows_openai, recorded):
 @pytest.fixture
 def make(server):
     def agent(name, tools=(add, bad)):
-        model = openai.ChatOpenAI(
-            model=name, base_url=server.base_url, api_key="none", max_retries=0, stream_usage=True
-        )
-        handled = agents.middleware.wrap_tool_call(answer_errors)
-        return agents.create_agent(model, list(tools), name=name, middleware=[handled])
+        model = ChatOpenAI(model=name, base_url=server.base_url, api_key="none", max_retries=0, stream_usage=True)
+        handled = wrap_tool_call(answer_errors)
+        return create_agent(model, list(tools), name=name, middleware=[handled])
 
     return agent
 
