@@ -199,6 +199,8 @@ class Handler(BaseHTTPRequestHandler):
             if model == "breaking":
                 chunks[1:] = [{"error": {"code": 503, "message": "planted", "status": "UNAVAILABLE"}}]
             data = [b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks]
+            if model == "chunk_no_json":
+                data.insert(1, b"data: planted\r\n\r\n")
             self._stream(data, "text/event-stream", stall=model == "stalling")
 
     def _bedrock(self, model: str, body: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ SCRIPTS = {
     "expert": [[ADD], [ADD], "answered"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
 
 
@@ -78,6 +79,12 @@ def bad() -> str:
     raise TimeoutError("late")
 
 
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
+
+
 @pytest.fixture
 def make(server):
     def agent(name, tools=(add, bad), **values):
@@ -116,6 +123,10 @@ async def unknown(make, _):
 async def limited(make, _):
     with pytest.raises(Exception, match="iterations"):
         await make("endless").run("go", max_iterations=2)
+
+
+async def named_alike(make, _):
+    await make("twin", [twin]).run("go")
 
 
 async def nested(make, _):
@@ -225,6 +236,7 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
         pytest.param(in_turns, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
         # The library goes on with the run in the background.
         pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
         pytest.param(
             nested,
             {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
@@ -243,6 +255,7 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
     asyncio.run(shape(make, server))
     compare(recorded, count, server.requests, (GIVEN, MADE), **facts)

@@ -37,6 +37,7 @@ SCRIPTS = {
     "expert": [[ADD], [ADD], "answered"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
 
 
@@ -109,6 +110,12 @@ async def slow() -> str:
 @function_tool(timeout=0.01, timeout_behavior="raise_exception")
 async def slow_raising() -> str:
     await asyncio.sleep(10)
+
+
+@function_tool
+@count.tool
+def twin() -> str:
+    return "x"
 
 
 @pytest.fixture
@@ -207,6 +214,10 @@ async def guarded(make, _):
 
 async def nested(make, _):
     await run(make, "parent", tools=[make("helper").as_tool("ask_helper", "helps")])
+
+
+async def named_alike(make, _):
+    await run(make, "twin", tools=[twin])
 
 
 async def handed_over(make, _):
@@ -317,10 +328,12 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
             {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"},
             marks=pytest.mark.shape("cancelled"),
         ),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
         pytest.param(stopped, {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
     asyncio.run(shape(make, server))
     compare(recorded, count, server.requests, (GIVEN, MADE), **facts)

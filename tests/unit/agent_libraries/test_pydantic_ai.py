@@ -32,6 +32,7 @@ SCRIPTS = {
     "helper": [[ADD], "helped"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
 
 
@@ -77,6 +78,12 @@ def bad() -> str:
 
 def raising() -> str:
     raise TimeoutError("late")
+
+
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
 
 
 @pytest.fixture
@@ -133,6 +140,10 @@ async def raises(make, _):
 
 async def refused(make, _):
     await make("refused", retries=3).run("go")
+
+
+async def named_alike(make, _):
+    await make("twin", tools=[twin]).run("go")
 
 
 async def nested(make, _):
@@ -224,6 +235,7 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(recorded, make, ser
         pytest.param(events, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
         pytest.param(left_early, {"agents": {"tools": 1}}),
         pytest.param(text_left_early, {"agents": {"plain": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
         pytest.param(
             nested,
             {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
@@ -237,6 +249,7 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(recorded, make, ser
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
     asyncio.run(shape(make, server))
     compare(recorded, count, server.requests, (GIVEN, MADE), **facts)

@@ -35,6 +35,7 @@ SCRIPTS = {
     "tools": [[ADD], [ADD, BAD], [ANSWER]],
     "refused": [[("made_up", {})], [("add", {"a": "x", "b": 2})], [ANSWER]],
     "endless": [[ADD]],
+    "twin": [[("twin", {})], [ANSWER]],
     "parent": [[("helper", {"task": "?"})], [ANSWER]],
     "helper": [[ADD], [ANSWER]],
     "code": ["<code>\nprint(add(1, 2))\n</code>", "<code>\nbad()\n</code>", "<code>\nfinal_answer('x')\n</code>"],
@@ -94,11 +95,18 @@ def bad() -> str:
     raise TimeoutError("late")
 
 
+@tool
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
+
+
 @pytest.fixture
 def make(server, library):
     def agent(name, kind=ToolCallingAgent, **values):
         model = values.pop("model", None) or OpenAIServerModel(model_id=name, api_base=server.base_url, api_key="x")
-        name = name.replace(" ", "_")
+        name = values.pop("own_name", name).replace(" ", "_")
         return kind(**{"tools": [add, bad], "model": model, "name": name, "verbosity_level": 0, **values})
 
     return agent
@@ -155,6 +163,10 @@ def interrupted(make):
 
 def managed(make):
     make("parent", managed_agents=[make("helper", description="helps")]).run("go")
+
+
+def named_alike(make):
+    make("twin", own_name="agent", tools=[twin]).run("go")
 
 
 def code(make):
@@ -301,11 +313,17 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
             marks=pytest.mark.shape("nested agent"),
         ),
         pytest.param(
+            named_alike,
+            {"agents": {"agent": 1}, "own_tools": {"final_answer": 1}},
+            marks=pytest.mark.bad_input("tool named like a model"),
+        ),
+        pytest.param(
             interrupted, {"agents": {"endless": 1}, "status": "cancelled"}, marks=pytest.mark.shape("cancelled")
         ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
     shape(make)
     compare(recorded, count, server.requests, (GIVEN, MADE), **facts)

@@ -134,6 +134,7 @@ def test_an_error_inside_of_a_stream_fails_the_call(recorded, client, spans_of):
     assert _row(recorded)["model_errors"] == 1
 
 
+@pytest.mark.bad_input("chunk that is no JSON")
 def test_a_chunk_that_is_no_json_raises_as_ever_and_fails_the_call(recorded, client, spans_of):
     with pytest.raises(json.JSONDecodeError):
         list(client.messages.create(**{**CALL, "model": "chunk_no_json"}, stream=True))
@@ -150,6 +151,7 @@ def test_a_stream_that_the_server_cut_short_is_not_taken_for_a_whole_answer(reco
 
 
 @pytest.mark.parametrize("model", ["error_with_200", "no_json", "no_usage"])
+@pytest.mark.bad_input("200 with an error", "no usage")
 def test_bad_answers_arrive_as_they_are(model, recorded, client, spans_of):
     answer = client.messages.create(**{**CALL, "model": model})
     (span,) = recorded.spans

@@ -122,6 +122,7 @@ async def cancelled(make):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
     asyncio.run(shape(make))
     compare(recorded, count, server.requests, (INPUT_TOKENS, OUTPUT_TOKENS), **facts)

@@ -81,6 +81,7 @@ def test_an_error_inside_of_a_stream_fails_the_call(recorded, client):
     assert span.attributes["error.type"] == "throttlingException"
 
 
+@pytest.mark.bad_input("no usage")
 def test_an_answer_without_usage_has_no_tokens(recorded, client):
     client.converse(**{**CALL, "modelId": "without_usage"})
     (span,) = recorded.spans

@@ -178,6 +178,7 @@ def cancelled(server):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, shape, facts):
     with ScriptedChat(PLANS) as server:
         shape(server)

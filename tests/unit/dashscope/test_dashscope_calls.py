@@ -162,6 +162,7 @@ def test_a_stream_that_is_never_read_ends_too(recorded, server):
     assert recorded.span("chat qwen-plus").attributes["rl.inference.stream.ended"] == "abandoned"
 
 
+@pytest.mark.bad_input("200 with an error")
 @BOTH
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
@@ -192,6 +193,7 @@ def test_what_the_client_raises_is_the_same_exception_and_a_failed_call(recorded
 
 
 @pytest.mark.parametrize("usage", [None, {}, [1], {"input_tokens": "many"}])
+@pytest.mark.bad_input("no usage")
 def test_a_usage_that_is_missing_or_none_leaves_the_tokens_out(recorded, server, usage):
     server.answers.append((200, answer(choice("4"), usage=usage)))
     with pytest.raises(TypeError) if isinstance(usage, list) else nullcontext():
@@ -202,6 +204,7 @@ def test_a_usage_that_is_missing_or_none_leaves_the_tokens_out(recorded, server,
 
 
 @pytest.mark.parametrize("chunk", [[1, 2], "busy", {"output": 3}, {"output": {"choices": [None, 1]}}])
+@pytest.mark.bad_input("chunk that is no JSON")
 def test_a_chunk_that_is_no_answer_costs_its_facts_only(recorded, server, chunk):
     server.answers.append((200, [PIECES[0], chunk, PIECES[2]]))
     stream = BaseApi.call(

@@ -183,6 +183,7 @@ PLANS = {
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, shape, facts):
     with ScriptedChat(PLANS, in_order=True) as server:
         shape(server)

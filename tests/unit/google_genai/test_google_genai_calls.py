@@ -86,6 +86,27 @@ def test_an_error_inside_of_a_stream_fails_the_call(shape, recorded, client):
     assert span.status.status_code is StatusCode.ERROR
 
 
+@pytest.mark.bad_input("chunk that is no JSON")
+@pytest.mark.parametrize("shape", ["stream", "async stream"])
+def test_a_chunk_that_is_no_json_raises_as_ever_and_fails_the_call(shape, recorded, client):
+    with pytest.raises(errors.UnknownApiResponseError):
+        SHAPES[shape][0](client, {**CALL, "model": "chunk_no_json"})
+    (span,) = recorded.spans
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["gen_ai.usage.input_tokens"] == 11
+
+
+@pytest.mark.bad_input("200 with an error")
+@pytest.mark.parametrize("shape", ["sync", "async"])
+def test_an_error_in_the_body_of_a_200_fails_the_call(shape, recorded, client):
+    with otel_rl.rollout():
+        SHAPES[shape][0](client, {**CALL, "model": "error_with_200"})
+    (span,) = _calls(recorded)
+    assert "error.type" in span.attributes
+    assert _row(recorded)["model_errors"] == 1
+
+
+@pytest.mark.bad_input("no usage")
 def test_an_answer_without_usage_has_no_tokens(recorded, client):
     client.models.generate_content(**{**CALL, "model": "without_usage"})
     (span,) = recorded.spans

@@ -161,6 +161,13 @@ def test_a_task_that_is_cancelled_cancels_its_call(path, instrumented, server):
 @pytest.mark.shape("stream left early", of=("messages over HTTP", "ollama"))
 @pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
 @pytest.mark.parametrize("model", ["breaking", "chunk_no_json", "stalling"])
+@pytest.mark.bad_input(
+    "chunk that is no JSON",
+    of=(
+        "messages over HTTP",
+        "ollama",
+    ),
+)
 def test_a_stream_that_breaks_or_is_left_is_a_call_all_the_same(path, model, instrumented, server):
     import httpx
 
@@ -178,9 +185,12 @@ def test_a_stream_that_breaks_or_is_left_is_a_call_all_the_same(path, model, ins
         assert span.attributes["gen_ai.usage.output_tokens"] == 7
 
 
+@pytest.mark.bad_input("200 with an error", "no usage", of=("messages over HTTP", "ollama"))
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
 @pytest.mark.parametrize("model", ["error_with_200", "no_json", "no_usage"])
-def test_bad_answers_fail_only_if_they_report_an_error(model, instrumented, server):
-    post("httpx.sync", f"{server.url}/v1/messages", "text", json={**MESSAGES, "model": model})
+def test_bad_answers_fail_only_if_they_report_an_error(model, path, instrumented, server):
+    body = {**(MESSAGES if path == "/v1/messages" else OLLAMA), "model": model, "stream": False}
+    post("httpx.sync", f"{server.url}{path}", "text", json=body)
     gc.collect()
     record_abandoned()
     (span,) = instrumented.spans

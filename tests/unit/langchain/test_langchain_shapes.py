@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated
 
 import pytest
-from support.agent_truth import Count, compare
+from support.agent_truth import Count, compare, rows
 from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel
 
 pytest.importorskip("langchain.agents.middleware", exc_type=ImportError)
@@ -30,6 +31,7 @@ SCRIPTS = {
     # The answer of triage that asks for the handoff is in its messages, too.
     "expert": ["", [ADD], "answered"],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
 count = Count()
 
@@ -49,6 +51,13 @@ def bad() -> str:
 
 
 bad.handle_tool_error = True
+
+
+@tool
+@count.tool
+def twin() -> str:
+    """Returns a text."""
+    return "x"
 
 
 @tool
@@ -113,6 +122,10 @@ def nested(make, _):
     make("parent", [ask_helper]).invoke(QUESTION)
 
 
+def named_alike(make, _):
+    make("twin", [twin]).invoke(QUESTION)
+
+
 def handed_over(make, _):
     graph = StateGraph(MessagesState)
     graph.add_node("triage", make("triage", [hand_over]))
@@ -140,6 +153,7 @@ def cancelled(make, server):
         ),
         pytest.param(streamed, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
         pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
         pytest.param(
             nested,
             {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
@@ -161,3 +175,25 @@ def cancelled(make, server):
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
     shape(make, server)
     compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
+
+
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_node_that_swallows_the_exception_of_its_model_finishes_with_a_failed_call(recorded, server):
+    model = ChatOpenAI(model="nobody", base_url=server.base_url, api_key="none", max_retries=0)
+
+    def ask(state):
+        with suppress(Exception):
+            model.invoke(state["messages"])
+        return {"messages": ["sorry"]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph.compile(name="careless").invoke(QUESTION)
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.status"], row["rl.rollout.model_calls"], row["rl.rollout.model_errors"]) == (
+        "finished",
+        1,
+        1,
+    )
+    assert "error.type" in recorded.span("chat nobody").attributes

@@ -65,6 +65,16 @@ async def left_early(make):
                 break
 
 
+async def named_alike(make):
+    @tool
+    @count.tool
+    def twin() -> str:
+        """Return a text."""
+        return "x"
+
+    await make(twin, model="twin", name="one").invoke_async("do twin")
+
+
 async def nested(make):
     helper = make(add, model="helper", name="inner").as_tool(name="helper", description="Helps.")
     await make(helper, name="one").invoke_async("do helper")
@@ -99,6 +109,7 @@ async def cancelled(make):
         ),
         pytest.param(streamed, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream")),
         pytest.param(left_early, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"one": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
         pytest.param(
             nested,
             {"agents": {"one": 1, "inner": 1}, "nested": ("helper",), "own_tools": {"helper": 1}},
@@ -113,6 +124,7 @@ async def cancelled(make):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
     asyncio.run(shape(make))
     compare(recorded, count, server.requests, (INPUT_TOKENS, OUTPUT_TOKENS), **facts)
