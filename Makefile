@@ -78,6 +78,7 @@ generate: $(VENV)/.test ## write constants, reference pages, boards and rules fr
 	$(BIN)/python -m instrumentation.metric_keys_page
 	$(BIN)/python -m instrumentation.configuration_page
 	$(BIN)/python -m instrumentation.support_page
+	$(BIN)/python -m instrumentation.agent_shapes_page
 	$(BIN)/python -m instrumentation.sinks_page
 	$(BIN)/python -m instrumentation.trigger_table
 	$(BIN)/python -m instrumentation.rooms_page
@@ -92,6 +93,7 @@ check-generated: $(VENV)/.test ## fail where a generated file differs from its s
 	$(BIN)/python -m instrumentation.metric_keys_page --check
 	$(BIN)/python -m instrumentation.configuration_page --check
 	$(BIN)/python -m instrumentation.support_page --check
+	$(BIN)/python -m instrumentation.agent_shapes_page --check
 	$(BIN)/python -m instrumentation.sinks_page --check
 	$(BIN)/python -m instrumentation.trigger_table --check
 	$(BIN)/python -m instrumentation.rooms_page --check

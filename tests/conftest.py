@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 pytest_plugins = ["support.expensive_tests"]
+pytest.register_assert_rewrite("support.agent_truth")
 
 
 def pytest_configure() -> None:

@@ -35,6 +35,10 @@ WHOLE = [
 ]
 
 
+#: An answer that comes when the server is released.
+HANG: dict[str, Any] = {}
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: FakeDashScope
@@ -43,6 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])) or b"{}")
         self.server.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
         status, given = self.server.answers.popleft()
+        if given is HANG:
+            self.server.asked.set()
+            self.server.release.wait(20)
         if isinstance(given, list):
             lines = "".join(
                 f"id:{number}\nevent:result\n:HTTP_STATUS/200\ndata:{json.dumps(chunk)}\n\n"
@@ -74,6 +81,7 @@ class FakeDashScope(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: deque[tuple[int, Any]] = deque()
         self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        self.asked, self.release = threading.Event(), threading.Event()
 
     @property
     def base_url(self) -> str:
@@ -84,5 +92,6 @@ class FakeDashScope(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.release.set()
         self.shutdown()
         self.server_close()

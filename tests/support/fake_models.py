@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typing_extensions import Self
 
 MESSAGE: dict[str, Any] = {
@@ -55,6 +57,11 @@ CHAT = {
     "usage": {"prompt_tokens": 11, "completion_tokens": 7},
 }
 ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "planted overload"}}
+
+
+def _asked(names: Iterable[str]) -> list[dict[str, Any]]:
+    """A call of each of these tools at once."""
+    return [{**TOOL_USE, "id": f"toolu_{number}", "name": name} for number, name in enumerate(names, 1)]
 
 
 def message_events(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -131,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
     def _message(self, body: dict[str, Any]) -> None:
         messages = body.get("messages") or [{}]
         asks = bool(body.get("tools")) and isinstance(messages[-1].get("content"), str)
-        message = ASKING if asks else MESSAGE
+        message = {**ASKING, "content": _asked(tool["name"] for tool in body["tools"])} if asks else MESSAGE
         if not body.get("stream"):
             self._answer(200, message)
             return
@@ -150,9 +157,9 @@ class Handler(BaseHTTPRequestHandler):
         pieces = [
             {"message": {"role": "assistant", "content": text}} if is_chat else {"response": text} for text in "ab"
         ]
-        if body.get("tools"):
-            call = {"function": {"name": "add", "arguments": {"a": 1}}}
-            pieces = [{"message": {"role": "assistant", "content": "", "tool_calls": [call]}}]
+        if body.get("tools") and body["messages"][-1]["role"] == "user":
+            calls = [{"function": {"name": tool["function"]["name"], "arguments": {"a": 1}}} for tool in body["tools"]]
+            pieces = [{"message": {"role": "assistant", "content": "", "tool_calls": calls}}]
         if body.get("stream", True):
             last = {**pieces[-1], **OLLAMA_END}
             lines = [*({**head, **piece, "done": False} for piece in pieces), {**head, **last}]
@@ -168,8 +175,10 @@ class Handler(BaseHTTPRequestHandler):
     def _gemini(self, model: str, body: dict[str, Any]) -> None:
         last = body["contents"][-1]["parts"][0] if "contents" in body else {}
         asks = bool(body.get("tools")) and "functionResponse" not in last
-        call = {"functionCall": {"name": "add", "args": {"a": 1}}}
-        parts = [call] if asks else [{"text": text} for text in ("planted", " answer")]
+        parts = [{"text": text} for text in ("planted", " answer")]
+        if asks:
+            declared = body["tools"][0]["functionDeclarations"]
+            parts = [{"functionCall": {"name": tool["name"], "args": {"a": 1}}} for tool in declared]
         if "embed" in self.path or "batchEmbed" in self.path:
             self._answer(200, {"embeddings": [{"values": [0.5]}]})
         elif "stream" not in self.path:
@@ -190,12 +199,15 @@ class Handler(BaseHTTPRequestHandler):
             if model == "breaking":
                 chunks[1:] = [{"error": {"code": 503, "message": "planted", "status": "UNAVAILABLE"}}]
             data = [b"data: " + json.dumps(chunk).encode() + b"\r\n\r\n" for chunk in chunks]
+            if model == "chunk_no_json":
+                data.insert(1, b"data: planted\r\n\r\n")
             self._stream(data, "text/event-stream", stall=model == "stalling")
 
     def _bedrock(self, model: str, body: dict[str, Any]) -> None:
         asks = "toolConfig" in body and not any("toolResult" in block for block in body["messages"][-1]["content"])
-        call = {"toolUse": {"toolUseId": "tooluse_1", "name": "add", "input": {"a": 1}}}
-        block = call if asks else {"text": "planted answer"}
+        names = [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]] if asks else []
+        calls = [{"toolUseId": f"tooluse_{number}", "name": name} for number, name in enumerate(names, 1)]
+        blocks = [{"toolUse": {**call, "input": {"a": 1}}} for call in calls] or [{"text": "planted answer"}]
         reason = "tool_use" if asks else "end_turn"
         if model == "refused":
             self._answer(400, {"message": "planted"}, {"x-amzn-errortype": "ValidationException"})
@@ -204,14 +216,16 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, {"completion": "planted"}, counts)
         elif self.path.endswith("/converse"):
             usage = {} if model == "without_usage" else {"usage": BEDROCK_USAGE}
-            message = {"role": "assistant", "content": [block]}
+            message = {"role": "assistant", "content": blocks}
             self._answer(200, {"output": {"message": message}, "stopReason": reason, **usage})
         else:
-            start = {"toolUse": {"toolUseId": "tooluse_1", "name": "add"}} if asks else None
-            deltas = [{"toolUse": {"input": '{"a": 1}'}}] if asks else [{"text": "planted"}, {"text": " answer"}]
             events: list[tuple[str, dict[str, Any]]] = [("messageStart", {"role": "assistant"})]
-            events += [("contentBlockStart", {"contentBlockIndex": 0, "start": start})] if start else []
-            events += [("contentBlockDelta", {"contentBlockIndex": 0, "delta": delta}) for delta in deltas]
+            for index, call in enumerate(calls):
+                events.append(("contentBlockStart", {"contentBlockIndex": index, "start": {"toolUse": call}}))
+                delta = {"toolUse": {"input": '{"a": 1}'}}
+                events.append(("contentBlockDelta", {"contentBlockIndex": index, "delta": delta}))
+            texts = () if calls else ("planted", " answer")
+            events += [("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}}) for text in texts]
             events += [("messageStop", {"stopReason": reason}), ("metadata", {"usage": BEDROCK_USAGE})]
             data = [_message(":event-type", name, "event", event) for name, event in events]
             if model == "breaking":

@@ -32,6 +32,11 @@ def _is_prompt(message: dict[str, Any]) -> bool:
     return message["role"] == "user" and not text_of(message["content"]).startswith("Observation:")
 
 
+def _plan(prompt: str) -> str:
+    """Without what smolagents and a swarm of Strands put around it."""
+    return prompt.removeprefix("New task:\n").removeprefix("Context:\nUser Request: ").partition("\n")[0]
+
+
 class ScriptedOpenAI(FakeOpenAI):
     """Follows the plan in the last message of the user; ``arguments`` are those of each tool by its name."""
 
@@ -75,7 +80,7 @@ class ScriptedOpenAI(FakeOpenAI):
         prompts = {index: text_of(message["content"]) for index, message in enumerate(messages) if _is_prompt(message)}
         last = max(prompts)
         before = sum(message["role"] == "assistant" for message in messages[last:])
-        names = tools_asked(prompts[last].removeprefix("New task:\n"), before)
+        names = tools_asked(_plan(prompts[last]), before)
         return [self._call(name, f"call_{before}_{index}") for index, name in enumerate(names)]
 
     def _call(self, name: str, identifier: str) -> dict[str, Any]:

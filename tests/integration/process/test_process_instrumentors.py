@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from process_support import ONE_SPAN, Finished, Programs
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def test_unsupported_version_is_skipped_with_one_line(programs: Programs) -> Non
     assert status["flask"]["state"] == "skipped"
 
 
+@pytest.mark.bad_input("version outside the range")
 def test_our_own_instrumentor_checks_the_version_too(programs: Programs) -> None:
     installed = Installed(programs)
     installed.library("openai", version="0.1")

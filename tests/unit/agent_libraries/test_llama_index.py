@@ -9,7 +9,8 @@ import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.llms.openai_like import OpenAILike
 from opentelemetry import trace
-from support.scripted_model import WAIT, ScriptedModel, rows, tree
+from support.agent_truth import Count, compare
+from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 from workflows.errors import WorkflowCancelledByUser
 
 from otel_rl.instrumentors.llama_index import LlamaIndexInstrumentor
@@ -26,7 +27,11 @@ SCRIPTS = {
     "expert": [[ADD], [ADD], "answered"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
+
+
+count = Count()
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +44,8 @@ def model():
 def server(model):
     model.release.clear()
     model.slow_request_seen.clear()
+    model.requests.clear()
+    count.clear()
     yield model
     model.release.set()
 
@@ -59,15 +66,23 @@ def library(request, pipeline, recorded):
         one.uninstrument()
 
 
+@count.tool
 async def add(a: int, b: int) -> int:
     """Add."""
     await asyncio.sleep(0)
     return a + b
 
 
+@count.tool
 def bad() -> str:
     """Fail."""
     raise TimeoutError("late")
+
+
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
 
 
 @pytest.fixture
@@ -108,6 +123,10 @@ async def unknown(make, _):
 async def limited(make, _):
     with pytest.raises(Exception, match="iterations"):
         await make("endless").run("go", max_iterations=2)
+
+
+async def named_alike(make, _):
+    await make("twin", [twin]).run("go")
 
 
 async def nested(make, _):
@@ -206,6 +225,40 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
     assert names(found) == names(expected)
     if library == "ours":
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            not_streamed, {"agents": {"tools": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(in_turns, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
+        # The library goes on with the run in the background.
+        pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
+        pytest.param(
+            nested,
+            {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            handed_over,
+            {"agents": {"triage": 1, "expert": 1}, "own_tools": {"handoff": 1}},
+            marks=pytest.mark.shape("handoff"),
+        ),
+        pytest.param(
+            cancelled,
+            {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
+    asyncio.run(shape(make, server))
+    compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
 
 
 def test_runs_at_the_same_time_are_trajectories_of_their_own(library, recorded, make, server):

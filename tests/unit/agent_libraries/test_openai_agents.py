@@ -15,7 +15,8 @@ from agents import Agent, Runner, function_tool
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from openai import AsyncOpenAI
 from opentelemetry import trace
-from support.scripted_model import WAIT, ScriptedModel, rows, tree
+from support.agent_truth import Count, compare
+from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 
 import otel_rl
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
@@ -36,7 +37,11 @@ SCRIPTS = {
     "expert": [[ADD], [ADD], "answered"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
+
+
+count = Count()
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +54,8 @@ def model():
 def server(model):
     model.release.clear()
     model.slow_request_seen.clear()
+    model.requests.clear()
+    count.clear()
     yield model
     model.release.set()
 
@@ -77,17 +84,20 @@ def knows_calls():
 
 
 @function_tool
+@count.tool
 async def add(a: int, b: int) -> int:
     await asyncio.sleep(0)
     return a + b
 
 
 @function_tool
+@count.tool
 def bad() -> str:
     raise ValueError("bad")
 
 
 @function_tool(failure_error_function=None)
+@count.tool
 def raising() -> str:
     raise TimeoutError("late")
 
@@ -100,6 +110,12 @@ async def slow() -> str:
 @function_tool(timeout=0.01, timeout_behavior="raise_exception")
 async def slow_raising() -> str:
     await asyncio.sleep(10)
+
+
+@function_tool
+@count.tool
+def twin() -> str:
+    return "x"
 
 
 @pytest.fixture
@@ -200,6 +216,10 @@ async def nested(make, _):
     await run(make, "parent", tools=[make("helper").as_tool("ask_helper", "helps")])
 
 
+async def named_alike(make, _):
+    await run(make, "twin", tools=[twin])
+
+
 async def handed_over(make, _):
     await run(make, "triage", handoffs=[make("expert")])
 
@@ -286,6 +306,37 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
     assert [line.partition(" (")[0] for line in found] == [x.partition(" (")[0] for x in expected(shape, library)]
     if library != "official":
         assert found == expected(shape, library)
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"tools": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
+        # The library goes on with the run in the background.
+        pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            nested,
+            {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(handed_over, {"agents": {"triage": 1, "expert": 1}}, marks=pytest.mark.shape("handoff")),
+        pytest.param(
+            cancelled,
+            {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
+        pytest.param(stopped, {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
+    asyncio.run(shape(make, server))
+    compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
 
 
 def test_runs_at_the_same_time_are_trajectories_of_their_own(library, recorded, make, server):

@@ -13,6 +13,7 @@ from opentelemetry import trace
 from pydantic_ai import Agent, InstrumentationSettings, ModelRetry, UsageLimits
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from support.agent_truth import Count, compare
 from support.scripted_model import GIVEN, MADE, WAIT, ScriptedModel, rows, tree
 
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
@@ -31,7 +32,11 @@ SCRIPTS = {
     "helper": [[ADD], "helped"],
     "endless": [[ADD]],
     "waits": [WAIT],
+    "twin": [[("twin", {})], "done"],
 }
+
+
+count = Count()
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,8 @@ def model():
 def server(model):
     model.release.clear()
     model.slow_request_seen.clear()
+    model.requests.clear()
+    count.clear()
     yield model
     model.release.set()
 
@@ -58,17 +65,25 @@ def instrumented(pipeline):
         one.uninstrument()
 
 
+@count.tool
 async def add(a: int, b: int) -> int:
     await asyncio.sleep(0)
     return a + b
 
 
+@count.tool
 def bad() -> str:
     raise ModelRetry("again")
 
 
 def raising() -> str:
     raise TimeoutError("late")
+
+
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
 
 
 @pytest.fixture
@@ -101,6 +116,12 @@ async def left_early(make, _):
                 break
 
 
+async def text_left_early(make, _):
+    async with make("plain").run_stream("go") as result:
+        async for _ in result.stream_text():
+            break
+
+
 async def events(make, _):
     async with make("tools").run_stream_events("go") as stream:
         async for _ in stream:
@@ -119,6 +140,10 @@ async def raises(make, _):
 
 async def refused(make, _):
     await make("refused", retries=3).run("go")
+
+
+async def named_alike(make, _):
+    await make("twin", tools=[twin]).run("go")
 
 
 async def nested(make, _):
@@ -198,6 +223,36 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(recorded, make, ser
     row, lines = SHAPES[shape]
     assert rows(recorded) == [row]
     assert tree(recorded.spans) == lines.strip().split("\n")
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"tools": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(events, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(left_early, {"agents": {"tools": 1}}),
+        pytest.param(text_left_early, {"agents": {"plain": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"twin": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
+        pytest.param(
+            nested,
+            {"agents": {"parent": 1, "helper": 1}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            cancelled,
+            {"agents": {"waits": 1}, "unanswered": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
+    asyncio.run(shape(make, server))
+    compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
 
 
 def test_runs_at_the_same_time_are_trajectories_of_their_own(recorded, make, server):

@@ -23,6 +23,7 @@ from smolagents import (
 from smolagents.local_python_executor import LocalPythonExecutor
 from smolagents.models import ChatMessage, ChatMessageStreamDelta, TokenUsage
 from smolagents.remote_executors import RemotePythonExecutor
+from support.agent_truth import Count, compare
 from support.scripted_model import GIVEN, MADE, ScriptedModel, rows, tree
 
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
@@ -34,11 +35,15 @@ SCRIPTS = {
     "tools": [[ADD], [ADD, BAD], [ANSWER]],
     "refused": [[("made_up", {})], [("add", {"a": "x", "b": 2})], [ANSWER]],
     "endless": [[ADD]],
+    "twin": [[("twin", {})], [ANSWER]],
     "parent": [[("helper", {"task": "?"})], [ANSWER]],
     "helper": [[ADD], [ANSWER]],
     "code": ["<code>\nprint(add(1, 2))\n</code>", "<code>\nbad()\n</code>", "<code>\nfinal_answer('x')\n</code>"],
     "coding parent": ["<code>\nprint(helper('?'))\n</code>", "<code>\nfinal_answer('x')\n</code>"],
 }
+
+
+count = Count()
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,7 @@ def model():
 @pytest.fixture
 def server(model):
     model.requests.clear()
+    count.clear()
     return model
 
 
@@ -71,6 +77,7 @@ def library(request, pipeline, recorded):
 
 
 @tool
+@count.tool
 def add(a: int, b: int) -> int:
     """Add.
 
@@ -82,16 +89,24 @@ def add(a: int, b: int) -> int:
 
 
 @tool
+@count.tool
 def bad() -> str:
     """Fail."""
     raise TimeoutError("late")
+
+
+@tool
+@count.tool
+def twin() -> str:
+    """Return a text."""
+    return "x"
 
 
 @pytest.fixture
 def make(server, library):
     def agent(name, kind=ToolCallingAgent, **values):
         model = values.pop("model", None) or OpenAIServerModel(model_id=name, api_base=server.base_url, api_key="x")
-        name = name.replace(" ", "_")
+        name = values.pop("own_name", name).replace(" ", "_")
         return kind(**{"tools": [add, bad], "model": model, "name": name, "verbosity_level": 0, **values})
 
     return agent
@@ -150,6 +165,10 @@ def managed(make):
     make("parent", managed_agents=[make("helper", description="helps")]).run("go")
 
 
+def named_alike(make):
+    make("twin", own_name="agent", tools=[twin]).run("go")
+
+
 def code(make):
     make("code", CodeAgent).run("go")
 
@@ -195,7 +214,7 @@ invoke_agent nobody (smolagents.utils.AgentGenerationError)
 . chat nobody (openai.NotFoundError)
 """
 INTERRUPTED = """
-invoke_agent endless (smolagents.utils.AgentError)
+invoke_agent endless (cancelled)
 . chat endless
 . execute_tool add
 """
@@ -247,7 +266,7 @@ SHAPES = {
     refused: ((3, 3, 0, 3, 2, "finished"), REFUSED),
     limited: ((3, 3, 0, 2, 0, "failed"), LIMITED),
     missing: ((0, 1, 0, 0, 0, "failed"), MISSING),
-    interrupted: ((1, 1, 0, 1, 0, "failed"), INTERRUPTED),
+    interrupted: ((1, 1, 0, 1, 0, "cancelled"), INTERRUPTED),
     managed: ((2, 2, 2, 4, 0, "finished"), MANAGED),
     code: ((3, 3, 0, 6, 2, "finished"), CODE),
     managed_by_code: ((2, 2, 2, 6, 0, "finished"), MANAGED_BY_CODE),
@@ -263,10 +282,51 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
     if library == "official" and shape is limited:
         # For it such a run is a success.
         expected[0] = "invoke_agent endless"
+    if library == "official" and shape is interrupted:
+        # For it such a run is a failure.
+        expected[0] = "invoke_agent endless (smolagents.utils.AgentError)"
     if library == "official" and shape is left_at_once:
         expected[0] += " (RuntimeError)"
     assert tree(recorded.spans) == expected
     assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns,
+            {"agents": {"tools": 1}, "own_tools": {"final_answer": 1}},
+            marks=pytest.mark.shape("turns", "parallel tools", "failing tool"),
+        ),
+        pytest.param(
+            streamed, {"agents": {"tools": 1}, "own_tools": {"final_answer": 1}}, marks=pytest.mark.shape("stream")
+        ),
+        pytest.param(left_early, {"agents": {"tools": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            managed,
+            {
+                "agents": {"parent": 1, "helper": 1},
+                "nested": ("helper",),
+                "own_tools": {"helper": 1, "final_answer": 2},
+            },
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            named_alike,
+            {"agents": {"agent": 1}, "own_tools": {"final_answer": 1}},
+            marks=pytest.mark.bad_input("tool named like a model"),
+        ),
+        pytest.param(
+            interrupted, {"agents": {"endless": 1}, "status": "cancelled"}, marks=pytest.mark.shape("cancelled")
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(library, recorded, make, server, shape, facts):
+    shape(make)
+    compare(recorded, count, server.requests, (GIVEN, MADE), **facts)
 
 
 def test_tools_have_outcomes_whichever_kind_of_agent_calls_them(recorded, make):

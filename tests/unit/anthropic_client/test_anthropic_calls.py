@@ -120,6 +120,7 @@ async def test_an_async_call_gives_one_span_with_all_tokens(recorded, server, as
     _expect(recorded, server, spans_of, streamed=False)
 
 
+@pytest.mark.shape("stream")
 async def test_an_async_stream_gives_one_span_with_all_tokens(recorded, server, async_client, spans_of):
     stream = await async_client.messages.create(**CALL, extra_body={"temperature": 0.5}, stream=True)
     assert isinstance(stream, anthropic.AsyncStream)
@@ -154,6 +155,7 @@ def test_an_error_inside_of_a_stream_fails_the_call(recorded, client, spans_of):
     assert _row(recorded)["model_errors"] == 1
 
 
+@pytest.mark.bad_input("chunk that is no JSON")
 def test_a_chunk_that_is_no_json_raises_as_ever_and_fails_the_call(recorded, client, spans_of):
     with pytest.raises(json.JSONDecodeError):
         list(client.messages.create(**{**CALL, "model": "chunk_no_json"}, stream=True))
@@ -170,6 +172,7 @@ def test_a_stream_that_the_server_cut_short_is_not_taken_for_a_whole_answer(reco
 
 
 @pytest.mark.parametrize("model", ["error_with_200", "no_json", "no_usage"])
+@pytest.mark.bad_input("200 with an error", "no usage")
 def test_bad_answers_arrive_as_they_are(model, recorded, client, spans_of):
     answer = client.messages.create(**{**CALL, "model": model})
     (span,) = recorded.spans
@@ -200,6 +203,7 @@ def _left(recorded, spans_of, ended):
     assert (row["model_calls"], row["input_tokens"]) == (1, 17)
 
 
+@pytest.mark.shape("stream left early")
 def test_a_closed_stream_is_said_to_be_closed(recorded, client, spans_of):
     with otel_rl.rollout(), client.messages.create(**CALL, stream=True) as stream:
         next(iter(stream))
@@ -224,6 +228,7 @@ def test_a_dropped_stream_is_said_to_be_abandoned(recorded, client, spans_of):
     _left(recorded, spans_of, "abandoned")
 
 
+@pytest.mark.shape("cancelled")
 async def test_a_cancelled_stream_is_said_to_be_cancelled(recorded, server, async_client, spans_of):
     async def read():
         async for _ in await async_client.messages.create(**{**CALL, "model": "stalling"}, stream=True):
@@ -253,27 +258,42 @@ async def test_a_cancelled_call_ends_its_span(recorded, server, async_client, sp
 # -- the row --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.shape("turns", "parallel tools", "failing tool")
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
 def test_tools_that_it_asks_for_count_by_their_results(streamed, fails, recorded, client, spans_of):
+    tools = [*TOOLS, {**TOOLS[0], "name": "bad"}]
+
     def ask(messages):
-        answer = client.messages.create(**{**CALL, "messages": messages}, tools=TOOLS, stream=streamed)
+        answer = client.messages.create(**{**CALL, "messages": messages}, tools=tools, stream=streamed)
         return list(answer) if streamed else answer
 
     with otel_rl.rollout():
         ask(CALL["messages"])
-        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "planted result", "is_error": fails}
-        asked = {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}}]}
-        ask([*CALL["messages"], asked, {"role": "user", "content": [result]}])
+        uses = [
+            {"type": "tool_use", "id": f"toolu_{number}", "name": tool["name"], "input": {}}
+            for number, tool in enumerate(tools, 1)
+        ]
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": use["id"],
+                "content": "planted result",
+                "is_error": fails and use["name"] == "bad",
+            }
+            for use in uses
+        ]
+        answered = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+        ask([*CALL["messages"], *answered])
     first, second = [span for span in recorded.spans if span.name != "rl.rollout"]
-    assert first.attributes["rl.inference.tool_calls"] == ("add",)
+    assert first.attributes["rl.inference.tool_calls"] == ("add", "bad")
     assert first.attributes["gen_ai.response.finish_reasons"] == ("tool_calls",)
     assert (first.attributes["rl.rollout.turn"], second.attributes["rl.rollout.turn"]) == (1, 2)
-    (returned,) = recorded.events("rl.tool.returned")
-    assert returned.attributes["gen_ai.tool.name"] == "add"
+    returned = [event.attributes["gen_ai.tool.name"] for event in recorded.events("rl.tool.returned")]
+    assert sorted(returned) == ["add", "bad"]
     row = _row(recorded)
     assert (row["turns"], row["model_calls"], row["input_tokens"], row["output_tokens"]) == (2, 2, 34, 14)
-    assert (row["tool_calls"], row["tool_errors"]) == (1, int(fails))
+    assert (row["tool_calls"], row["tool_errors"]) == (2, int(fails))
 
 
 # -- content --------------------------------------------------------------------------------------------------------

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support.agent_truth import figures, names, rows, scopes, traces
+from support.agent_truth import Count, compare, figures, names, rows, scopes, traces
+from support.scripted_openai import INPUT_TOKENS, OUTPUT_TOKENS
 
 import otel_rl
 
@@ -25,28 +27,105 @@ from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 pytestmark = pytest.mark.usefixtures("instrumented")
 SWITCH = "AUTOGEN_DISABLE_RUNTIME_TRACING"
+count = Count()
 
 
+@count.tool
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
+@count.tool
 async def bad() -> str:
     """Fail."""
     raise ValueError("no")
 
 
 @pytest.fixture
-def model(server):
-    return OpenAIChatCompletionClient(model="gpt-4o", base_url=server.base_url, api_key="none", max_retries=0)
+def make(server):
+    count.clear()
+
+    def agent(name, *tools, model="gpt-4o", **given):
+        client = OpenAIChatCompletionClient(model=model, base_url=server.base_url, api_key="none", max_retries=0)
+        return AssistantAgent(name, client, tools=list(tools) or None, max_tool_iterations=5, **given)
+
+    return agent
 
 
-@pytest.fixture
-def make(model):
-    return lambda name, *tools, **given: AssistantAgent(
-        name, model, tools=list(tools) or None, max_tool_iterations=5, **given
-    )
+async def in_turns(make):
+    await make("one", add, bad).run(task="do add bad, add")
+
+
+async def streamed(make):
+    async for _ in make("one", add, bad, model_client_stream=True).run_stream(task="do add bad, add"):
+        pass
+
+
+async def left_early(make):
+    async with aclosing(make("one", add).run_stream(task="do add, add")) as messages:
+        async for message in messages:
+            if type(message).__name__ == "ToolCallExecutionEvent":
+                break
+
+
+async def nested(make):
+    await make("outer", AgentTool(make("inner", add, model="gpt-4o-mini"))).run(task="do inner")
+
+
+async def handed_over(make):
+    one = make("one", handoffs=[Handoff(target="two", name="go")])
+    team = Swarm([one, make("two", add)], termination_condition=MaxMessageTermination(3), name="team")
+    await team.run(task="do go")
+
+
+async def cancelled(make):
+    started = asyncio.Event()
+
+    @count.tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(make("one", wait).run(task="do wait"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"one": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(left_early, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            nested,
+            {"agents": {"outer": 1, "inner": 1}, "nested": ("gpt-4o-mini",), "own_tools": {"inner": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            handed_over,
+            {"agents": {"one": 1, "two": 1}, "own_tools": {"go": 1}},
+            marks=pytest.mark.shape("handoff"),
+        ),
+        # AutoGen leaves the tool running.
+        pytest.param(
+            cancelled,
+            {"agents": {"one": 1}, "late_tools": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
+    asyncio.run(shape(make))
+    compare(recorded, count, server.requests, (INPUT_TOKENS, OUTPUT_TOKENS), **facts)
 
 
 def test_a_run_with_parallel_failing_and_unknown_tools_is_one_row_of_one_trace(recorded, make):
@@ -121,36 +200,8 @@ def test_a_team_is_one_row_of_one_trace_without_spans_of_messages(recorded, make
         assert recorded.span(agent).parent.span_id == root.context.span_id
 
 
-def test_a_handoff_is_a_tool_call_and_the_next_agent_is_in_the_same_row(recorded, make):
-    one = make("one", handoffs=[Handoff(target="two", name="go")])
-    team = Swarm([one, make("two", add)], termination_condition=MaxMessageTermination(3))
-    recorded.clear()
-    asyncio.run(team.run(task="do go"))
-    (row,) = rows(recorded)
-    assert row["rl.rollout.tool_calls"] == 1
-    assert names(recorded)["execute_tool go"] == 1
-    assert names(recorded)["invoke_agent two"] == 1
-
-
-def test_a_cancelled_run_is_a_cancelled_row_and_so_is_its_tool(recorded, make):
-    async def run():
-        started = asyncio.Event()
-
-        async def wait() -> str:
-            """Wait for ever."""
-            started.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(make("one", wait).run(task="do wait"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
-    (row,) = rows(recorded)
-    # AutoGen leaves the tool running: it ends after the run.
-    assert row["rl.rollout.status"] == "cancelled"
+def test_the_tool_of_a_cancelled_run_is_cancelled(recorded, make):
+    asyncio.run(cancelled(make))
     assert recorded.span("execute_tool wait").attributes["rl.tool.outcome"] == "cancelled"
 
 

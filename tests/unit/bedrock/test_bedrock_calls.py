@@ -81,12 +81,14 @@ def test_an_error_inside_of_a_stream_fails_the_call(recorded, client):
     assert span.attributes["error.type"] == "throttlingException"
 
 
+@pytest.mark.bad_input("no usage")
 def test_an_answer_without_usage_has_no_tokens(recorded, client):
     client.converse(**{**CALL, "modelId": "without_usage"})
     (span,) = recorded.spans
     assert "gen_ai.usage.input_tokens" not in span.attributes
 
 
+@pytest.mark.shape("stream left early")
 @pytest.mark.parametrize("ended", ["closed", "abandoned"])
 def test_a_stream_that_is_left_is_a_call_all_the_same(ended, recorded, client):
     def leave():
@@ -104,21 +106,36 @@ def test_a_stream_that_is_left_is_a_call_all_the_same(ended, recorded, client):
     assert _row(recorded)["model_calls"] == 1
 
 
+@pytest.mark.shape("turns", "stream", "parallel tools", "failing tool")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("fails", [False, True])
 def test_tools_that_it_asks_for_count_by_their_results(shape, fails, recorded, client):
     call = SHAPES[shape][0]
+    names = ("add", "bad")
+    tools = {"tools": [{"toolSpec": {**TOOLS["tools"][0]["toolSpec"], "name": name}} for name in names]}
     with otel_rl.rollout():
-        call(client, {**CALL, "toolConfig": TOOLS})
-        asked = {"toolUse": {"toolUseId": "tooluse_1", "name": "add", "input": {"a": 1}}}
-        status = "error" if fails else "success"
-        result = {"toolResult": {"toolUseId": "tooluse_1", "content": [{"text": "planted"}], "status": status}}
-        answered = [{"role": "assistant", "content": [asked]}, {"role": "user", "content": [result]}]
-        call(client, {**CALL, "toolConfig": TOOLS, "messages": [*MESSAGES, *answered]})
+        call(client, {**CALL, "toolConfig": tools})
+        uses = [
+            {"toolUse": {"toolUseId": f"tooluse_{number}", "name": name, "input": {"a": 1}}}
+            for number, name in enumerate(names, 1)
+        ]
+        results = [
+            {
+                "toolResult": {
+                    "toolUseId": use["toolUse"]["toolUseId"],
+                    "content": [{"text": "planted"}],
+                    "status": "error" if fails and use["toolUse"]["name"] == "bad" else "success",
+                }
+            }
+            for use in uses
+        ]
+        answered = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+        call(client, {**CALL, "toolConfig": tools, "messages": [*MESSAGES, *answered]})
     first, _ = _calls(recorded)
-    assert first.attributes["rl.inference.tool_calls"] == ("add",)
+    assert first.attributes["rl.inference.tool_calls"] == names
     row = _row(recorded)
-    assert (row["turns"], row["tool_calls"], row["tool_errors"]) == (2, 1, int(fails))
+    assert (row["turns"], row["model_calls"], row["input_tokens"], row["output_tokens"]) == (2, 2, 34, 14)
+    assert (row["tool_calls"], row["tool_errors"]) == (2, int(fails))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

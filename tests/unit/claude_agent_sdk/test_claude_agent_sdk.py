@@ -103,6 +103,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.shape("turns", "stream", "stream left early", "parallel tools", "failing tool", "cancelled")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_question_is_one_row_and_one_trace(recorded, tmp_path, shape):
     plan, counts, calls_with_tokens, (status, reason) = SHAPES[shape]
@@ -143,6 +144,7 @@ def test_a_question_in_a_rollout_counts_there(recorded, tmp_path):
     assert record.body["rl.rollout.output_tokens"] == [2 * OUTPUT]
 
 
+@pytest.mark.shape("nested agent")
 def test_a_nested_agent_is_below_the_tool_that_starts_it(recorded, tmp_path):
     plan = [[("Task", {"description": "d", "prompt": "nested", "subagent_type": "general-purpose"})], "done"]
     with ScriptedMessages(plan) as server:

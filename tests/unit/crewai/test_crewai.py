@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("crewai")
 
 from crewai import LLM, Agent, Crew, Task
 from crewai.tools import tool
+from support.agent_truth import Count, compare
 from support.scripted_chat import INPUT, OUTPUT, ScriptedChat
 
 import otel_rl
@@ -22,10 +24,13 @@ from otel_rl.instrumentors.openai import OpenAIInstrumentor
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
+count = Count()
+
 
 @pytest.fixture(autouse=True)
 def instrumented(recorded, monkeypatch, tmp_path):
     monkeypatch.setenv("CREWAI_STORAGE_DIR", str(tmp_path))
+    count.clear()
     instrumentors = OpenAIInstrumentor(), CrewAIInstrumentor()
     for instrumentor in instrumentors:
         instrumentor.instrument(skip_dep_check=True)
@@ -36,12 +41,14 @@ def instrumented(recorded, monkeypatch, tmp_path):
 
 
 @tool
+@count.tool
 def add(a: int, b: int) -> int:
     """Add."""
     return a + b
 
 
 @tool
+@count.tool
 def bad(a: int) -> int:
     """Fail."""
     raise ValueError("no such number")
@@ -50,15 +57,15 @@ def bad(a: int) -> int:
 TURNS = [[("add", {"a": 1, "b": 2})], [("bad", {"a": 1})], "done"]
 
 
-def worker(server, **given):
-    llm = LLM(model="openai/m", base_url=server.base_url, api_key="k", max_retries=0)
+def worker(server, model="m", **given):
+    llm = LLM(model=f"openai/{model}", base_url=server.base_url, api_key="k", max_retries=0)
     return Agent(
         role="worker", goal="to add", backstory="none", tools=[add, bad], llm=llm, max_retry_limit=0, **given
     )  # fmt: skip
 
 
-def crew(server, **given):
-    agent = worker(server)
+def crew(server, model="m", **given):
+    agent = worker(server, model)
     task = Task(description="add", expected_output="a number", agent=agent)
     return Crew(agents=[agent], tasks=[task], name="adders", **given)
 
@@ -100,6 +107,82 @@ def test_a_crew_is_one_row_and_one_tree(recorded, shape):
     assert kinds["execute_tool add"] is None
     if shape != "alone":
         assert agent.parent.span_id == recorded.span("invoke_workflow adders").context.span_id
+
+
+ADD, BAD = ("add", {"a": 1, "b": 2}), ("bad", {"a": 1})
+DELEGATE = ("delegate_work_to_coworker", {"task": "t", "context": "c", "coworker": "helper"})
+PLANS = {
+    "m": [[ADD, BAD], [("add", {"a": 2, "b": 2})], "done"],
+    "boss": [[DELEGATE], "done"],
+    "helper": ["helped"],
+    "waits": ["hang"],
+}
+
+
+def in_turns(server):
+    crew(server).kickoff()
+
+
+def streamed(server):
+    list(crew(server, stream=True).kickoff())
+
+
+def left_early(server):
+    before = set(threading.enumerate())
+    for _ in crew(server, stream=True).kickoff():
+        break
+    # The library goes on with the run in the background.
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.endswith("(run)"):
+            thread.join(30)
+
+
+def delegated(server):
+    boss, helper = worker(server, "boss", allow_delegation=True), worker(server, "helper")
+    helper.role = "helper"
+    task = Task(description="add", expected_output="a number", agent=boss)
+    Crew(agents=[boss, helper], tasks=[task], name="adders").kickoff()
+
+
+def cancelled(server):
+    async def run():
+        task = asyncio.create_task(crew(server, "waits").akickoff())
+        await asyncio.to_thread(server.asked.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.release.set()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"worker": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"worker": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(left_early, {"agents": {"worker": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            delegated,
+            {"agents": {"worker": 1, "helper": 1}, "nested": ("helper",), "own_tools": {DELEGATE[0]: 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            cancelled,
+            # It asks in a thread, which goes on.
+            {"agents": {"worker": 1}, "unanswered": 1, "late_answers": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, shape, facts):
+    with ScriptedChat(PLANS) as server:
+        shape(server)
+        compare(recorded, count, server.requests, (INPUT, OUTPUT), **facts)
 
 
 def test_tools_at_once_and_an_agent_that_another_one_delegates_to_are_where_they_belong(recorded):

@@ -16,7 +16,7 @@ from dashscope.api_entities.aio_session import get_shared_aio_session
 from dashscope.client.base_api import BaseApi
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
-from support.fake_dashscope import PIECES, USAGE, WHOLE, answer, choice
+from support.fake_dashscope import HANG, PIECES, USAGE, WHOLE, answer, choice
 
 import otel_rl
 from otel_rl.inference.dropped_answers import record_abandoned
@@ -91,6 +91,7 @@ def test_the_form_with_a_text_has_reason_and_tokens_too(recorded, server, reques
         assert json.loads(values["gen_ai.output.messages"])[0]["parts"] == [{"type": "text", "content": "4"}]
 
 
+@pytest.mark.shape("stream")
 @BOTH
 @pytest.mark.parametrize("captures", [False, True])
 @pytest.mark.parametrize(
@@ -130,6 +131,7 @@ def test_a_stream_stays_lazy_and_a_generator(recorded, server):
     assert recorded.spans == []
 
 
+@pytest.mark.shape("stream left early")
 @BOTH
 def test_a_stream_that_is_left_early_is_abandoned(recorded, server, is_async):
     server.answers.append((200, PIECES))
@@ -160,6 +162,7 @@ def test_a_stream_that_is_never_read_ends_too(recorded, server):
     assert recorded.span("chat qwen-plus").attributes["rl.inference.stream.ended"] == "abandoned"
 
 
+@pytest.mark.bad_input("200 with an error")
 @BOTH
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
@@ -190,6 +193,7 @@ def test_what_the_client_raises_is_the_same_exception_and_a_failed_call(recorded
 
 
 @pytest.mark.parametrize("usage", [None, {}, [1], {"input_tokens": "many"}])
+@pytest.mark.bad_input("no usage")
 def test_a_usage_that_is_missing_or_none_leaves_the_tokens_out(recorded, server, usage):
     server.answers.append((200, answer(choice("4"), usage=usage)))
     with pytest.raises(TypeError) if isinstance(usage, list) else nullcontext():
@@ -200,6 +204,7 @@ def test_a_usage_that_is_missing_or_none_leaves_the_tokens_out(recorded, server,
 
 
 @pytest.mark.parametrize("chunk", [[1, 2], "busy", {"output": 3}, {"output": {"choices": [None, 1]}}])
+@pytest.mark.bad_input("chunk that is no JSON")
 def test_a_chunk_that_is_no_answer_costs_its_facts_only(recorded, server, chunk):
     server.answers.append((200, [PIECES[0], chunk, PIECES[2]]))
     stream = BaseApi.call(
@@ -249,18 +254,44 @@ def test_an_embedding_has_its_tokens(recorded, server):
     assert recorded.span("embeddings text-embedding-v4").attributes["gen_ai.usage.input_tokens"] == 3
 
 
-def test_tools_that_an_answer_asks_for_belong_to_its_trajectory(recorded, server):
-    calls = [{"id": "c1", "type": "function", "index": 0, "function": {"name": "add", "arguments": '{"a": 2}'}}]
+@pytest.mark.shape("turns", "parallel tools")
+@BOTH
+def test_tools_that_an_answer_asks_for_belong_to_its_trajectory(recorded, server, is_async):
+    calls = [
+        {"id": f"c{number}", "type": "function", "index": number, "function": {"name": name, "arguments": '{"a": 2}'}}
+        for number, name in enumerate(("add", "multiply"))
+    ]
     server.answers.append((200, answer(choice("", "tool_calls", tool_calls=calls))))
     server.answers.append((200, answer(choice("4"))))
     with otel_rl.rollout(rollout_id="r"):
-        dashscope.Generation.call(**CHAT)
-        results = [choice("", tool_calls=calls)["message"], {"role": "tool", "content": "4", "tool_call_id": "c1"}]
-        dashscope.Generation.call(**{**CHAT, "messages": [*MESSAGES, *results]})
+        call(is_async, **CHAT)
+        results = [{"role": "tool", "content": "4", "tool_call_id": each["id"]} for each in calls]
+        messages = [*MESSAGES, choice("", tool_calls=calls)["message"], *results]
+        call(is_async, **{**CHAT, "messages": messages})
     first, _ = (span for span in recorded.spans if span.name == "chat qwen-plus")
-    assert first.attributes["rl.inference.tool_calls"] == ("add",)
+    assert first.attributes["rl.inference.tool_calls"] == ("add", "multiply")
     rollout = recorded.span("rl.rollout").attributes
-    assert (rollout["rl.rollout.turns"], rollout["rl.rollout.tool_calls"]) == (2, 1)
+    assert (rollout["rl.rollout.turns"], rollout["rl.rollout.tool_calls"]) == (2, 2)
+    assert (rollout["rl.rollout.input_tokens"], rollout["rl.rollout.output_tokens"]) == (22, 14)
+
+
+@pytest.mark.shape("cancelled")
+def test_a_task_that_is_cancelled_cancels_its_call(recorded, server):
+    server.answers.append((200, HANG))
+
+    async def run():
+        task = asyncio.create_task(dashscope.AioGeneration.call(**CHAT))
+        await asyncio.to_thread(server.asked.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await (await get_shared_aio_session()).close()
+
+    with otel_rl.rollout(rollout_id="r"):
+        asyncio.run(run())
+    assert recorded.span("chat qwen-plus").attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    rollout = recorded.span("rl.rollout").attributes
+    assert (rollout["rl.rollout.turns"], rollout["rl.rollout.model_calls"]) == (0, 1)
 
 
 def asking(name, arguments, reason="null", identifier="c1"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 
 import pytest
 
 pytest.importorskip("dspy")
 
 import dspy
+from support.agent_truth import Count, compare
 from support.scripted_chat import INPUT, OUTPUT, ScriptedChat
 
 import otel_rl
@@ -18,9 +20,12 @@ from otel_rl.instrumentors.openai import OpenAIInstrumentor
 from otel_rl.telemetry import deferral
 from otel_rl.training import trajectories
 
+count = Count()
+
 
 @pytest.fixture(autouse=True)
 def instrumented(recorded):
+    count.clear()
     instrumentors = OpenAIInstrumentor(), DSPyInstrumentor()
     for instrumentor in instrumentors:
         instrumentor.instrument(skip_dep_check=True)
@@ -40,16 +45,20 @@ def step(tool, **arguments):
     return fields(next_thought="now", next_tool_name=tool, next_tool_args=json.dumps(arguments))
 
 
+@count.tool
 def add(a: int, b: int) -> int:
     return a + b
 
 
+@count.tool
 def bad(a: int) -> int:
     raise ValueError("no such number")
 
 
-def lm(server, **options):
-    return dspy.LM("openai/m", api_base=server.base_url, api_key="k", **{"cache": False, "num_retries": 0, **options})
+def lm(server, model="m", **options):
+    return dspy.LM(
+        f"openai/{model}", api_base=server.base_url, api_key="k", **{"cache": False, "num_retries": 0, **options}
+    )
 
 
 def rows(recorded):
@@ -90,6 +99,95 @@ def test_an_agent_is_one_row_with_each_request_and_each_tool_in_its_trace(record
     assert call.attributes["server.address"] == "127.0.0.1"
     sent = {f"{span.context.span_id:016x}" for span in inside if span.name == "chat m"}
     assert {header.split("-")[2] for header in server.traceparents} == sent
+
+
+def in_turns(server):
+    run("synchronous", lm(server))
+
+
+def streamed(server):
+    async def read():
+        with dspy.context(lm=lm(server)):
+            agent = dspy.streamify(dspy.ReAct("question -> answer", tools=[add, bad], max_iters=5))
+            return [item async for item in agent(question="?")]
+
+    asyncio.run(read())
+
+
+def left_early(server):
+    async def leave():
+        with dspy.context(lm=lm(server)):
+            listener = dspy.streaming.StreamListener(signature_field_name="next_thought")
+            agent = dspy.ReAct("question -> answer", tools=[add, bad], max_iters=5)
+            program = dspy.streamify(agent, stream_listeners=[listener], is_async_program=True)
+            async with aclosing(program(question="?")) as items:
+                async for _ in items:
+                    break
+
+    asyncio.run(leave())
+
+
+def nested(server):
+    def ask_helper(question: str) -> str:
+        with dspy.context(lm=lm(server, "helper")):
+            return dspy.ReAct("question -> answer", tools=[add])(question=question).answer
+
+    with dspy.context(lm=lm(server, "parent")):
+        dspy.ReAct("question -> answer", tools=[ask_helper])(question="?")
+
+
+def cancelled(server):
+    async def ask():
+        with dspy.context(lm=lm(server, "waits")):
+            task = asyncio.create_task(dspy.ReAct("question -> answer", tools=[add]).acall(question="?"))
+            await asyncio.to_thread(server.asked.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(ask())
+
+
+PLANS = {
+    "m": AGENT,
+    "parent": [step("ask_helper", question="?"), step("finish"), ANSWER],
+    "helper": [step("add", a=1, b=2), step("finish"), ANSWER],
+    "waits": ["hang"],
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(in_turns, {"agents": {"ReAct": 1}}, marks=pytest.mark.shape("turns", "failing tool")),
+        pytest.param(streamed, {"agents": {"ReAct": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(
+            left_early,
+            # The library cancels the run.
+            {"agents": {"ReAct": 1}, "status": "cancelled"},
+            marks=[
+                pytest.mark.shape("stream left early"),
+                pytest.mark.skipif(not hasattr(dspy, "lm15"), reason="of DSPy's own client"),
+            ],
+        ),
+        pytest.param(
+            nested,
+            {"agents": {"ReAct": 2}, "nested": ("helper",), "own_tools": {"ask_helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            cancelled,
+            {"agents": {"ReAct": 1}, "unanswered": 1, "status": "cancelled"},
+            marks=pytest.mark.shape("cancelled"),
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, shape, facts):
+    with ScriptedChat(PLANS, in_order=True) as server:
+        shape(server)
+        compare(recorded, count, server.requests, (INPUT, OUTPUT), **facts)
 
 
 def test_an_answer_of_the_cache_is_no_model_call(recorded, tmp_path):

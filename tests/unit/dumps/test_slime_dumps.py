@@ -92,6 +92,7 @@ class Harmful:
 
 
 @pytest.mark.parametrize(("value", "named"), [(pathlib.PurePosixPath("/data"), "pathlib"), (Harmful(), "print")])
+@pytest.mark.bad_input("code in a pickle")
 def test_a_type_that_is_not_known_is_named_and_the_file_is_never_loaded_otherwise(
     value, named, tmp_path, rows, capsys, monkeypatch
 ):

@@ -51,6 +51,33 @@ def kinds(recorded, name):
     return {span.kind: span for span in recorded.spans if span.name.startswith(name)}
 
 
+@pytest.mark.shape("parallel tools", "failing tool", "cancelled")
+def test_calls_at_the_same_time_count_once_each_a_failed_and_a_cancelled_one_too(recorded, active, server):
+    started = asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def run():
+        async with fastmcp.Client(server) as client:
+            waiting = asyncio.create_task(client.call_tool("wait"))
+            await started.wait()
+            calls = [("add", {"a": 1, "b": 2}), ("bad", {})]
+            await asyncio.gather(*(client.call_tool(name, given, raise_on_error=False) for name, given in calls))
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    with otel_rl.rollout("r"):
+        asyncio.run(run())
+    (row,) = rows(recorded)
+    assert (row["rl.rollout.tool_calls"], row["rl.rollout.tool_errors"]) == (3, 2)
+    calls = [span for span in recorded.spans if span.name.startswith("tools/call") and span.kind is SpanKind.CLIENT]
+    outcomes = {span.attributes["gen_ai.tool.name"]: span.attributes["rl.tool.outcome"] for span in calls}
+    assert outcomes == {"add": "ok", "bad": "tool_error", "wait": "cancelled"}
+
+
 def test_a_call_has_one_client_and_one_server_span_and_counts_once(recorded, active, server):
     with otel_rl.rollout("r"):
         asyncio.run(call(server, ("add", {"a": 1, "b": 2}), ("bad", {}), ("nope", {})))

@@ -9,6 +9,12 @@ from otel_rl.instrumentors.google_adk import GoogleAdkInstrumentor
 from otel_rl.instrumentors.google_genai import GoogleGenAIInstrumentor
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
 
+ARGUMENTS = {
+    "add": {"a": 1, "b": 2},
+    "inner": {"request": "do add"},
+    "transfer_to_agent": {"agent_name": "two"},
+}
+
 
 @pytest.fixture
 def instrumented():
@@ -22,5 +28,5 @@ def instrumented():
 
 @pytest.fixture
 def server():
-    with ScriptedOpenAI(add={"a": 1, "b": 2}, inner={"request": "do add"}) as server:
+    with ScriptedOpenAI(**ARGUMENTS) as server:
         yield server

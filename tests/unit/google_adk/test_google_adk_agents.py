@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 
 import pytest
-from support.agent_truth import figures, names, rows, scopes, traces
+from support.agent_truth import Count, compare, figures, names, rows, scopes, traces
 from support.fake_models import FakeModels
+from support.scripted_openai import INPUT_TOKENS, OUTPUT_TOKENS
 
 import otel_rl
 
 pytest.importorskip("google.adk")
 import openai
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
@@ -22,20 +25,25 @@ from google.genai import types
 
 pytestmark = pytest.mark.usefixtures("instrumented")
 NATIVE = "gcp.vertex.agent"
+count = Count()
 
 
+@count.tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
+@count.tool
 def bad() -> str:
     """Fail."""
     raise ValueError("no")
 
 
+@count.tool
 def refuse() -> dict:
     """Answer with an error."""
+    count.failed["refuse"] += 1
     return {"error": "no"}
 
 
@@ -47,14 +55,23 @@ class OpenAIModel(BaseLlm):
     async def generate_content_async(self, llm_request, stream=False):
         messages = [message for content in llm_request.contents for message in _messages(content)]
         async with openai.AsyncOpenAI(api_key="none", base_url=self.base_url, max_retries=0) as client:
-            answer = await client.chat.completions.create(model="tiny", messages=messages)
-        message = answer.choices[0].message
+            answer = await client.chat.completions.create(model=self.model, messages=messages, stream=stream)
+            if stream:
+                chunks = [chunk async for chunk in answer]
+                messages, usage = [chunk.choices[0].delta for chunk in chunks[:-1]], chunks[-1].usage
+            else:
+                messages, usage = [answer.choices[0].message], answer.usage
         parts = [
             types.Part.from_function_call(name=call.function.name, args=json.loads(call.function.arguments))
+            for message in messages
             for call in message.tool_calls or ()
         ]
-        content = types.Content(role="model", parts=parts or [types.Part.from_text(text=message.content)])
-        yield LlmResponse(content=content, finish_reason=types.FinishReason.STOP)
+        said = "".join(message.content or "" for message in messages)
+        content = types.Content(role="model", parts=parts or [types.Part.from_text(text=said)])
+        used = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=usage.prompt_tokens, candidates_token_count=usage.completion_tokens
+        )
+        yield LlmResponse(content=content, finish_reason=types.FinishReason.STOP, usage_metadata=used)
 
 
 def _messages(content):
@@ -70,20 +87,94 @@ def _messages(content):
 
 @pytest.fixture
 def make(server):
-    model = OpenAIModel(model="tiny", base_url=server.base_url)
-    return lambda name, *tools, **given: LlmAgent(name=name, model=model, tools=list(tools), **given)
+    count.clear()
+
+    def agent(name, *tools, model="tiny", **given):
+        return LlmAgent(name=name, model=OpenAIModel(model=model, base_url=server.base_url), tools=list(tools), **given)
+
+    return agent
 
 
-async def events(agent, prompt):
+async def events(agent, prompt, **given):
     runner = InMemoryRunner(agent=agent, app_name="app")
     await runner.session_service.create_session(app_name="app", user_id="u", session_id="s")
     message = types.Content(role="user", parts=[types.Part.from_text(text=prompt)])
-    async for event in runner.run_async(user_id="u", session_id="s", new_message=message):
+    async for event in runner.run_async(user_id="u", session_id="s", new_message=message, **given):
         yield event
 
 
 async def ask(agent, prompt):
     return [event async for event in events(agent, prompt)]
+
+
+async def in_turns(make):
+    await ask(make("one", add, refuse), "do add refuse, add")
+
+
+async def streamed(make):
+    streaming = RunConfig(streaming_mode=StreamingMode.SSE)
+    async for _ in events(make("one", add, refuse), "do add refuse, add", run_config=streaming):
+        pass
+
+
+async def left_early(make):
+    async with aclosing(events(make("one", add), "do add, add")) as found:
+        async for event in found:
+            if event.get_function_responses():
+                break
+
+
+async def nested(make):
+    await ask(make("outer", AgentTool(make("inner", add, model="helper"))), "do inner")
+
+
+async def handed_over(make):
+    await ask(make("one", sub_agents=[make("two", add)]), "do transfer_to_agent")
+
+
+async def cancelled(make):
+    started = asyncio.Event()
+
+    @count.tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(ask(make("one", wait), "do wait"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns,
+            {"agents": {"one": 1}},
+            marks=pytest.mark.shape("turns", "parallel tools", "failing tool"),
+        ),
+        pytest.param(streamed, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(left_early, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(
+            nested,
+            {"agents": {"outer": 1, "inner": 1}, "nested": ("helper",), "own_tools": {"inner": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            handed_over,
+            {"agents": {"one": 1, "two": 1}, "own_tools": {"transfer_to_agent": 1}},
+            marks=pytest.mark.shape("handoff"),
+        ),
+        pytest.param(cancelled, {"agents": {"one": 1}, "status": "cancelled"}, marks=pytest.mark.shape("cancelled")),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
+    asyncio.run(shape(make))
+    compare(recorded, count, server.requests, (INPUT_TOKENS, OUTPUT_TOKENS), **facts)
 
 
 def test_a_run_with_parallel_refused_and_unknown_tools_is_one_row_of_one_trace(recorded, make):
@@ -152,33 +243,8 @@ def test_an_agent_that_is_a_tool_is_part_of_the_row_of_the_one_that_calls_it(rec
     assert traces(recorded) == {row["rl.rollout.trace_id"]}
 
 
-def test_a_transfer_to_another_agent_is_a_tool_call_and_in_the_same_row(recorded, make, server):
-    server._arguments["transfer_to_agent"] = {"agent_name": "two"}
-    asyncio.run(ask(make("one", sub_agents=[make("two", add)]), "do transfer_to_agent"))
-    (row,) = rows(recorded)
-    assert row["rl.rollout.tool_calls"] == 1
-    assert names(recorded)["invoke_agent two"] == 1
-    assert traces(recorded) == {row["rl.rollout.trace_id"]}
-
-
-def test_a_cancelled_task_is_a_cancelled_run(recorded, make):
-    async def run():
-        started = asyncio.Event()
-
-        async def wait() -> str:
-            """Wait for ever."""
-            started.set()
-            await asyncio.Event().wait()
-
-        task = asyncio.create_task(ask(make("one", wait), "do wait"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
-    (row,) = rows(recorded)
-    assert row["rl.rollout.status"] == "cancelled"
+def test_the_tool_of_a_cancelled_run_is_cancelled(recorded, make):
+    asyncio.run(cancelled(make))
     assert recorded.span("execute_tool wait").attributes["rl.tool.outcome"] == "cancelled"
 
 

@@ -40,6 +40,7 @@ def _calls(recorded):
     return [span for span in recorded.spans if span.kind is SpanKind.CLIENT]
 
 
+@pytest.mark.shape("stream")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_call_gives_one_span_with_tokens_and_metrics(shape, recorded, server, client):
     call, streamed = SHAPES[shape]
@@ -85,12 +86,34 @@ def test_an_error_inside_of_a_stream_fails_the_call(shape, recorded, client):
     assert span.status.status_code is StatusCode.ERROR
 
 
+@pytest.mark.bad_input("chunk that is no JSON")
+@pytest.mark.parametrize("shape", ["stream", "async stream"])
+def test_a_chunk_that_is_no_json_raises_as_ever_and_fails_the_call(shape, recorded, client):
+    with pytest.raises(errors.UnknownApiResponseError):
+        SHAPES[shape][0](client, {**CALL, "model": "chunk_no_json"})
+    (span,) = recorded.spans
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["gen_ai.usage.input_tokens"] == 11
+
+
+@pytest.mark.bad_input("200 with an error")
+@pytest.mark.parametrize("shape", ["sync", "async"])
+def test_an_error_in_the_body_of_a_200_fails_the_call(shape, recorded, client):
+    with otel_rl.rollout():
+        SHAPES[shape][0](client, {**CALL, "model": "error_with_200"})
+    (span,) = _calls(recorded)
+    assert "error.type" in span.attributes
+    assert _row(recorded)["model_errors"] == 1
+
+
+@pytest.mark.bad_input("no usage")
 def test_an_answer_without_usage_has_no_tokens(recorded, client):
     client.models.generate_content(**{**CALL, "model": "without_usage"})
     (span,) = recorded.spans
     assert "gen_ai.usage.input_tokens" not in span.attributes
 
 
+@pytest.mark.shape("stream left early")
 @pytest.mark.parametrize("form", ["sync", "async", "never read"])
 def test_a_stream_that_is_left_counts_as_far_as_it_came(form, recorded, client):
     async def first():
@@ -117,6 +140,7 @@ def test_a_stream_that_is_left_counts_as_far_as_it_came(form, recorded, client):
     assert _row(recorded)["model_calls"] == 1
 
 
+@pytest.mark.shape("cancelled")
 async def test_a_cancelled_stream_is_said_to_be_cancelled(recorded, server, client):
     task = asyncio.create_task(_stream(client, {**CALL, "model": "stalling"}))
     await asyncio.to_thread(server.wait_for_slow_request)
@@ -150,17 +174,28 @@ def test_automatic_function_calling_is_two_calls_and_a_tool(shape, fails, record
     assert (row["tool_calls"], row["tool_errors"]) == (1, int(fails))
 
 
-def test_a_tool_that_the_program_runs_counts_by_its_result(recorded, client):
-    tools = [types.Tool(function_declarations=[types.FunctionDeclaration(name="add", description="planted")])]
-    config = types.GenerateContentConfig(tools=tools)
+@pytest.mark.shape("turns", "parallel tools", "failing tool")
+@pytest.mark.parametrize("shape", ["sync", "stream"])
+def test_tools_that_the_program_runs_count_by_their_results(shape, recorded, client):
+    names = ("add", "bad")
+    declared = [types.FunctionDeclaration(name=name, description="planted") for name in names]
+    config = types.GenerateContentConfig(tools=[types.Tool(function_declarations=declared)])
+    call = SHAPES[shape][0]
     with otel_rl.rollout():
-        asked = client.models.generate_content(model=MODEL, contents="planted", config=config)
-        result = types.Part.from_function_response(name="add", response={"result": 2})
-        contents = [types.UserContent("planted"), asked.candidates[0].content, types.UserContent([result])]
-        client.models.generate_content(model=MODEL, contents=contents, config=config)
-    assert _row(recorded)["tool_calls"] == 1
-    (returned,) = recorded.events("rl.tool.returned")
-    assert returned.attributes["gen_ai.tool.name"] == "add"
+        call(client, {**CALL, "contents": "planted", "config": config})
+        asked = [types.Part.from_function_call(name=name, args={"a": 1}) for name in names]
+        results = [
+            types.Part.from_function_response(name="add", response={"result": 2}),
+            types.Part.from_function_response(name="bad", response={"error": "planted"}),
+        ]
+        contents = [types.UserContent("planted"), types.ModelContent(asked), types.UserContent(results)]
+        call(client, {**CALL, "contents": contents, "config": config})
+    assert _calls(recorded)[0].attributes["rl.inference.tool_calls"] == names
+    row = _row(recorded)
+    assert (row["turns"], row["model_calls"], row["input_tokens"], row["output_tokens"]) == (2, 2, 22, 14)
+    assert (row["tool_calls"], row["tool_errors"]) == (2, 1)
+    returned = [event.attributes["gen_ai.tool.name"] for event in recorded.events("rl.tool.returned")]
+    assert sorted(returned) == ["add", "bad"]
 
 
 @pytest.mark.parametrize("shape", ["sync", "stream"])

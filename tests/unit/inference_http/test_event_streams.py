@@ -44,6 +44,7 @@ def test_what_is_no_stream_of_events_is_one_body(body, size):
 
 
 @pytest.mark.parametrize("beginning", [b"data: ", b"{", b"\n", b":"])
+@pytest.mark.bad_input("stream that never ends")
 def test_what_never_ends_is_not_kept(beginning):
     stream = EventStream(lambda _: None)
     stream.feed(beginning)

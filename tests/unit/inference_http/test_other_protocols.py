@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import json
@@ -98,16 +99,75 @@ def test_ollama_streams_unless_the_request_says_otherwise(path, instrumented, se
     assert span.attributes["gen_ai.usage.output_tokens"] == 7
 
 
+@pytest.mark.shape("turns", "stream", "parallel tools", of=("messages over HTTP", "ollama"))
+@pytest.mark.shape("failing tool", of=("messages over HTTP",))
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_tools_of_ollama_are_known_by_their_names(streamed, instrumented, server):
-    body = {**OLLAMA, "tools": [{"type": "function", "function": {"name": "add"}}], "stream": streamed}
-    _stream("httpx.sync", f"{server.url}/api/chat", body)
-    (span,) = instrumented.spans
-    assert span.attributes["rl.inference.tool_calls"] == ("add",)
+def test_tools_that_an_answer_asks_for_count_by_their_results(path, streamed, instrumented, server):
+    names = ("add", "bad")
+    if path == "/api/chat":
+        tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in names]
+        uses = [{"function": {"name": name, "arguments": {"a": 1}}} for name in names]
+        results = [{"role": "tool", "tool_name": name, "content": "planted"} for name in names]
+        answered = [{"role": "assistant", "content": "", "tool_calls": uses}, *results]
+    else:
+        tools = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+        uses = [
+            {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+            for number, name in enumerate(names, 1)
+        ]
+        results = [{"type": "tool_result", "tool_use_id": use["id"], "is_error": use["name"] == "bad"} for use in uses]
+        answered = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    body = {**(OLLAMA if path == "/api/chat" else MESSAGES), "tools": tools, "stream": streamed}
+    with otel_rl.rollout():
+        _stream("httpx.sync", f"{server.url}{path}", body)
+        _stream("httpx.sync", f"{server.url}{path}", {**body, "messages": [*MESSAGES["messages"], *answered]})
+    first, _ = [span for span in instrumented.spans if span.name != "rl.rollout"]
+    assert first.attributes["rl.inference.tool_calls"] == names
+    trajectories.record()
+    (record,) = instrumented.events("rl.trajectories")
+    row = {key.removeprefix("rl.rollout."): values[0] for key, values in record.body.items()}
+    # Ollama's messages have no sign of a failure.
+    expected = (2, 2, 34, 14, 2, 1) if path == "/v1/messages" else (2, 2, 22, 14, 2, 0)
+    names_of_row = ("turns", "model_calls", "input_tokens", "output_tokens", "tool_calls", "tool_errors")
+    assert tuple(row[name] for name in names_of_row) == expected
 
 
+@pytest.mark.shape("cancelled", of=("messages over HTTP", "ollama"))
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
+def test_a_task_that_is_cancelled_cancels_its_call(path, instrumented, server):
+    import httpx
+
+    body = {**(MESSAGES if path == "/v1/messages" else OLLAMA), "model": "slow", "stream": False}
+
+    async def run():
+        async with httpx.AsyncClient() as client:
+            task = asyncio.create_task(client.post(f"{server.url}{path}", json=body))
+            await asyncio.to_thread(server.wait_for_slow_request)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with otel_rl.rollout():
+        asyncio.run(run())
+    (span,) = [span for span in instrumented.spans if span.name != "rl.rollout"]
+    assert span.attributes["error.type"] == "asyncio.exceptions.CancelledError"
+    trajectories.record()
+    (record,) = instrumented.events("rl.trajectories")
+    assert record.body["rl.rollout.model_calls"] == [1]
+    assert record.body["rl.rollout.turns"] == [0]
+
+
+@pytest.mark.shape("stream left early", of=("messages over HTTP", "ollama"))
 @pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
 @pytest.mark.parametrize("model", ["breaking", "chunk_no_json", "stalling"])
+@pytest.mark.bad_input(
+    "chunk that is no JSON",
+    of=(
+        "messages over HTTP",
+        "ollama",
+    ),
+)
 def test_a_stream_that_breaks_or_is_left_is_a_call_all_the_same(path, model, instrumented, server):
     import httpx
 
@@ -125,9 +185,12 @@ def test_a_stream_that_breaks_or_is_left_is_a_call_all_the_same(path, model, ins
         assert span.attributes["gen_ai.usage.output_tokens"] == 7
 
 
+@pytest.mark.bad_input("200 with an error", "no usage", of=("messages over HTTP", "ollama"))
+@pytest.mark.parametrize("path", ["/v1/messages", "/api/chat"])
 @pytest.mark.parametrize("model", ["error_with_200", "no_json", "no_usage"])
-def test_bad_answers_fail_only_if_they_report_an_error(model, instrumented, server):
-    post("httpx.sync", f"{server.url}/v1/messages", "text", json={**MESSAGES, "model": model})
+def test_bad_answers_fail_only_if_they_report_an_error(model, path, instrumented, server):
+    body = {**(MESSAGES if path == "/v1/messages" else OLLAMA), "model": model, "stream": False}
+    post("httpx.sync", f"{server.url}{path}", "text", json=body)
     gc.collect()
     record_abandoned()
     (span,) = instrumented.spans

@@ -211,6 +211,7 @@ def test_whoever_patched_later_is_left_alone(instrumented, originals):
             setattr(owner, name, originals[owner, name])
 
 
+@pytest.mark.bad_input("version outside the range")
 def test_a_required_name_that_is_missing_makes_it_degraded(kind, originals, recorded, monkeypatch):
     replace = Patches._replace
 

@@ -88,6 +88,7 @@ def test_finish_reasons_are_in_the_order_of_the_choices(recorded, server, client
     assert recorded.span("chat tiny").attributes["gen_ai.response.finish_reasons"] == ("stop", "length")
 
 
+@pytest.mark.bad_input("chunk that is no JSON")
 def test_a_chunk_that_is_no_json_raises_what_it_raises_without_us(recorded, server, client):
     server.chunks = [{**HEAD, "choices": []}, "{not json"]
     with pytest.raises(json.JSONDecodeError):
@@ -255,6 +256,7 @@ def test_no_answer_of_any_form_raises(chunks, captures):
     answer.output_messages()
 
 
+@pytest.mark.bad_input("stream that never ends")
 def test_a_stream_that_never_ends_keeps_a_bounded_amount(recorded, client):
     answer = Answer(captures=True)
     chunk = {**HEAD, "choices": [{"index": 0, "delta": {"content": "x" * 64}}]}
@@ -322,6 +324,7 @@ def test_an_error_in_the_body_of_a_200_fails_the_call_and_gives_the_program_what
     assert recorded.span("rl.rollout").attributes["rl.rollout.model_errors"] == 1
 
 
+@pytest.mark.bad_input("200 with an error")
 async def test_an_error_in_the_body_of_a_200_fails_an_async_call(recorded, server, async_client):
     server.body, expected = ERROR_BODIES["vllm"]
     assert (await async_client.chat.completions.create(**CHAT)).choices is None

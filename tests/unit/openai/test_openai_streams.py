@@ -105,6 +105,7 @@ def test_nothing_of_ours_is_current_while_the_program_reads(client):
         assert trace.get_current_span() is trace.INVALID_SPAN
 
 
+@pytest.mark.shape("stream left early")
 def test_a_stream_closed_early_is_no_error(recorded, client):
     with client.chat.completions.create(**CHAT) as stream:
         next(stream)
@@ -209,6 +210,7 @@ def test_an_error_in_the_stream_is_an_error_span(recorded, client):
     assert span.attributes["error.type"] == "openai.APIError"
 
 
+@pytest.mark.bad_input("no usage")
 def test_tokens_are_counted_from_token_ids_where_usage_is_missing(recorded, client):
     list(client.chat.completions.create(**CHAT, extra_body={"return_token_ids": True}))
     found = recorded.span("chat tiny").attributes

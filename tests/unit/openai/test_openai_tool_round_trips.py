@@ -56,6 +56,7 @@ def chat(request, client, async_client):
     return ask
 
 
+@pytest.mark.shape("turns", "parallel tools")
 async def test_a_tool_that_nobody_sees_counts_by_its_result(server, chat, recorded):
     with otel_rl.rollout():
         messages = [QUESTION, _asks(server, _call("c1"), _call("c2", "search"))]
@@ -107,6 +108,7 @@ async def test_calls_of_earlier_turns_stand_for_none_of_later_ones(server, chat,
     assert _totals(recorded) == (4, 0)
 
 
+@pytest.mark.shape("stream")
 async def test_a_stream_asks_for_tools_too(server, chat, recorded):
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "tiny-served"}
     whole = {**_call("c1"), "index": 0}

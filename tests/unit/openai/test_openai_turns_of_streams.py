@@ -168,6 +168,7 @@ def test_a_call_without_an_answer_at_the_end_of_its_rollout_is_a_call_and_no_tur
     assert "rl.rollout.turn" not in recorded.span("chat slow").attributes
 
 
+@pytest.mark.shape("cancelled")
 async def test_a_cancelled_stream_is_a_failed_call_and_no_turn(recorded, async_client):
     began = asyncio.Event()
 

@@ -32,6 +32,8 @@ class Place(Observation):
 class Line(Environment):
     """Ends at 3; a step back fails, and one of 100 never returns in time."""
 
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
     def __init__(self):
         super().__init__()
         self.at = 0
@@ -44,6 +46,7 @@ class Line(Environment):
         if action.by < 0:
             raise ValueError("no way back")
         if action.by == 100:
+            IS_STUCK.set()
             STUCK.wait(20)
         self.at += action.by
         return Place(at=self.at, reward=float(action.by), done=self.at >= 3)
@@ -53,13 +56,13 @@ class Line(Environment):
         return State(episode_id="e", step_count=self.at)
 
 
-STUCK = threading.Event()
+IS_STUCK, STUCK = threading.Event(), threading.Event()
 
 
 @pytest.fixture(scope="module")
 def url():
     listener = socket.create_server(("127.0.0.1", 0))
-    app = create_fastapi_app(Line, Move, Place)
+    app = create_fastapi_app(Line, Move, Place, max_concurrent_envs=4)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -86,6 +89,15 @@ async def play(url, *moves, timeout=20.0):
             await client.step({"by": move})
 
 
+async def cancel(url, *moves):
+    IS_STUCK.clear()
+    task = asyncio.create_task(play(url, *moves))
+    await asyncio.to_thread(IS_STUCK.wait, 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def episodes(recorded):
     points = recorded.metrics()
     named = {"rl.environment.name": "GenericEnvClient", "rl.environment.evaluation": False}
@@ -103,9 +115,10 @@ def test_an_episode_outside_of_a_rollout_counts_by_environment_and_each_request_
     assert names == ["execute_tool GenericEnvClient.reset"] + ["execute_tool GenericEnvClient.step"] * 2
 
 
-@pytest.mark.parametrize("case", ["finished", "synchronous", "fails", "times out"])
+@pytest.mark.shape("failing tool", "cancelled")
+@pytest.mark.parametrize("case", ["finished", "synchronous", "fails", "times out", "cancelled"])
 def test_steps_in_a_rollout_are_its_tool_calls_and_the_return_is_its_metric(recorded, url, case):
-    moves = {"finished": (1, 2), "synchronous": (1, 2), "fails": (1, -1), "times out": (1, 100)}[case]
+    moves = {"fails": (1, -1), "times out": (1, 100), "cancelled": (1, 100)}.get(case, (1, 2))
     with otel_rl.rollout("r"):
         if case == "synchronous":
             with SyncEnvClient(GenericEnvClient(url)) as client:
@@ -114,13 +127,15 @@ def test_steps_in_a_rollout_are_its_tool_calls_and_the_return_is_its_metric(reco
                     client.step({"by": move})
         elif case == "finished":
             asyncio.run(play(url, *moves))
+        elif case == "cancelled":
+            asyncio.run(cancel(url, *moves))
         else:
             with pytest.raises((RuntimeError, TimeoutError, asyncio.TimeoutError)):
                 asyncio.run(play(url, *moves, timeout=2.0 if case == "times out" else 20.0))
     trajectories.record()
     deferral.drain_all()
     (record,) = recorded.events("rl.trajectories")
-    fails = case in ("fails", "times out")
+    fails = case in ("fails", "times out", "cancelled")
     row = {key: value[0] for key, value in record.body.items()}
     assert (row["rl.rollout.tool_calls"], row["rl.rollout.tool_errors"]) == (3, int(fails))
     assert (row["rl.rollout.metric.names"], row["rl.rollout.metric.values"]) == (
@@ -130,5 +145,5 @@ def test_steps_in_a_rollout_are_its_tool_calls_and_the_return_is_its_metric(reco
     root = recorded.span("rl.rollout")
     steps = [span for span in recorded.spans if span.name.startswith("execute_tool")]
     assert {span.parent.span_id for span in steps} == {root.context.span_id}
-    outcome = {"fails": "tool_error", "times out": "timeout"}.get(case, "ok")
+    outcome = {"fails": "tool_error", "times out": "timeout", "cancelled": "cancelled"}.get(case, "ok")
     assert steps[-1].attributes["rl.tool.outcome"] == outcome

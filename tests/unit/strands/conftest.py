@@ -8,6 +8,12 @@ from support.scripted_openai import ScriptedOpenAI
 from otel_rl.instrumentors.openai import OpenAIInstrumentor
 from otel_rl.instrumentors.strands import StrandsInstrumentor
 
+ARGUMENTS = {
+    "add": {"a": 1, "b": 2},
+    "helper": {"input": "do add"},
+    "handoff_to_agent": {"agent_name": "two", "message": "go on"},
+}
+
 
 @pytest.fixture
 def instrumented():
@@ -21,5 +27,5 @@ def instrumented():
 
 @pytest.fixture
 def server():
-    with ScriptedOpenAI(add={"a": 1, "b": 2}, helper={"input": "do add"}) as server:
+    with ScriptedOpenAI(**ARGUMENTS) as server:
         yield server

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import aclosing
 
 import pytest
-from support.agent_truth import figures, names, rows, scopes, traces
+from support.agent_truth import Count, compare, figures, names, rows, scopes, traces
+from support.scripted_openai import INPUT_TOKENS, OUTPUT_TOKENS
 
 import otel_rl
 
@@ -14,39 +16,118 @@ pytest.importorskip("strands")
 from strands import Agent, tool
 from strands.models import Model
 from strands.models.openai import OpenAIModel
-from strands.multiagent import GraphBuilder
+from strands.multiagent import GraphBuilder, Swarm
 from strands.telemetry import tracer as tracing
 
 pytestmark = pytest.mark.usefixtures("instrumented")
 NATIVE = "strands.telemetry.tracer"
+count = Count()
 
 
 @tool
+@count.tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
 @tool
+@count.tool
 def bad() -> str:
     """Fail."""
     raise ValueError("no")
 
 
-@tool
-async def hang() -> str:
-    """Never return."""
-    await asyncio.Event().wait()
-
-
 @pytest.fixture
-def model(server):
-    return OpenAIModel(client_args={"base_url": server.base_url, "api_key": "none"}, model_id="tiny")
+def make(server):
+    count.clear()
+
+    def agent(*tools, model="tiny", **given):
+        made = OpenAIModel(client_args={"base_url": server.base_url, "api_key": "none"}, model_id=model)
+        return Agent(model=made, tools=list(tools), callback_handler=None, **given)
+
+    return agent
 
 
-@pytest.fixture
-def make(model):
-    return lambda *tools, **given: Agent(model=model, tools=list(tools), callback_handler=None, **given)
+async def in_turns(make):
+    await make(add, bad, name="one").invoke_async("do add bad, add")
+
+
+async def streamed(make):
+    async for _ in make(add, bad, name="one").stream_async("do add bad, add"):
+        pass
+
+
+async def left_early(make):
+    async with aclosing(make(add, name="one").stream_async("do add, add")) as events:
+        async for event in events:
+            if event.get("message", {}).get("role") == "user":
+                break
+
+
+async def named_alike(make):
+    @tool
+    @count.tool
+    def twin() -> str:
+        """Return a text."""
+        return "x"
+
+    await make(twin, model="twin", name="one").invoke_async("do twin")
+
+
+async def nested(make):
+    helper = make(add, model="helper", name="inner").as_tool(name="helper", description="Helps.")
+    await make(helper, name="one").invoke_async("do helper")
+
+
+async def handed_over(make):
+    await Swarm([make(name="one"), make(name="two")]).invoke_async("do handoff_to_agent")
+
+
+async def cancelled(make):
+    started = asyncio.Event()
+
+    @tool
+    @count.tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(make(wait, name="one").invoke_async("do wait"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("shape", "facts"),
+    [
+        pytest.param(
+            in_turns, {"agents": {"one": 1}}, marks=pytest.mark.shape("turns", "parallel tools", "failing tool")
+        ),
+        pytest.param(streamed, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream")),
+        pytest.param(left_early, {"agents": {"one": 1}}, marks=pytest.mark.shape("stream left early")),
+        pytest.param(named_alike, {"agents": {"one": 1}}, marks=pytest.mark.bad_input("tool named like a model")),
+        pytest.param(
+            nested,
+            {"agents": {"one": 1, "inner": 1}, "nested": ("helper",), "own_tools": {"helper": 1}},
+            marks=pytest.mark.shape("nested agent"),
+        ),
+        pytest.param(
+            handed_over,
+            {"agents": {"one": 1, "two": 1}, "own_tools": {"handoff_to_agent": 1}},
+            marks=pytest.mark.shape("handoff"),
+        ),
+        pytest.param(cancelled, {"agents": {"one": 1}, "status": "cancelled"}, marks=pytest.mark.shape("cancelled")),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+@pytest.mark.bad_input("agent that swallows exceptions")
+def test_a_run_is_recorded_as_the_program_counts_it(recorded, make, server, shape, facts):
+    asyncio.run(shape(make))
+    compare(recorded, count, server.requests, (INPUT_TOKENS, OUTPUT_TOKENS), **facts)
 
 
 def test_a_run_with_parallel_failing_and_unknown_tools_is_one_row_of_one_trace(recorded, make):
@@ -125,27 +206,8 @@ def test_a_run_inside_of_a_rollout_is_the_rollouts_also_in_the_thread_that_stran
     assert len(traces(recorded)) == 1
 
 
-def test_a_cancelled_task_is_a_cancelled_run(recorded, make):
-    started = asyncio.Event()
-
-    @tool
-    async def wait() -> str:
-        """Wait for ever."""
-        started.set()
-        await asyncio.Event().wait()
-
-    async def run():
-        task = asyncio.create_task(make(wait).invoke_async("do wait"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
-    (row,) = rows(recorded)
-    assert figures(row) == {
-        "turns": 1, "models": 1, "tools": 1, "tool errors": 1, "input": 11, "output": 7, "status": "cancelled",
-    }  # fmt: skip
+def test_a_tool_of_a_cancelled_run_is_cancelled(recorded, make):
+    asyncio.run(cancelled(make))
     assert recorded.span("execute_tool wait").attributes["rl.tool.outcome"] == "cancelled"
 
 

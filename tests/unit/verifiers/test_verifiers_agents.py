@@ -30,12 +30,15 @@ endpoint, secret, streams = sys.argv[1:]
 messages = [{"role": "user", "content": "add"}]
 while True:
     body = {"model": "policy", "messages": messages}
-    if streams == "1":
+    if streams != "0":
         body["stream"] = True
     request = urllib.request.Request(endpoint + "/chat/completions", json.dumps(body).encode())
     request.add_header("authorization", "Bearer " + secret)
     request.add_header("content-type", "application/json")
     with urllib.request.urlopen(request) as answer:
+        if streams == "left":
+            answer.readline()
+            break
         text = answer.read().decode()
     if streams == "1":
         pieces = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
@@ -109,6 +112,7 @@ def task(kind=Adding):
     return kind(vf.TaskData(idx=4, prompt="add"))
 
 
+@pytest.mark.shape("turns", "stream", "parallel tools")
 @pytest.mark.parametrize("streams", ["0", "1"])
 def test_a_rollout_has_its_model_calls_tools_rewards_and_ids_in_one_trace(recorded, monkeypatch, streams):
     with ScriptedChat(TURNS) as server:
@@ -131,6 +135,7 @@ def test_a_rollout_has_its_model_calls_tools_rewards_and_ids_in_one_trace(record
     assert {span.parent.span_id for span in calls} == {root.context.span_id}
 
 
+@pytest.mark.shape("cancelled")
 @pytest.mark.parametrize("case", ["model fails", "set-up fails", "time is over", "cancelled"])
 def test_a_rollout_that_goes_wrong_is_a_row_with_its_reason(recorded, monkeypatch, case):
     made = []
@@ -160,6 +165,18 @@ def test_a_rollout_that_goes_wrong_is_a_row_with_its_reason(recorded, monkeypatc
     }[case]
     assert tuple(row.get(f"rl.rollout.{name}") for name in ("status", "model_calls", "model_errors")) == expected
     assert row.get("rl.rollout.stop_reason") == made[0].stop_condition
+
+
+@pytest.mark.shape("stream left early")
+def test_an_answer_that_the_agent_leaves_has_its_call_and_tokens(recorded, monkeypatch):
+    with ScriptedChat(TURNS) as server:
+        agent = agent_of(server, monkeypatch)
+        agent.harness.streams = "left"
+        asyncio.run(agent.run(task()))
+    (row,) = rows(recorded)
+    # The proxy reads the answer to its end.
+    assert (row["rl.rollout.model_calls"], row["rl.rollout.status"]) == (1, "finished")
+    assert (row["rl.rollout.input_tokens"], row["rl.rollout.output_tokens"]) == (INPUT, OUTPUT)
 
 
 def test_all_turns_of_an_interaction_are_one_rollout_whichever_task_takes_them(recorded, monkeypatch):

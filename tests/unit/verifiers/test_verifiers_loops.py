@@ -74,6 +74,7 @@ def evaluate(server, env, **options):
 TURNS = [[("add", {"a": 1}), ("bad", {"a": 2}), ("invented", {})], "done"]
 
 
+@pytest.mark.bad_input("agent that swallows exceptions")
 def test_each_rollout_is_a_row_with_its_calls_tools_and_weighted_scores(recorded):
     env = environment(right, weights=[2.0])
     with ScriptedChat({"policy": TURNS}) as server:

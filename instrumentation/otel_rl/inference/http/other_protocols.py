@@ -61,7 +61,15 @@ class OllamaAnswer(Answer):
 def as_ollama_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a request with its options beside the model; it asks for a stream unless it says otherwise."""
     options = fields_of(body.get("options"))
-    return {"max_tokens": options.get("num_predict"), **options, "stream": True, **body} if body else {}
+    given = {**body, "messages": list(map(_with_id, items_of(body.get("messages"))))} if "messages" in body else body
+    return {"max_tokens": options.get("num_predict"), **options, "stream": True, **given} if body else {}
+
+
+def _with_id(message: Any) -> Any:
+    """Return a message; of a tool's result without an id with the tool's name as its id, as `_calls` has it."""
+    fields = fields_of(message)
+    name = fields.get("tool_name") if fields.get("role") == "tool" else None
+    return {"tool_call_id": name, **fields} if name else message
 
 
 def _thinking(fields: Mapping[str, Any]) -> Any:

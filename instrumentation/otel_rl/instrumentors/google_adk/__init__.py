@@ -17,4 +17,5 @@ class GoogleAdkInstrumentor(Instrumentor):
     modules: ClassVar = {
         "google.adk.runners": "patch:patch_runners",
         "google.adk.telemetry._instrumentation": "patch:patch_tool_spans",
+        "google.adk.telemetry.tracing": "patch:patch_merged_tools",
     }

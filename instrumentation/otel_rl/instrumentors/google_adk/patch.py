@@ -12,7 +12,8 @@ from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.core.guard import guard
 from otel_rl.instrumentors.followed_calls import following
-from otel_rl.instrumentors.patch_functions import replacing
+from otel_rl.instrumentors.patch_functions import observing, replacing
+from otel_rl.semconv import attributes
 from otel_rl.telemetry import Scope
 from otel_rl.tools.calls import ToolCall
 
@@ -67,5 +68,11 @@ async def _followed(tool_span: Any, tool: Any, arguments: Any) -> AsyncIterator[
                 call.answered(tool, outcome)
 
 
+def _results_merged(*_: Any, **__: Any) -> None:
+    trace_api.get_current_span().set_attribute(attributes.GEN_AI_OPERATION_NAME, "merge_tool_results")
+
+
 patch_runners = following("Runner.run_async", begin=_run_begins)
 patch_tool_spans = replacing("record_tool_execution", _record_tool_execution)
+#: The joined results of parallel tools have a span, too, and each of the tools has one already.
+patch_merged_tools = observing("trace_merged_tool_calls", required=False, after=_results_merged)

@@ -9,6 +9,7 @@ from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.instrumentors.coexistence import is_active
 from otel_rl.instrumentors.followed_calls import follow
 from otel_rl.instrumentors.smolagents import models, tools
+from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.attribute_values import error_type
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
+    from otel_rl.telemetry.deferral import Moment
 
 scope = Scope("smolagents")
 #: The error of the last step of a run that has used up its steps; it answers anyway.
@@ -29,14 +31,19 @@ class _MultiStepRun(AgentRun):
     def __init__(self, own: Any) -> None:
         is_taken = is_active("opentelemetry.instrumentation.genai.smolagents", "SmolagentsInstrumentor")
         super().__init__(scope, agent(own.name or type(own).__name__), has_span=not is_taken)
-        self._steps = own.memory.steps
+        self._agent = own
 
     def produced(self, item: Any) -> None:
         """See whether the run ends without an answer of the agent."""
         if type(item).__name__ == "FinalAnswerStep":
-            error = getattr(self._steps[-1], "error", None)
+            error = getattr(self._agent.memory.steps[-1], "error", None)
             if error is not None and type(error).__name__ == _LIMIT:
                 self.fail(error_type(error))
+
+    def end(self, error: BaseException | str | None = None, at: Moment | None = None) -> None:
+        """End it; an agent that the program interrupts raises an error."""
+        is_cancelled = error is not None and self._agent.interrupt_switch
+        super().end(RlRolloutStatusValues.CANCELLED if is_cancelled else error, at)
 
 
 def patch_agents(module: ModuleType, patches: Patches) -> None:

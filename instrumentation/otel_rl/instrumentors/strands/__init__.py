@@ -20,5 +20,6 @@ class StrandsInstrumentor(Instrumentor):
         "strands.multiagent.graph": "patch:patch_graph",
         "strands.multiagent.swarm": "patch:patch_swarm",
         "strands.tools.executors._executor": "patch:patch_tools",
+        "strands.event_loop.event_loop": "patch:patch_cycles",
         "strands.event_loop.streaming": "patch:patch_models",
     }

@@ -8,7 +8,7 @@ from otel_rl.agents import runs
 from otel_rl.agents.runs import AgentRun
 from otel_rl.api.model_calls import ModelCall
 from otel_rl.instrumentors.followed_calls import following
-from otel_rl.instrumentors.patch_functions import bypassing, together
+from otel_rl.instrumentors.patch_functions import bypassing, observing, together
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues, RlRolloutStatusValues
 from otel_rl.telemetry import Scope
 from otel_rl.telemetry.content_capture import capture_content
@@ -72,6 +72,26 @@ def _run_begins(_: Mapping[str, Any]) -> AgentRun:
     return _StrandsRun(scope, runs.agent(""), has_span=False)
 
 
+def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
+    return invocation_state
+
+
+def _cycle_ended(state: dict[str, Any], _: Any, error: BaseException | None) -> None:
+    span = state.get("event_loop_cycle_span")
+    if error is not None and span is not None and span.is_recording():
+        span.end()
+
+
+def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
+    return invocation_state
+
+
+def _cycle_ended(state: dict[str, Any], _: Any, error: BaseException | None) -> None:
+    span = state.get("event_loop_cycle_span")
+    if error is not None and span is not None and span.is_recording():
+        span.end()
+
+
 def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
     tool, use = given["ctx"].tool, given["ctx"].tool_use
     if tool is None:
@@ -104,3 +124,5 @@ patch_swarm = following("Swarm.stream_async", begin=_run_begins)
 #: These two run inside of the library's span.
 patch_tools = following("_run_tool", begin=_tool_begins)
 patch_models = following("stream_messages", begin=_model_begins)
+#: Strands leaves open the spans of cycles that are cancelled or left.
+patch_cycles = observing("event_loop_cycle", required=False, begin=_cycle_begins, end=_cycle_ended)
