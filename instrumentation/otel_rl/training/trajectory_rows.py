@@ -181,9 +181,10 @@ def _totals(trajectory: OpenTrajectory) -> dict[str, Any]:
     values |= side_calls.totals(trajectory.side_calls)
     if trajectory.tool_retries:
         values[attributes.RL_ROLLOUT_TOOL_RETRIES] = trajectory.tool_retries
-    if trajectory.repeated.length > 1:
-        values[attributes.RL_ROLLOUT_REPEATED_CALLS] = trajectory.repeated.length
-        values[attributes.RL_ROLLOUT_REPEATED_TOOL] = text(trajectory.repeated.tool, MAXIMUM_LENGTH)
+    repeated_tool, repeated_calls = trajectory.longest_row
+    if repeated_calls > 1:
+        values[attributes.RL_ROLLOUT_REPEATED_CALLS] = repeated_calls
+        values[attributes.RL_ROLLOUT_REPEATED_TOOL] = text(repeated_tool, MAXIMUM_LENGTH)
     if trajectory.span_errors:
         values[attributes.RL_ROLLOUT_SPAN_ERRORS] = trajectory.span_errors
     if trajectory.service_calls:

@@ -12,7 +12,7 @@ from otel_rl.inference import ownership
 from otel_rl.instrumentors.langchain import graph_rewards, other_instrumentors, runs
 from otel_rl.instrumentors.langchain.errors import error_in
 from otel_rl.semconv import attributes, spans
-from otel_rl.telemetry import Scope, conversations, guard, lifecycle
+from otel_rl.telemetry import Scope, conversations, guard, lifecycle, open_trajectory
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.context import get_current
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
@@ -50,6 +50,8 @@ def started(
         context = ownership.span_context(span, above)
         if trajectory is not None:
             context = trajectory.context_below(span, context)
+        if duration is not None:
+            context = open_trajectory.context_of_agent(context)
         conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
         if conversation is not None:
             context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
