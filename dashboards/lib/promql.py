@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dashboards.lib.names import label_name, prometheus_name
 from otel_rl.semconv import attributes
+from otel_rl.telemetry.attribute_values import CANCELLATIONS
 
 if TYPE_CHECKING:
     from otel_rl.semconv.definitions import MetricDefinition
@@ -32,7 +33,8 @@ class Match:
 
 THIS_RUN = Match(attributes.RL_RUN_ID, "$run")
 CHOSEN_RANKS = Match(attributes.RL_RANK, "$rank", "=~")
-FAILED = Match(attributes.ERROR_TYPE, "", "!=")
+#: What ended in an error; what was cancelled did not, as `telemetry.attribute_values.is_cancellation` has it.
+FAILED = Match(attributes.ERROR_TYPE, "|.*".join(["", *sorted(CANCELLATIONS)]), "!~")
 
 
 def series(metric: MetricDefinition, *matches: Match, part: str = "", run: Match | None = THIS_RUN) -> str:

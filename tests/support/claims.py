@@ -25,12 +25,22 @@ _STEPS = "SELECT count(DISTINCT step) AS number FROM step WHERE step IS NOT NULL
 _TOOLS = """
 SELECT (SELECT count(*) FROM call JOIN callee USING (callee) WHERE kind IN ('tool', 'served tool') OR asked <> '')
        + (SELECT coalesce(sum(tool_calls), 0) FROM sample)"""
+#: Checks that count something -> how often the calls of the run have it.
+_SEEN = {
+    "failing tools": "kind = 'tool' AND error <> ''",
+    "failing model calls": "kind = 'model' AND error <> ''",
+    "retried model calls": "kind = 'model' AND retries > 0",
+    "cancelled calls of tools and models": "kind IN ('tool', 'model') AND outcome = 'cancelled'",
+    "results of tools that are errors in a text": "kind = 'tool' AND outcome = 'error_text'",
+}
+_CALLS_WITH = "SELECT count(*) FROM calls WHERE is_fair AND {}"
 
 
 def violations(collected: Collected, overview: Overview) -> Iterator[str]:
     """Yield each claim of a report that its own tables or findings contradict."""
     yield from _of_severities(overview)
     yield from _of_nothing_found(overview)
+    yield from _of_what_was_seen(collected, overview)
     yield from _of_what_is_missing(collected, overview)
 
 
@@ -54,6 +64,13 @@ def _of_nothing_found(overview: Overview) -> Iterator[str]:
             for part in finding.chain():
                 if part.code in check.codes or {part.chart, part.subject} & set(check.series):
                     yield f"{check.what}: nothing found beside {part.text}"
+
+
+def _of_what_was_seen(collected: Collected, overview: Overview) -> Iterator[str]:
+    for check in output.without_finding(overview, CheckState.CHECKED):
+        condition = _SEEN.get(check.what)
+        if condition is not None and (number := collected.tables.value(_CALLS_WITH.format(condition))):
+            yield f"{check.what}: nothing found, and {number} calls have it"
 
 
 def _of_what_is_missing(collected: Collected, overview: Overview) -> Iterator[str]:

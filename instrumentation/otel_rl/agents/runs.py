@@ -11,7 +11,7 @@ from opentelemetry.context import get_current
 from otel_rl.agents import trajectories
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import GenAiOperationNameValues, RlRolloutStatusValues
-from otel_rl.telemetry import conversations
+from otel_rl.telemetry import conversations, open_trajectory
 from otel_rl.telemetry.attribute_values import error_type, text
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
@@ -103,6 +103,8 @@ class RecordedRun:
         conversation = values.get(attributes.GEN_AI_CONVERSATION_ID)
         if conversation is not None:
             context = conversations.context_with(text(conversation, MAXIMUM_LENGTH), context)
+        if self._duration is not None:
+            context = open_trajectory.context_of_agent(context)
         self.context: Context = context
         self._started = time.perf_counter()
 

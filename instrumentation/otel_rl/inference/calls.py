@@ -37,7 +37,7 @@ from otel_rl.semconv import attributes
 from otel_rl.semconv.attributes import RlCallKindValues, RlInferenceStreamEndedValues
 from otel_rl.semconv.attributes import RlInferenceRoleValues as Role
 from otel_rl.telemetry import conversations, judging, lifecycle, open_spans, open_trajectory, progress, side_calls
-from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.attribute_values import error_type, is_cancellation
 from otel_rl.telemetry.content_capture import capture
 from otel_rl.telemetry.context import attach, detach
 from otel_rl.tools import open_tools
@@ -359,12 +359,13 @@ class InferenceCall:
             self.body = None
         kind = answer.failure if error is None else error_type(error)
         was_left = ended is not None and ended != RlInferenceStreamEndedValues.COMPLETED
+        was_cancelled = kind is not None and is_cancellation(kind)
         progress.call_is_over(
             self,
             RlCallKindValues.MODEL,
             self._request.name,
-            failed=kind is not None,
-            was_left=was_left,
+            failed=kind is not None and not was_cancelled,
+            was_left=was_left or was_cancelled,
             work=answer.exact_output_tokens(),
         )
         if answer.engine is not None and self._request.is_private:

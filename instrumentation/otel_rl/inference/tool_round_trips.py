@@ -150,7 +150,7 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
         if call is not None:
             if not call.has_run and _counts(trajectory, call.group, failed=failed):
                 marks = _marks_in(body) if marks is None else marks
-                trajectory.repeated.add(call.name, marks.get(identifier), _mark(content))
+                trajectory.add_to_row(trajectory.row_here(), call.name, marks.get(identifier), _mark(content))
             _record_returned(scope, trajectory, call, identifier, content)
         if not trajectory.tool_matches.asked:
             return

@@ -742,7 +742,7 @@ RL_ROLLOUT_POLICY_VERSION_MIN: Final = "rl.rollout.policy_version.min"
 """Lowest version of the weights that answered in the trajectory, as the engine says."""
 
 RL_ROLLOUT_REPEATED_CALLS: Final = "rl.rollout.repeated_calls"
-"""Most calls of one tool in a row with the same arguments and result; absent where no call is repeated."""
+"""Most calls of a tool by one agent in a row, with equal arguments and result; absent where none is."""
 
 RL_ROLLOUT_REPEATED_TOOL: Final = "rl.rollout.repeated_tool"
 """The tool of these calls."""
@@ -781,7 +781,7 @@ RL_ROLLOUT_TOOL_CALLS: Final = "rl.rollout.tool_calls"
 """Calls of tools in the trajectory, failed ones too; an estimate where they lack the model's ids."""
 
 RL_ROLLOUT_TOOL_ERRORS: Final = "rl.rollout.tool_errors"
-"""Calls of tools in the trajectory that failed."""
+"""Calls of tools in the trajectory that failed or were cancelled; absent where no call tells it."""
 
 RL_ROLLOUT_TOOL_MODEL_CALLS: Final = "rl.rollout.tool_model_calls"
 """Calls of a model inside of its tools in the trajectory, failed ones too; they are no turns."""

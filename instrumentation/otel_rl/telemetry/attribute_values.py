@@ -427,6 +427,15 @@ def score(value: Any) -> float | None:
     return as_float if math.isfinite(as_float) else None
 
 
+#: How work is given up by asyncio, concurrent.futures and trio, by who leaves a generator, and by Ctrl-C: no failure.
+CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt", "cancelled"})
+
+
+def is_cancellation(kind: str) -> bool:
+    """Return whether the name of an exception's class, or an ``error.type``, says that something was cancelled."""
+    return kind.rpartition(".")[2] in CANCELLATIONS
+
+
 def error_type(error: BaseException) -> str:
     """Value of ``error.type`` for an exception: its qualified class name, as the semantic conventions ask."""
     kind = type(error)

@@ -18,7 +18,7 @@ import threading
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from opentelemetry.context import create_key, get_current, get_value, set_value
@@ -28,7 +28,7 @@ from otel_rl.telemetry import lifecycle, progress
 from otel_rl.telemetry.attribute_values import text
 from otel_rl.telemetry.model_turns import ModelTurns, OpenModelCall
 from otel_rl.telemetry.side_calls import SideCalls
-from otel_rl.telemetry.tool_matches import RepeatedCalls, ToolMatches
+from otel_rl.telemetry.tool_matches import ToolMatches, ToolRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-_KEY = create_key("otel_rl.trajectory")
+_KEY, _ROW = create_key("otel_rl.trajectory"), create_key("otel_rl.tool_row")
 #: The same, where other instrumentors make contexts of theirs current that do not have it.
 _entered: ContextVar[OpenTrajectory | None] = ContextVar("otel_rl_trajectory", default=None)
 #: Most names of rewards of one trajectory; scores under further ones count in the sum only. So many metrics, too.
@@ -60,14 +60,6 @@ class UnparsedCall(Protocol):
         """End it with what the answer says; it counts in its trajectory."""
 
 
-class FailedCall(NamedTuple):
-    """A call of a tool that failed: its name, a hash of its arguments, and how often it had been repeated by then."""
-
-    name: str
-    mark: int
-    retry: int
-
-
 class WeaklyHeld:
     """Has the one slot that a class with ``slots=True`` cannot ask for before Python 3.11."""
 
@@ -88,10 +80,11 @@ class OpenTrajectory(WeaklyHeld):
     #: Requests to named services, and their seconds.
     service_calls: int = 0
     service_seconds: float = 0.0
-    #: Tool calls that repeat the failed one before them, and that one.
+    #: Tool calls that repeat the failed one before them.
     tool_retries: int = 0
-    failed_tool: FailedCall | None = None
-    repeated: RepeatedCalls = field(default_factory=RepeatedCalls)
+    #: Calls outside of all runs of agents, and the longest row of equal calls anywhere: its tool and length.
+    tool_row: ToolRow = field(default_factory=ToolRow)
+    longest_row: tuple[str, int] = ("", 0)
     #: Calls of each tool that are open.
     calling: dict[str, int] = field(default_factory=dict)
     tool_matches: ToolMatches = field(default_factory=ToolMatches)
@@ -192,6 +185,17 @@ class OpenTrajectory(WeaklyHeld):
             self.tool_errors += 1
         if isinstance(call_id, str):
             self.tool_matches.count_run(text(call_id, MAXIMUM_LENGTH))
+
+    def row_here(self) -> ToolRow:
+        """Return the row of the tool calls that the current context makes: agents side by side repeat nothing."""
+        row = get_value(_ROW)
+        return row if isinstance(row, ToolRow) and row.trajectory is self else self.tool_row
+
+    def add_to_row(self, row: ToolRow, tool: str, arguments: int | None, result: int | None) -> None:
+        """Add a tool call that has ended to its row; see :class:`ToolRow`."""
+        length = row.add(tool, arguments, result)
+        if length > self.longest_row[1]:
+            self.longest_row = tool, length
 
     def service_call_ended(self, seconds: float, *, failed: bool) -> None:
         """Count a request to a named service; a failed one like a failed span of the program."""
@@ -344,6 +348,11 @@ def leave(token: Token[OpenTrajectory | None]) -> None:
 def context_with(trajectory: OpenTrajectory, context: Context | None = None) -> Context:
     """Return a context that is part of ``trajectory``, made of ``context`` or of the current one."""
     return set_value(_KEY, trajectory, get_current() if context is None else context)
+
+
+def context_of_agent(context: Context) -> Context:
+    """Return ``context`` as that of one run of an agent, whose tool calls are a row of their own."""
+    return set_value(_ROW, ToolRow(current(context)), context)
 
 
 def shielded(context: Context) -> Context:

@@ -1,11 +1,11 @@
-"""Which tool calls of a trajectory are those that a model has asked for: matched by the ids that the model gave them.
+"""Which tool calls of a trajectory a model has asked for, matched by the ids that it gave them; and which are repeated.
 
-Like :class:`otel_rl.telemetry.open_trajectory.OpenTrajectory`, which has one, it locks nothing.
+Like :class:`otel_rl.telemetry.open_trajectory.OpenTrajectory`, which has both, nothing here locks.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Most ids of calls of tools that are remembered.
 MOST_TOOL_IDS = 128
@@ -65,21 +65,33 @@ class ToolMatches:
         return tool_calls - self.by_result - self.by_id
 
 
-class RepeatedCalls:
-    """Calls of one tool in a row with the same arguments and result, by hashes of these; the longest such row."""
+class FailedCall(NamedTuple):
+    """A call of a tool that failed: its name, a hash of its arguments, and how often it had been repeated by then."""
 
-    __slots__ = ("_last", "_length", "length", "tool")
+    name: str
+    mark: int
+    retry: int
 
-    def __init__(self) -> None:
+
+class ToolRow:
+    """Tool calls in a row, by hashes: those of one run of an agent, or those of a trajectory outside of all runs.
+
+    Attributes:
+        trajectory: the one in which the agent runs.
+        failed: the last call that failed, until it is repeated and succeeds, or one without a hash fails.
+    """
+
+    __slots__ = ("_last", "_length", "failed", "trajectory")
+
+    def __init__(self, trajectory: object = None) -> None:
+        self.trajectory = trajectory
+        self.failed: FailedCall | None = None
         self._last: tuple[str, int, int] | None = None
         self._length = 0
-        #: Of the longest row.
-        self.tool, self.length = "", 0
 
-    def add(self, tool: str, arguments: int | None, result: int | None) -> None:
-        """Add a call that has ended; nothing is the same as what has no hash."""
+    def add(self, tool: str, arguments: int | None, result: int | None) -> int:
+        """Add a call that has ended; return how many in a row were the same, which nothing without a hash is."""
         last = None if arguments is None or result is None else (tool, arguments, result)
         self._length = self._length + 1 if last is not None and last == self._last else 1
         self._last = last
-        if self._length > self.length:
-            self.tool, self.length = tool, self._length
+        return self._length

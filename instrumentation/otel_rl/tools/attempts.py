@@ -1,6 +1,7 @@
-"""Which call of a trajectory repeats the failed one before it.
+"""Which call of an agent repeats the failed one before it.
 
-A trajectory remembers one call: the last that failed, by its name and a hash of its arguments.
+Each run of an agent, and a trajectory for what is in none, remembers one call: the last that failed, by its name and a
+hash of its arguments.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_rl.telemetry.open_trajectory import FailedCall
+from otel_rl.telemetry.tool_matches import FailedCall
 from otel_rl.tools.sizes import plain_size
 
 if TYPE_CHECKING:
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
+    from otel_rl.telemetry.tool_matches import ToolRow
 
 #: Larger arguments are compared with nothing, in characters.
 _LARGEST = 16_384
@@ -44,13 +46,15 @@ class Attempt:
     #: Number of the repetition, from 1; 0 for a call that repeats none.
     retry: int = field(init=False)
     _mark: int | None = field(init=False)
+    _row: ToolRow = field(init=False)
     _result: int | None = None
 
     def __post_init__(self, arguments: object, size: int | None) -> None:
         trajectory = self.trajectory
+        self._row = trajectory.row_here()
         self._mark = mark_of(arguments, plain_size(arguments) if size is None else size)
         trajectory.calling[self.name] = trajectory.calling.get(self.name, 0) + 1
-        self.retry = number_of(trajectory.failed_tool, self.name, self._mark)
+        self.retry = number_of(self._row.failed, self.name, self._mark)
         if self.retry:
             trajectory.tool_retries += 1
 
@@ -61,12 +65,12 @@ class Attempt:
     def ended(self, *, failed: bool) -> None:
         """Count a call whose tool has returned or failed."""
         self.trajectory.calling[self.name] -= 1
-        self.trajectory.repeated.add(self.name, self._mark, _FAILED if failed else self._result)
+        self.trajectory.add_to_row(self._row, self.name, self._mark, _FAILED if failed else self._result)
         self.trajectory.tool_call_ended(failed=failed, call_id=self.call_id)
         if failed and self._mark is not None:
-            self.trajectory.failed_tool = FailedCall(self.name, self._mark, self.retry)
+            self._row.failed = FailedCall(self.name, self._mark, self.retry)
         elif failed or self.retry:
-            self.trajectory.failed_tool = None
+            self._row.failed = None
 
 
 def number_of(failed: FailedCall | None, name: str, mark: int | None) -> int:

@@ -87,7 +87,7 @@ def leave(tool: OpenTool, token: Token[Context], *, failed: bool = False) -> Non
     detach(token)
 
 
-def ended(tool: OpenTool, *, failed: bool = False) -> None:
-    """Note that the tool has returned or raised; a second call does nothing."""
+def ended(tool: OpenTool, *, failed: bool = False, was_left: bool = False) -> None:
+    """Note that the tool has returned or raised, or was left; a second call does nothing."""
     tool.has_ended = True
-    progress.call_is_over(tool, RlCallKindValues.TOOL, tool.name, failed=failed)
+    progress.call_is_over(tool, RlCallKindValues.TOOL, tool.name, failed=failed, was_left=was_left)

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_rl.semconv.attributes import RlToolOutcomeValues
-from otel_rl.telemetry.attribute_values import error_type
+from otel_rl.telemetry.attribute_values import error_type, is_cancellation
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,8 +27,6 @@ _FAILURES = frozenset({TOOL_ERROR, TIMEOUT, INVALID_ARGUMENTS, UNKNOWN_TOOL, CAN
 #: Classes by their names, as their libraries may not be imported: those whose names end like that of Python's own, and
 #: those of subprocess, httpx, requests and urllib3.
 _TIMEOUTS = frozenset({"TimeoutException", "TimeoutExpired", "Timeout"})
-#: Those of asyncio and concurrent, of trio, and what a coroutine gets that nobody awaits any more.
-_CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 _VALIDATORS = frozenset({"pydantic", "pydantic_core", "pydantic_v1"})
 #: What CPython says when the arguments of a call do not fit its parameters.
 _BINDING = re.compile(r"[\w.<>]+\(\) (missing \d|got (an unexpected|multiple|some positional)|takes )")
@@ -101,7 +99,7 @@ def outcome_of(error: BaseException) -> str:
     names = {base.__name__ for base in type(error).__mro__}
     if names & _TIMEOUTS or any(name.endswith("TimeoutError") for name in names):
         return TIMEOUT
-    if names & _CANCELLATIONS:
+    if any(map(is_cancellation, names)):
         return CANCELLED
     return INVALID_ARGUMENTS if _says_refusal(error) and not _has_begun(error.__traceback__) else TOOL_ERROR
 

@@ -14,7 +14,7 @@ from otel_rl.core import clock
 from otel_rl.semconv import attributes, metrics
 from otel_rl.semconv.attributes import RlRolloutStatusValues
 from otel_rl.telemetry import open_trajectory, side_calls
-from otel_rl.telemetry.attribute_values import text
+from otel_rl.telemetry.attribute_values import is_cancellation, text
 from otel_rl.telemetry.open_trajectory import MAXIMUM_LENGTH
 from otel_rl.training import caller_steps, lowest_rewards, trajectories
 from otel_rl.training.trajectory_columns import Columns, rewards_of_turns
@@ -38,8 +38,6 @@ _IDS = (
     attributes.GEN_AI_AGENT_NAME,
     attributes.RL_ENVIRONMENT_NAME,
 )
-#: Exceptions by which a program, or its user, gives a trajectory up; those of tools.
-_CANCELLED = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt"})
 #: How a trajectory ends that something has ended.
 _NOT_FINISHED = (RlRolloutStatusValues.FAILED, RlRolloutStatusValues.CANCELLED)
 
@@ -158,8 +156,8 @@ def status_of(error: BaseException | str | None, discard_reason: str | None) -> 
     """Return the outcome of a trajectory, as it is known at its end."""
     if error is None:
         return RlRolloutStatusValues.FINISHED if discard_reason is None else RlRolloutStatusValues.DISCARDED
-    cancelled = type(error).__name__ in _CANCELLED or error == RlRolloutStatusValues.CANCELLED
-    return RlRolloutStatusValues.CANCELLED if cancelled else RlRolloutStatusValues.FAILED
+    kind = error if isinstance(error, str) else type(error).__name__
+    return RlRolloutStatusValues.CANCELLED if is_cancellation(kind) else RlRolloutStatusValues.FAILED
 
 
 def _totals(trajectory: OpenTrajectory) -> dict[str, Any]:
@@ -170,8 +168,10 @@ def _totals(trajectory: OpenTrajectory) -> dict[str, Any]:
         values[attributes.RL_ROLLOUT_MODEL_CALLS] = trajectory.model_calls
         values[attributes.RL_ROLLOUT_MODEL_ERRORS] = trajectory.model_errors
     if trajectory.model_calls or trajectory.tool_calls:
-        values[attributes.RL_ROLLOUT_TOOL_CALLS] = trajectory.tool_calls
-        values[attributes.RL_ROLLOUT_TOOL_ERRORS] = trajectory.tool_errors
+        values[attributes.RL_ROLLOUT_TOOL_CALLS] = calls = trajectory.tool_calls
+        # The result of a call that nobody saw run does not say whether it failed.
+        if trajectory.tool_errors or not calls or calls > trajectory.tool_matches.by_result:
+            values[attributes.RL_ROLLOUT_TOOL_ERRORS] = trajectory.tool_errors
     known = {
         attributes.RL_ROLLOUT_INPUT_TOKENS: trajectory.input_tokens,
         attributes.RL_ROLLOUT_OUTPUT_TOKENS: trajectory.output_tokens,
@@ -181,9 +181,10 @@ def _totals(trajectory: OpenTrajectory) -> dict[str, Any]:
     values |= side_calls.totals(trajectory.side_calls)
     if trajectory.tool_retries:
         values[attributes.RL_ROLLOUT_TOOL_RETRIES] = trajectory.tool_retries
-    if trajectory.repeated.length > 1:
-        values[attributes.RL_ROLLOUT_REPEATED_CALLS] = trajectory.repeated.length
-        values[attributes.RL_ROLLOUT_REPEATED_TOOL] = text(trajectory.repeated.tool, MAXIMUM_LENGTH)
+    repeated_tool, repeated_calls = trajectory.longest_row
+    if repeated_calls > 1:
+        values[attributes.RL_ROLLOUT_REPEATED_CALLS] = repeated_calls
+        values[attributes.RL_ROLLOUT_REPEATED_TOOL] = text(repeated_tool, MAXIMUM_LENGTH)
     if trajectory.span_errors:
         values[attributes.RL_ROLLOUT_SPAN_ERRORS] = trajectory.span_errors
     if trajectory.service_calls:

@@ -432,12 +432,15 @@ def test_the_library_sends_and_lists_the_same_as_without_us(server):
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
 
 
-def test_agents_of_a_rollout_that_hand_over_at_the_same_time_call_no_tool_for_it(library, recorded, make, server):
+def test_agents_that_run_side_by_side_in_a_rollout_repeat_only_their_own_calls(library, recorded, make, server):
     async def program():
         with otel_rl.rollout("r"):
             await asyncio.gather(*(run(make, "triage", handoffs=[make("expert")]) for _ in range(4)))
+        with otel_rl.rollout("loop"):
+            await asyncio.gather(*(run(make, "tools") for _ in range(4)))
 
     asyncio.run(program())
-    assert [row[3] for row in rows(recorded)] == [4]
+    assert [row[3] for row in rows(recorded)] == [4, 12]
     (record,) = recorded.events("rl.trajectories")
-    assert record.body["rl.rollout.repeated_tool"] == ["add"]
+    assert record.body["rl.rollout.repeated_tool"] == [None, "add"]
+    assert record.body["rl.rollout.repeated_calls"] == [None, 2]

@@ -12,9 +12,10 @@ from unit.report.made_up_jobs import STARTED, examined
 from unit.report.synthetic_run import ProcessWriter, process
 
 from otel_rl.report import write_report
+from otel_rl.report.core import output
 from otel_rl.report.core.collected import Collected
 from otel_rl.report.subjects import load
-from otel_rl.report.subjects.calls import statistics
+from otel_rl.report.subjects.calls import rollouts, statistics
 from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS
 from otel_rl.store.reader import Reader, find_run
 
@@ -229,3 +230,60 @@ def test_errors_that_end_nothing_are_told_by_type_and_place(writer: ProcessWrite
         findings["logged_error"].text
         == "5 errors in the program's own log: record of env at env.py:14 (5), first in step 2."
     )
+
+
+def test_what_was_seen_too_rarely_for_a_finding_is_not_said_to_be_absent(writer: ProcessWriter) -> None:
+    for at in range(100):
+        writer.span("chat m", at, at + 0.5, {**CHAT, "rl.inference.retries": int(at < 2)})
+        writer.span("execute_tool refund", at, at + 0.5, {**TOOL, "rl.tool.outcome": "ok" if at else "error_text"})
+    writer.span("chat m", 100, 101, CHAT, error="asyncio.exceptions.CancelledError")
+    _rows(writer, [9, None, None])
+    writer.write()
+    overview = examined(writer.folder.parent)
+    nothing_found, seen = output.checked_without_finding(overview).split(" Seen, in too few cases for a finding: ")
+    assert seen == (
+        "results of tools that are errors in a text (1 of 100 tool calls), retried model calls (2 of 100 calls),"
+        " cancelled calls of tools and models (1 of 201 calls), tools called over and over (1 of 3 rollouts with tools)."
+    )
+    assert "failing model calls (101 calls)" in nothing_found
+    found = output.as_json(overview)
+    states = {check["what"]: check["state"] for check in found["checks"]}
+    assert states["retried model calls"] == "below_threshold"
+    assert "retried model calls" in found["checked"]
+    assert "retried model calls" not in found["not_observed"]
+
+
+def test_a_cancelled_call_is_no_error_and_no_success(writer: ProcessWriter) -> None:
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}
+    for at, (name, values) in enumerate((("chat m", CHAT), ("execute_tool refund", TOOL), ("invoke_agent a", agent))):
+        writer.span(name, at, at + 0.5, values, error="asyncio.exceptions.CancelledError")
+    assert _findings(writer) == {}
+    for section in ("models", "tools", "rollouts"):
+        said = _section(writer, section)
+        assert "0, 1 cancelled" in said
+        assert " cancelled " in said.rpartition("Slowest")[2]
+        assert " ok " not in said
+
+
+def test_many_cancelled_calls_are_a_notice(writer: ProcessWriter) -> None:
+    for at in range(40):
+        cancelled = {"error": "asyncio.exceptions.CancelledError"} if at < 10 else {}
+        writer.span("execute_tool refund", at, at + 0.5, TOOL, **cancelled)
+    finding = _findings(writer)["cancelled_calls"]
+    assert (finding.severity.value, finding.subject, finding.cost) == ("notice", "refund", 0.25)
+    assert finding.text == (
+        "10 of 40 calls of tool refund were cancelled, with their task or by a time limit around them."
+    )
+
+
+def test_a_workflow_is_no_agent_and_its_run_is_a_rollout(writer: ProcessWriter) -> None:
+    flow = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "crew"}
+    for at in range(3):
+        root = writer.span("invoke_workflow crew", at, at + 0.9, flow)
+        agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "writer"}
+        writer.span("invoke_agent writer", at, at + 0.5, agent, parent=root)
+    writer.write()
+    collected = Collected(Reader(find_run(writer.folder.parent)), load()).read(lambda _: None)
+    assert [(one.name, one.number) for one in statistics.agents(collected)] == [("writer", 3)]
+    assert [(one.name, one.number) for one in statistics.workflows(collected)] == [("crew", 3)]
+    assert rollouts.of_run(collected).statistics.number == 3

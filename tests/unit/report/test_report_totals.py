@@ -219,7 +219,7 @@ def test_the_slowest_rollouts_have_their_reward_and_no_single_score() -> None:
     for number, reward in enumerate((1.25, None)):
         values = {"rl.rollout.id": str(number)} | ({} if reward is None else {"rl.rollout.reward": reward})
         spans.append(Span(ONE, "s", "rl.rollout", "t", str(number), "", 0, 10 - number, values, [], False, "", 0))
-    table = call_tables.slow_rollouts(rollouts.slowest(_collected(spans)))
+    table = call_tables.slow_calls(rollouts.slowest(_collected(spans)), "Rollout", "Belongs to")
     assert table.columns[-1] == ">Reward"
     assert [row[-1].text for row in table.rows] == ["1.25", human.UNKNOWN]
 
@@ -242,7 +242,8 @@ def test_outcomes_of_calls_without_spans_come_from_the_metric() -> None:
         totals.add(Point(ONE, "s", name, "histogram", True, 1, 2, float(count), labels, count, 1.0, 1.0, **bounds))
     shown = _shown([_tool_span(1, "ValueError", "tool_error")], totals)
     assert shown["Calls"] == "10"
-    assert shown["Outcome of errors"] == "tool_error 3, cancelled 2"
+    assert shown["Errors"] == "3 (ValueError 3), 2 cancelled"
+    assert shown["Outcome of errors"] == "tool_error 3"
 
 
 def test_tools_of_which_nobody_says_how_calls_ended_have_no_such_column() -> None:

@@ -239,3 +239,9 @@ def test_without_judges_nothing_is_said_of_them(tmp_path):
     found, page = _report(tmp_path, [({"rl.trajectories.started": 1}, _columns(id=["a"], turns=[1]))])
     assert (found["judge"], found["tool_model"]) == (None, None)
     assert "Judge" not in page.split("Trajectories")[-1]
+
+
+def test_failures_of_tools_that_only_messages_show_are_unknown_and_not_0(tmp_path):
+    columns = _columns(id=["a", "b"], status=["finished"] * 2, tool_calls=[3, 4], tool_errors=[None, 1])
+    _, page = _report(tmp_path, [({}, columns)])
+    assert [cell in page for cell in (">unknown<", ">3<", ">4<", ">1<")] == [True] * 4

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar
 
 import pytest
 
 import otel_rl
+from otel_rl.agents.runs import AgentRun, agent
 from otel_rl.core import guard
-from otel_rl.telemetry.tool_matches import RepeatedCalls
+from otel_rl.telemetry import Scope
+from otel_rl.telemetry.open_trajectory import OpenTrajectory
 from otel_rl.tools import calls
 from otel_rl.tools.attempts import Attempt
 from otel_rl.tools.sizes import plain_size
@@ -152,20 +153,46 @@ def test_calls_that_answer_otherwise_are_no_repetition(recorded):
 
 
 def test_a_trajectory_remembers_one_failed_call():
-    class Trajectory:
-        failed_tool = None
-        tool_retries = 0
-        repeated = RepeatedCalls()
-        calling: ClassVar[dict[str, int]] = {}
-
-        def tool_call_ended(self, *, failed, call_id=None):
-            pass
-
-    trajectory = Trajectory()
+    trajectory = OpenTrajectory()
     for number in range(1_000):
         Attempt(trajectory, "fetch", {"key": number}).ended(failed=True)
-    assert len(trajectory.failed_tool) == 3
-    assert all(type(part) in (str, int) for part in trajectory.failed_tool)
+    assert len(trajectory.tool_row.failed) == 3
+    assert all(type(part) in (str, int) for part in trajectory.tool_row.failed)
+
+
+def test_agents_of_one_rollout_repeat_only_their_own_calls(recorded):
+    scope = Scope("test")
+
+    def call(key):
+        with otel_rl.tool("look", arguments={"key": key}) as tool:
+            tool.fail("timeout")
+
+    with otel_rl.rollout():
+        for name in "abcd":
+            run = AgentRun(scope, agent(name))
+            call("same")
+            run.end()
+        runs = []
+        for name in "ef":
+            runs.append(AgentRun(scope, agent(name)))
+            call("again")
+            call("again")
+            runs[-1].leave()
+        for run in runs:
+            run.end()
+    assert _repeated(recorded) == ("look", 2)
+    assert recorded.span("rl.rollout").attributes["rl.rollout.tool_retries"] == 2
+
+
+def test_a_rollout_inside_of_an_agent_has_calls_of_its_own(recorded):
+    look = otel_rl.tool("look")(lambda key: key)
+    run = AgentRun(Scope("test"), agent("parent"))
+    for _ in range(3):
+        with otel_rl.rollout():
+            look("same")
+    run.end()
+    rollouts = [span.attributes for span in recorded.spans if span.name == "rl.rollout"]
+    assert [values.get("rl.rollout.repeated_calls") for values in rollouts] == [None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -82,16 +82,6 @@ def _cycle_ended(state: dict[str, Any], _: Any, error: BaseException | None) -> 
         span.end()
 
 
-def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
-    return invocation_state
-
-
-def _cycle_ended(state: dict[str, Any], _: Any, error: BaseException | None) -> None:
-    span = state.get("event_loop_cycle_span")
-    if error is not None and span is not None and span.is_recording():
-        span.end()
-
-
 def _tool_begins(given: Mapping[str, Any]) -> ToolCall | None:
     tool, use = given["ctx"].tool, given["ctx"].tool_use
     if tool is None:

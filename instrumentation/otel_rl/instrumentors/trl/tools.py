@@ -20,7 +20,7 @@ from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import ErrorTypeValues, GenAiOperationNameValues
 from otel_rl.telemetry import drops, guard
 from otel_rl.telemetry.content_capture import capture_content, content_as_json
-from otel_rl.telemetry.open_trajectory import FailedCall
+from otel_rl.telemetry.tool_matches import FailedCall
 from otel_rl.tools import attempts, calls, open_tools, outcomes
 from otel_rl.tools.open_tools import OpenTool
 from otel_rl.tools.sizes import plain_size

@@ -46,6 +46,15 @@ class Table:
     shown: int = 12
     filters: bool = False
 
+    def without_empty(self, *titles: str) -> Table:
+        """Return the table without those of the named columns that no row fills."""
+        filled = [
+            any(row[place].text not in ("", human.UNKNOWN) for row in self.rows) for place in range(len(self.columns))
+        ]
+        kept = [place for place, title in enumerate(self.columns) if filled[place] or title not in titles]
+        rows = [[row[place] for place in kept] for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in kept], rows=rows)
+
 
 def seconds_cell(value: float | None) -> Value:
     """Return a cell with a duration, given in s."""
@@ -64,6 +73,13 @@ def quantile_cell(spread: Spread, share: float, words: Callable[[float | None], 
     if bound is not None:
         return Value(f"\N{LESS-THAN OR EQUAL TO} {words(bound)}", value)
     return Value(words(value), value, seconds=words is human.duration)
+
+
+def duration_cells(spread: Spread) -> list[Value]:
+    """Return cells with the mean, p50, p95, largest and sum of durations."""
+    cell, quantiles = spread.cell, [quantile_cell(spread, share) for share in (0.5, 0.95)]
+    longest = cell.maximum if cell.count else None
+    return [seconds_cell(cell.mean), *quantiles, seconds_cell(longest), seconds_cell(cell.total)]
 
 
 def in_one_unit(table: Table) -> list[list[Value]]:

@@ -106,6 +106,8 @@ class CheckState(str, Enum):
     """Whether something could be looked for."""
 
     CHECKED = "checked"
+    #: It was seen, in too few cases for a finding.
+    RARE = "below_threshold"
     TOO_LITTLE = "too_little_data"
     #: It would apply to this program, but its data is missing.
     NOT_RECORDED = "not_recorded"
@@ -144,12 +146,21 @@ class Check:
         basis: str = "",
         plural: str | None = None,
         series: tuple[str, ...] = (),
+        seen: float = 0,
+        without: str = "",
     ) -> Check:
-        """Return a check of ``points`` values where ``needed`` are enough; ``basis`` names them in other words."""
+        """Return a check of ``points`` values where ``needed`` are enough; ``basis`` names them in other words.
+
+        ``seen`` of them are what was looked for: without a finding they are too few for one. ``without`` says why the
+        check does not apply if there is no value at all.
+        """
+        if without and not points:
+            return cls.not_applicable(what, without, codes)
         if points < needed:
             detail = f"needs {human.amount(needed, noun, plural)}, has {human.number(points)}"
             return cls(what, CheckState.TOO_LITTLE, detail, codes, int(points))
-        return cls(what, CheckState.CHECKED, basis or human.amount(points, noun, plural), codes, int(points), series)
+        state, of_them = (CheckState.RARE, f"{human.number(seen)} of ") if seen else (CheckState.CHECKED, "")
+        return cls(what, state, of_them + (basis or human.amount(points, noun, plural)), codes, int(points), series)
 
     def is_found(self, parts: Iterable[Finding]) -> bool:
         """Return whether one of these findings and symptoms is of its kind, or of a value that it judged."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Version of the JSON: a key is removed or changes its meaning only with another number.
 FORMAT = 1
+#: Checks that were made, in words for those without a finding.
+_MADE = {CheckState.CHECKED: "Checked, nothing found", CheckState.RARE: "Seen, in too few cases for a finding"}
 _LINES = 3
 
 
@@ -41,7 +43,7 @@ def is_in_order(overview: Overview) -> bool:
 def verdict(overview: Overview) -> str:
     """Return one sentence on a run in which nothing was found: how much of it was seen, and how much was checked."""
     number = Counter(check.state for check in overview.checks)
-    parts = [f"checked {human.amount(number[CheckState.CHECKED], 'thing')}"]
+    parts = [f"checked {human.amount(sum(number[state] for state in _MADE), 'thing')}"]
     for state, singular, plural in _LEFT:
         if number[state]:
             parts.append(f"{human.number(number[state])} {singular if number[state] == 1 else plural}")
@@ -72,19 +74,22 @@ def without_finding(overview: Overview, state: CheckState) -> list[Check]:
 
 def checked_without_finding(overview: Overview) -> str:
     """Return one line with what was checked and has no finding, and how much each rests on; ``""`` without any."""
-    names = [f"{check.what} ({check.detail})" for check in without_finding(overview, CheckState.CHECKED)]
-    return f"Checked, nothing found: {', '.join(names)}." if names else ""
+    said = []
+    for state, words in _MADE.items():
+        if names := [f"{check.what} ({check.detail})" for check in without_finding(overview, state)]:
+            said.append(f"{words}: {', '.join(names)}.")
+    return " ".join(said)
 
 
 def as_json(overview: Overview, records: Records | None = None) -> dict[str, Any]:
     """Return all findings with their symptoms, and the checks; with ``records`` also what proves each finding."""
-    unobserved = [check for check in overview.checks if check.state is not CheckState.CHECKED]
+    unobserved = [check for check in overview.checks if check.state not in _MADE]
     return {
         "format": FORMAT,
         "worst": overview.worst.value if overview.worst is not None else None,
         "verdict": verdict(overview) if is_in_order(overview) else None,
         "findings": [_as_json(finding, records) for finding in overview.findings],
-        "checked": [check.what for check in overview.checks if check.state is CheckState.CHECKED],
+        "checked": [check.what for check in overview.checks if check.state in _MADE],
         "not_observed": {check.what: check.detail for check in unobserved},
         "checks": [
             {"what": check.what, "state": check.state.value, "points": check.points, "detail": check.detail}

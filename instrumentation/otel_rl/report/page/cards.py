@@ -124,8 +124,9 @@ def of_calls(collected: Collected) -> list[Tile]:
 def _number(name: str, callees: list[CallStatistics]) -> Tile:
     if not callees:
         return _NONE
-    failed = sum(callee.failed for callee in callees)
-    return Tile(name, human.short_number(sum(callee.number for callee in callees)), f"{human.number(failed)} failed")
+    failed, cancelled = (sum(getattr(one, ended) for one in callees) for ended in ("failed", "cancelled"))
+    note = f"{human.number(failed)} failed" + (f", {human.number(cancelled)} cancelled" if cancelled else "")
+    return Tile(name, human.short_number(sum(callee.number for callee in callees)), note)
 
 
 def _of_models(models: list[CallStatistics]) -> list[Tile]:
@@ -156,11 +157,9 @@ def _model_tokens(models: list[CallStatistics]) -> Tile:
 def _latency(name: str, spread: Spread) -> Tile:
     if not spread.cell.count:
         return _NONE
-    calls = human.amount(spread.cell.count, "call")
-    if spread.cell.count < _FEWEST_FOR_P95:
-        return Tile(name, human.duration(spread.quantile(0.5)), f"median of {calls}")
+    tail = f", p95 {human.duration(spread.quantile(0.95))}" if spread.cell.count >= _FEWEST_FOR_P95 else ""
     return Tile(
-        name, human.duration(spread.quantile(0.5)), f"median of {calls}, p95 {human.duration(spread.quantile(0.95))}"
+        name, human.duration(spread.quantile(0.5)), f"median of {human.amount(spread.cell.count, 'call')}{tail}"
     )
 
 

@@ -16,7 +16,7 @@ from otel_rl.store.reader.otlp_values import float_or_none, int_or_none, seconds
 from otel_rl.store.reader.records import ERROR_SEVERITY, Log, Span
 from otel_rl.store.reader.uncaught_exceptions import exception_of
 from otel_rl.store.tables import engine_stages
-from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair
+from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of, is_fair, outcome_of
 from otel_rl.store.tables.samples import SCORE, RecordedSample, cells, scores, told
 from otel_rl.store.tables.scalars import LoggedKeys
 from otel_rl.telemetry.exception_text import position
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from otel_rl.store.reader.records import Point, Record, SpanEvent
 
 #: Kinds of callees.
-TOOL, SERVED_TOOL, MODEL, AGENT, SERVICE, REWARD = "tool", "served tool", "model", "agent", "service", "reward"
+TOOL, SERVED_TOOL, MODEL, SERVICE, REWARD = "tool", "served tool", "model", "service", "reward"
+AGENT, WORKFLOW = "agent", "workflow"
 #: Kinds of rollouts.
 ROLLOUT, AGENT_ROOT = "rollout", "agent"
 #: Names of rows of ``part`` that are no parts of the start.
@@ -52,7 +53,10 @@ STEP_VALUES = (
 _STEPS = {spans.RL_LOOP.type, spans.RL_RANK_STEP.type}
 _PARTS = {spans.RL_RUN.type, spans.RL_RUN_PART.type}
 _SECOND = 1_000_000_000
-_AGENTS = {Operation.INVOKE_AGENT, Operation.INVOKE_WORKFLOW}
+_RUNS = {
+    Operation.INVOKE_AGENT: (AGENT, names.GEN_AI_AGENT_NAME),
+    Operation.INVOKE_WORKFLOW: (WORKFLOW, names.GEN_AI_WORKFLOW_NAME),
+}
 _BELONGS_TO = (("group", names.RL_GROUP_ID), ("sample", names.RL_SAMPLE_ID), ("policy", names.RL_POLICY_VERSION))
 #: Events of trajectories, and with what a trainer logs those that are no rows of ``event``: most of what is logged.
 _OF_SAMPLES = frozenset(
@@ -123,7 +127,7 @@ class Loader:
             self._add_rollout(span, (process, ROLLOUT, name, *at), error)
         elif (called := _called(span)) is not None:
             self._add_call(span, process, called, at, error)
-            if called[0] == AGENT and not span.parent_id:
+            if called[0] in (AGENT, WORKFLOW) and not span.parent_id:
                 name = f"{called[1]} {span.trace_id[:8]}"
                 self._add_rollout(span, (process, AGENT_ROOT, name, *at), error)
         elif names.GEN_AI_OPERATION_NAME in attributes or names.MCP_METHOD_NAME in attributes:
@@ -181,7 +185,7 @@ class Loader:
             callee = self.callees[called] = len(self.callees) + 1
         rollout, retries = get(names.RL_ROLLOUT_ID), get(names.RL_INFERENCE_RETRIES)
         self.rows["call"].append(
-            (process, callee, *at, span.start, span.end, span.seconds, error, get(names.RL_TOOL_OUTCOME),
+            (process, callee, *at, span.start, span.end, span.seconds, error, outcome_of(span),
              int(is_fair(span)), None if rollout is None else str(rollout), int(span.is_server),
              int(names.RL_ENGINE_REQUESTS in span.attributes),
              float_or_none(get(names.RL_ENGINE_QUEUE_TIME)), _json_or_none(engine_stages.times_of(span) or None),
@@ -198,7 +202,7 @@ class Loader:
         get = span.attributes.get
         belongs_to = ", ".join(f"{label} {get(key)}" for label, key in _BELONGS_TO if key in span.attributes)
         self.rows["rollout"].append(
-            (*begin, span.start, span.end, span.seconds, error, int(is_fair(span)),
+            (*begin, span.start, span.end, span.seconds, error, outcome_of(span), int(is_fair(span)),
              float_or_none(get(names.RL_ROLLOUT_REWARD)), belongs_to, span.trace_id, span.span_id)
         )  # fmt: skip
 
@@ -320,7 +324,8 @@ def _called(span: Span) -> tuple[str, str, str] | None:
         return kind, str(get(names.GEN_AI_TOOL_NAME) or span.name), _server(span)
     if operation in MODEL_OPERATIONS:
         return MODEL, model_name(operation, get(names.GEN_AI_REQUEST_MODEL)), _server(span)
-    return (AGENT, str(get(names.GEN_AI_AGENT_NAME) or span.name), "") if operation in _AGENTS else None
+    kind, key = _RUNS.get(operation, ("", ""))
+    return (kind, str(get(key) or span.name), "") if kind else None
 
 
 def model_name(operation: object, model: object) -> str:

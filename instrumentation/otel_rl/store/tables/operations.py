@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.semconv.attributes import RlInferenceStreamEndedValues as Ended
+from otel_rl.semconv.attributes import RlToolOutcomeValues
+from otel_rl.telemetry.attribute_values import is_cancellation
 
 if TYPE_CHECKING:
     from otel_rl.store.reader import Span
 
+CANCELLED = RlToolOutcomeValues.CANCELLED
 MODEL_OPERATIONS = {Operation.CHAT, Operation.TEXT_COMPLETION, Operation.GENERATE_CONTENT, Operation.EMBEDDINGS}
 #: How a program leaves a stream, and the errors that other instrumentors take that for.
 _LEFT, _OF_LEAVING = {Ended.ABANDONED, Ended.CLOSED}, {"_OTHER", "GeneratorExit"}
@@ -19,7 +22,17 @@ _ABANDONED = "abandoned stream"
 
 
 def error_of(span: Span) -> str:
-    """Return the kind of error of a span, ``""`` when it went well, also where the program has left its stream."""
+    """Return the kind of error of a span, ``""`` if it went well, was cancelled, or the program has left its stream."""
+    kind = _kind_of(span)
+    return "" if is_cancellation(kind) else kind
+
+
+def outcome_of(span: Span) -> str | None:
+    """Return ``cancelled`` for what was cancelled, else how a tool ended."""
+    return CANCELLED if is_cancellation(_kind_of(span)) else span.attributes.get(names.RL_TOOL_OUTCOME)
+
+
+def _kind_of(span: Span) -> str:
     error = span.attributes.get(names.ERROR_TYPE)
     if error in _OF_LEAVING and _was_left(span):
         return ""

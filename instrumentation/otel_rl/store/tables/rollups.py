@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_rl.store.tables.operations import CANCELLED
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -41,10 +43,10 @@ _CALL_SPREAD = """
     low REAL,
     high REAL
 """
-#: Fair calls that failed.
+#: Fair calls that failed or were cancelled.
 _CALL_ERROR = """
     callee INTEGER,
-    error TEXT,
+    error TEXT, -- '' for those that were cancelled
     outcome TEXT, -- '' where it is no tool
     calls INTEGER,
     PRIMARY KEY (callee, error, outcome)
@@ -118,9 +120,10 @@ ON CONFLICT (callee, value, coalesce(bucket, -1)) DO UPDATE SET number = number 
   total = total + excluded.total, low = min(low, excluded.low), high = max(high, excluded.high)"""
 _TOTALS = (
     *(_ADDED.format(value=value) for value in ("seconds", "first_chunk")),
-    """
+    f"""
     INSERT INTO call_error SELECT callee, error, coalesce(outcome, ''), count(*) FROM call
-    WHERE is_fair AND rowid > :summed AND error <> '' GROUP BY callee, error, outcome
+    WHERE is_fair AND rowid > :summed AND (error <> '' OR outcome = '{CANCELLED}')
+    GROUP BY callee, error, outcome
     ON CONFLICT (callee, error, outcome) DO UPDATE SET calls = calls + excluded.calls""",
     """
     INSERT INTO call_total

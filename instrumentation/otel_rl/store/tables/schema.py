@@ -97,8 +97,8 @@ _COLLECTIVE = """
 
 _CALLEE = """
     callee INTEGER PRIMARY KEY, -- number of what is called
-    kind TEXT, -- tool, served tool (the side of its server), model, agent, service or reward
-    name TEXT, -- name of the tool, agent, service or reward function; operation and model
+    kind TEXT, -- tool, served tool (the side of its server), model, agent, workflow, service or reward
+    name TEXT, -- name of the tool, agent, workflow, service or reward function; operation and model
     place TEXT -- address and port of the server, '' where there is none
 """
 
@@ -110,8 +110,8 @@ _CALL = """
     started INTEGER,
     ended INTEGER,
     seconds REAL,
-    error TEXT, -- kind of the error, '' where it went well
-    outcome TEXT, -- how a tool ended
+    error TEXT, -- kind of the error, '' where it went well or was cancelled
+    outcome TEXT, -- 'cancelled', else how a tool ended
     is_fair INTEGER, -- 0 where its rollout was recorded since it is slow, failed or suspect: no part of means
     rollout TEXT, -- id of the rollout around it
     is_server INTEGER, -- 1 where another process had asked for the work
@@ -134,14 +134,15 @@ _CALL = """
 
 _ROLLOUT = """
     process INTEGER, -- process that made it
-    kind TEXT, -- rollout; or agent: a call of an agent that nothing else called
+    kind TEXT, -- rollout; or agent: a run of an agent or workflow that nothing else called
     id TEXT, -- its id, else the begin of its trace; of an agent its name too
     step INTEGER, -- step that it is of
     second INTEGER, -- without a step: second since the epoch in which it ended
     started INTEGER,
     ended INTEGER,
     seconds REAL,
-    error TEXT, -- kind of the error, '' where it went well
+    error TEXT, -- kind of the error, '' where it went well or was cancelled
+    outcome TEXT, -- 'cancelled', or NULL
     is_fair INTEGER, -- 0 where it was recorded since it is slow, failed or suspect: no part of means
     reward REAL,
     belongs_to TEXT, -- its group, sample and policy, in words

@@ -5,65 +5,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import human
-from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
+from otel_rl.report.core.cells import Table, Value, duration_cells, number_cell, quantile_cell, seconds_cell
 from otel_rl.report.core.statistics import Cell
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
+from otel_rl.store.tables.operations import CANCELLED
 
 if TYPE_CHECKING:
     from otel_rl.report.subjects.calls.call_texts import CallText
     from otel_rl.report.subjects.calls.statistics import CallStatistics, SlowCall
 
+_OUTCOMES = "Outcome of errors"
+
 
 def slow_calls(slow: list[SlowCall], what: str, detail: str = "") -> Table:
     """Return single rollouts, tool calls or model calls that took longest."""
-    table = Table([what, ">Took", ">Step", ">Rank", *([detail] if detail else []), "Outcome", "Trace"], shown=5)
-    # A column that no row fills (no steps, no ranks) would only take room.
-    keep = [any(call.iteration is not None for call in slow), any(call.rank is not None for call in slow)]
-    table.columns = [title for title in table.columns if keep[0] or title != ">Step"]
-    table.columns = [title for title in table.columns if keep[1] or title != ">Rank"]
+    table = Table([what, ">Took", ">Step", ">Rank", detail, "Outcome", "Trace", ">Reward"], shown=5)
     for call in slow:
-        places = [number_cell(value) for value, kept in zip((call.iteration, call.rank), keep, strict=True) if kept]
-        outcome = Value(call.error, tone="bad") if call.error else Value("ok", tone="muted")
-        more = [Value(call.detail)] if detail else []
-        trace = Value(call.trace_id[:16], tone="muted")
-        table.rows.append([Value(call.name), seconds_cell(call.seconds), *places, *more, outcome, trace])
-    return table
+        row = [*_begin(call), Value(call.detail), _ended(call.error), Value(call.trace_id[:16], tone="muted")]
+        table.rows.append([*row, number_cell(call.reward)])
+    return table.without_empty(">Step", ">Rank", detail, ">Reward")
 
 
 def texts(calls: list[CallText]) -> Table:
     """Return calls whose text can be read, each with a link to it."""
-    keep = [any(call.iteration is not None for call in calls), any(call.rank is not None for call in calls)]
-    titles = [title for title, kept in zip((">Step", ">Rank"), keep, strict=True) if kept]
-    table = Table(["Call", ">Took", *titles, "Outcome", "Text"], shown=5)
+    table = Table(["Call", ">Took", ">Step", ">Rank", "Outcome", "Text"], shown=5)
     for call in calls:
-        places = [number_cell(value) for value, kept in zip((call.iteration, call.rank), keep, strict=True) if kept]
-        outcome = Value(call.error, tone="bad") if call.error else Value("ok", tone="muted")
-        read = Value("read", link=call.anchor)
-        table.rows.append([Value(call.name), seconds_cell(call.seconds), *places, outcome, read])
-    return table
+        table.rows.append([*_begin(call), _ended(call.error), Value("read", link=call.anchor)])
+    return table.without_empty(">Step", ">Rank")
 
 
-def slow_rollouts(rollouts: list[SlowCall]) -> Table:
-    """Return rollouts that took longest, with the reward of each where one was given."""
-    table = slow_calls(rollouts, "Rollout", "Belongs to" if any(rollout.detail for rollout in rollouts) else "")
-    if any(rollout.reward is not None for rollout in rollouts):
-        table.columns = [*table.columns, ">Reward"]
-        for rollout, row in zip(rollouts, table.rows, strict=True):
-            row.append(number_cell(rollout.reward))
-    return table
+def _begin(call: SlowCall | CallText) -> list[Value]:
+    return [Value(call.name), seconds_cell(call.seconds), number_cell(call.iteration), number_cell(call.rank)]
+
+
+def _ended(how: str) -> Value:
+    return Value(how or "ok", tone="bad" if how not in ("", CANCELLED) else "muted")
 
 
 def calls(callees: list[CallStatistics], what: str) -> Table:
     """Return calls by tool or agent, with how the failed ones ended where that is known."""
-    has_outcomes = any(callee.outcomes for callee in callees)
-    outcome = ["Outcome of errors"] if has_outcomes else []
-    table = Table([what, ">Calls", ">Errors", *outcome, ">Mean", ">p50", ">p95", ">Longest", ">Total"])
+    table = Table([what, ">Calls", ">Errors", _OUTCOMES, ">Mean", ">p50", ">p95", ">Longest", ">Total"])
     for callee in callees:
-        outcomes = [Value(_numbers(callee.outcomes), tone="bad")] if has_outcomes else []
-        table.rows.append(
-            [Value(callee.name), number_cell(callee.number), _errors(callee), *outcomes, *_durations(callee)]
-        )
-    return table
+        begin = [Value(callee.name), number_cell(callee.number), _errors(callee)]
+        table.rows.append([*begin, Value(_numbers(callee.outcomes), tone="bad"), *duration_cells(callee.durations)])
+    return table.without_empty(_OUTCOMES)
 
 
 def models(statistics: list[CallStatistics]) -> Table:
@@ -76,7 +61,7 @@ def models(statistics: list[CallStatistics]) -> Table:
                 Value(model.name),
                 number_cell(model.number),
                 _errors(model),
-                *_durations(model),
+                *duration_cells(model.durations),
                 quantile_cell(model.first_chunk, 0.5),
                 _tokens(model.tokens.get(TokenType.INPUT), Cell(), model.number),
                 _tokens(model.tokens.get(TokenType.OUTPUT), model.estimated, model.number),
@@ -113,20 +98,14 @@ def _speed(model: CallStatistics) -> Value:
     return Value(f"{about}{human.number(float(f'{speed:.3g}'))}", speed)
 
 
-def _durations(statistics: CallStatistics) -> list[Value]:
-    cell, quantiles = statistics.durations.cell, [quantile_cell(statistics.durations, share) for share in (0.5, 0.95)]
-    longest = cell.maximum if cell.count else None
-    return [seconds_cell(cell.mean), *quantiles, seconds_cell(longest), seconds_cell(cell.total)]
-
-
 def _errors(statistics: CallStatistics) -> Value:
-    if not statistics.failed:
-        return Value("0", 0, "muted")
-    return Value(f"{statistics.failed} ({_numbers(statistics.errors)})", statistics.failed, "bad")
+    failed, cancelled = statistics.failed, statistics.cancelled
+    parts = [f"{failed} ({_numbers(statistics.errors)})" if failed else "0"]
+    parts += [f"{cancelled} cancelled"] if cancelled else []
+    return Value(", ".join(parts), failed, "bad" if failed else "muted")
 
 
 def _numbers(counts: dict[str, int]) -> str:
     """Return kinds and their numbers, the most frequent first."""
-    return ", ".join(
-        f"{kind} {number}" for kind, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    )
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{kind} {number}" for kind, number in ordered)

@@ -17,7 +17,7 @@ from otel_rl.semconv import events
 from otel_rl.semconv.attributes import GenAiOperationNameValues as Operation
 from otel_rl.store.reader.otlp_values import int_or_none
 from otel_rl.store.tables.load import CONTENT, MODEL, TOOL
-from otel_rl.store.tables.operations import MODEL_OPERATIONS, error_of
+from otel_rl.store.tables.operations import CANCELLED, MODEL_OPERATIONS, error_of, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +113,8 @@ def of_spans(spans: list[Span]) -> Iterator[CallText]:
 
 def of_span(span: Span) -> CallText | None:
     """Return the content of a call; None without any."""
-    return _of(span, span.name, span.seconds, error_of(span))
+    ended = CANCELLED if outcome_of(span) == CANCELLED else error_of(span)
+    return _of(span, span.name, span.seconds, ended)
 
 
 def _of_event(log: Log) -> CallText | None:

@@ -32,7 +32,19 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
     faults = [*_tools(collected), *_models(collected, changed), *tool_faults.findings(collected)]
     # What a rollout does, and the rewards that it gets, follow from its calls.
     take_over(faults, known["changes"], _is_of_value)
-    return [*hanging.findings(collected, known), *faults]
+    return [*hanging.findings(collected, known), *faults, *_cancelled(collected)]
+
+
+def _cancelled(collected: Collected) -> list[Finding]:
+    """Return tools and models of which a notable share of the calls was cancelled, perhaps by design."""
+    found = []
+    for section, callees in (("tools", statistics.tools(collected)), ("models", statistics.models(collected))):
+        for one in (one for one in callees if _is_notable(one.cancelled, one.number)):
+            name, number = sentences.model(one.name), human.number(one.cancelled)
+            text = f"{number} of {human.amount(one.number, 'call')} of {section[:-1]} {name} were cancelled{_BY_WHOM}."
+            cost = one.cancelled / one.number
+            found.append(Finding(_CANCELLED_CODE, Severity.NOTICE, text, section, name, cost=cost))
+    return found
 
 
 def _is_of_value(_: Finding, change: Finding) -> bool:
@@ -46,10 +58,18 @@ def checks(collected: Collected) -> list[Check]:
         hanging.check(sum(one.number for one in (*tools, *models))),
         *_of_tools(collected, tools),
         *_of_models(collected, models),
+        _cancelled_calls([*tools, *models]),
         *tool_faults.checks(collected),
     ]
 
 
+def _cancelled_calls(callees: list[CallStatistics]) -> Check:
+    number, seen = sum(one.number for one in callees), sum(one.cancelled for one in callees)
+    return Check.of(_CANCELLED, number, 1, "call", (_CANCELLED_CODE,), seen=seen, without="no calls")
+
+
+_BY_WHOM = ", with their task or by a time limit around them"
+_CANCELLED, _CANCELLED_CODE = "cancelled calls of tools and models", "cancelled_calls"
 _SLOW_MODEL = ("slower_model", "slow_server")
 
 
@@ -75,14 +95,14 @@ def _of_models(collected: Collected, models: list[CallStatistics]) -> list[Check
 
 def _of_tools(collected: Collected, tools: list[CallStatistics]) -> list[Check]:
     told = rollouts.told_tool_calls(collected)
-    failing, slower = "failing tools", "tools that become slower"
-    codes = ("slower_tool", "slow_tool")
-    if not tools and (reason := _unseen_tools(collected, told)):
-        return [Check.not_recorded(failing, reason, ("failing_tool",)), Check.not_recorded(slower, reason, codes)]
-    return [
-        _failing(failing, tools, _NO_TOOL, "failing_tool"),
+    slower, codes = "tools that become slower", ("slower_tool", "slow_tool")
+    checks = [
+        _failing("failing tools", tools, _NO_TOOL, "failing_tool"),
         _slower(slower, _lines(collected, "seconds", TOOL), tools, _NO_TOOL, codes),
+        tool_faults.check_of_texts(collected),
     ]
+    reason = "" if tools else _unseen_tools(collected, told)
+    return [Check.not_recorded(check.what, reason, check.codes) for check in checks] if reason else checks
 
 
 def _unseen_tools(collected: Collected, told: int) -> str:
@@ -123,11 +143,9 @@ def _of_asked(collected: Collected, asked: dict[str, Asked]) -> str:
 
 def _failing(what: str, callees: list[CallStatistics], without: str, code: str) -> Check:
     """Return whether there are enough calls for failures to be more than chance."""
-    if not callees:
-        return Check.not_applicable(what, without, (code,))
-    failed = sum(callee.failed for callee in callees)
+    failed, number = sum(callee.failed for callee in callees), sum(callee.number for callee in callees)
     codes = (code, "errors") if failed else (code,)
-    return Check.of(what, sum(callee.number for callee in callees), thresholds.FEWEST_FAILED, "call", codes)
+    return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes, seen=failed, without=without)
 
 
 def _slower(
@@ -154,10 +172,12 @@ def _retried(collected: Collected, models: list[CallStatistics]) -> Check:
     what, codes = "retried model calls", ("retried_model", "slower_model")
     if not models:
         return Check.not_applicable(what, _NO_MODEL, codes)
-    number = sum(line.count for line in lines.of_calls(collected, "retried").values())
+    of_models = lines.of_calls(collected, "retried").values()
+    number = sum(line.count for line in of_models)
     if not number:
         return Check.not_recorded(what, "the client library does not say how often it sends a request", codes)
-    return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes)
+    retried = sum(line.total for line in of_models)
+    return Check.of(what, number, thresholds.FEWEST_FAILED, "call", codes, seen=retried)
 
 
 _NO_TOOL, _NO_MODEL = "no tool was called", "no model was called"

@@ -278,4 +278,4 @@ def _about(one: HangsOfName, severity: Severity, text: str, look_at: Sequence[st
 def check(number: float) -> Check:
     """Return whether there were calls, of which ``number`` is known."""
     what, codes = "calls that hang", (CODE,)
-    return Check.of(what, number, 1, "call", codes) if number else Check.not_applicable(what, "no calls", codes)
+    return Check.of(what, number, 1, "call", codes, without="no calls")

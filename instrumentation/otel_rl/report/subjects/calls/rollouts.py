@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_rl.report.core.collected import asked_once
 from otel_rl.report.core.lines import Line, of_rows
 from otel_rl.report.core.statistics import Spread, spreads
-from otel_rl.report.subjects.calls.statistics import CallStatistics, SlowCall
+from otel_rl.report.subjects.calls.statistics import ENDING, CallStatistics, SlowCall
 from otel_rl.semconv.attributes import RlRolloutStatusValues as Status
 from otel_rl.semconv.attributes import RlTrajectoriesSourceValues as Source
 from otel_rl.store.tables.load import AGENT_ROOT, ROLLOUT
@@ -28,12 +28,12 @@ FROM rollout WHERE kind = ? GROUP BY 1, 2"""
 _ROWS = """
 SELECT bucket(seconds), count(*), sum(seconds), min(seconds), max(seconds) FROM sample
 WHERE source = ? AND seconds BETWEEN 0 AND 1e9 GROUP BY 1"""
-_FAILED_ROWS = f"SELECT count(*) FROM sample WHERE source = ? AND status IN ('{Status.FAILED}', '{Status.CANCELLED}')"
+_ROWS_THAT_ENDED = "SELECT count(*) FROM sample WHERE source = ? AND status = ?"
 #: Of all trajectories: they are known from messages also where no tool is recorded.
 _TOLD_TOOL_CALLS = "SELECT coalesce(sum(tool_calls), 0) FROM sample"
-_ERRORS = "SELECT error, count(*) AS number FROM rollout WHERE kind = ? AND error <> '' GROUP BY error"
-_SLOW = """
-SELECT id, seconds, step, rank, error, trace, belongs_to, reward FROM rollout JOIN process USING (process)
+_ERRORS = "SELECT error, outcome, count(*) AS number FROM rollout WHERE kind = ? GROUP BY error, outcome"
+_SLOW = f"""
+SELECT id, seconds, step, rank, {ENDING}, trace, belongs_to, reward FROM rollout JOIN process USING (process)
 WHERE kind = ? ORDER BY seconds DESC, started, rank, span LIMIT ?"""
 _OVER_STEPS = """
 SELECT rank, step, second, count({value}), sum({value}), min({value}), max({value}) FROM rollouts
@@ -78,19 +78,23 @@ def _of_kind(collected: Collected, kind: str) -> RecordedRollouts:
         whole.merge(spread)
     spans = CallStatistics("all", whole, number=whole.cell.count)
     for row in collected.tables.stream(_ERRORS, kind):
-        spans.add_errors(row["error"], None, row["number"])
+        spans.add_errors(row["error"], row["outcome"], row["number"])
     return RecordedRollouts(kind, _believed(collected, spans, fair, _SOURCES[kind]), fair)
 
 
 def _believed(collected: Collected, spans: CallStatistics, fair: Spread, source: str) -> CallStatistics:
-    """Return statistics of the rows, where more have a row than a span; the kinds of errors are those of the spans."""
+    """Return statistics of the rows, where more have a row than a span; the kinds of errors are those of the spans.
+
+    Spans of libraries do not always tell that a run was cancelled, rows do.
+    """
+    spans.cancelled = max(spans.cancelled, collected.tables.value(_ROWS_THAT_ENDED, source, Status.CANCELLED))
     durations = spreads(collected.tables.stream(_ROWS, source)).get((), Spread())
     if durations.cell.count <= spans.number:
         # A process that was killed leaves spans but not its last rows. Means are of those that were not chosen.
         return replace(spans, durations=fair) if fair.cell.count else spans
-    without_span = collected.tables.value(_FAILED_ROWS, source) - spans.failed
+    without_span = collected.tables.value(_ROWS_THAT_ENDED, source, Status.FAILED) - spans.failed
     errors = {**spans.errors, _NO_SPAN: without_span} if without_span > 0 else spans.errors
-    return CallStatistics("all", durations, errors=errors, number=durations.cell.count)
+    return CallStatistics("all", durations, errors=errors, cancelled=spans.cancelled, number=durations.cell.count)
 
 
 def told_tool_calls(collected: Collected) -> int:

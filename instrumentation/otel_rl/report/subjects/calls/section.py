@@ -12,6 +12,7 @@ from otel_rl.report.subjects.calls.call_texts import OF_A_KIND, OF_ALL_PARTS
 from otel_rl.store.tables.load import MODEL, TOOL
 
 if TYPE_CHECKING:
+    from otel_rl.report.core.cells import Table
     from otel_rl.report.core.charts import Charts
     from otel_rl.report.core.collected import Collected
 
@@ -19,28 +20,26 @@ if TYPE_CHECKING:
 def tools(collected: Collected, charts: Charts) -> Section:
     """Return the section on tool calls."""
     filler = "Tool calls come from tools given to a supported trainer or agent framework, or from otel_rl.tool()."
-    section = Section("tools", "Tool calls", filler)
-    if called := statistics.tools(collected):
-        section.blocks.append(PageBlock(table=call_tables.calls(called, "Tool")))
-    section.blocks += over_time_charts.tools(collected, charts)
-    if slow := statistics.slowest(collected, TOOL):
-        section.blocks.append(PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Tool")))
-        section.blocks += _texts(collected, TOOL)
-    return section
+    section, called = Section("tools", "Tool calls", filler), call_tables.calls(statistics.tools(collected), "Tool")
+    return _filled(section, collected, TOOL, called, over_time_charts.tools(collected, charts), "Tool")
 
 
 def models(collected: Collected, charts: Charts) -> Section:
     """Return the section on model calls."""
     filler = "Model calls come from a client library such as openai, called by this run."
-    section = Section("models", "Model calls", filler)
-    if called := statistics.models(collected):
-        section.blocks.append(PageBlock(table=call_tables.models(called)))
-    section.blocks += over_time_charts.models(collected, charts)
-    if slow := statistics.slowest(collected, MODEL):
-        section.blocks.append(
-            PageBlock("Slowest calls", table=call_tables.slow_calls(slow, "Call", "Tokens (in / out)"))
-        )
-        section.blocks += _texts(collected, MODEL)
+    section, called = Section("models", "Model calls", filler), call_tables.models(statistics.models(collected))
+    columns = "Call", "Tokens (in / out)"
+    return _filled(section, collected, MODEL, called, over_time_charts.models(collected, charts), *columns)
+
+
+def _filled(
+    section: Section, collected: Collected, kind: str, called: Table, drawn: list[PageBlock], *columns: str
+) -> Section:
+    section.blocks += [PageBlock(table=called)] if called.rows else []
+    section.blocks += drawn
+    if slow := statistics.slowest(collected, kind):
+        section.blocks.append(PageBlock("Slowest calls", table=call_tables.slow_calls(slow, *columns)))
+        section.blocks += _texts(collected, kind)
     return section
 
 

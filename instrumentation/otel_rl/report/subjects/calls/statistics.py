@@ -12,7 +12,9 @@ from otel_rl.report.core.totals import MetricTotals, combined
 from otel_rl.semconv import attributes as names
 from otel_rl.semconv import metrics
 from otel_rl.semconv.attributes import GenAiTokenTypeValues as TokenType
-from otel_rl.store.tables.load import AGENT, MODEL, SERVED_TOOL, SERVICE, TOOL, model_name
+from otel_rl.store.tables.load import AGENT, MODEL, SERVED_TOOL, SERVICE, TOOL, WORKFLOW, model_name
+from otel_rl.store.tables.operations import CANCELLED
+from otel_rl.telemetry.attribute_values import is_cancellation
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,6 +32,8 @@ METRICS = (
     metrics.GEN_AI_INVOKE_AGENT_DURATION,
     metrics.RL_SERVICE_DURATION,
 )
+#: How a call or rollout ended, in one word; '' where it went well.
+ENDING = f"CASE outcome WHEN '{CANCELLED}' THEN outcome ELSE error END"
 #: Names of a kind that are told apart, those with most calls; and slowest calls.
 _NAMES, _SLOWEST = 500, 15
 _OTHERS = "(others)"
@@ -47,8 +51,8 @@ _TOKENS = f"""{_NAMED} sum(inputs) AS inputs, sum(input) AS input, sum(outputs) 
 FROM call_total JOIN callee USING (callee) WHERE kind = ?1 GROUP BY 1"""
 _SERVED = "SELECT DISTINCT process, name FROM call JOIN callee USING (callee) WHERE kind = ?"
 _ASKED = "SELECT {column} AS tools, count(*) AS number, min(step) AS first FROM calls WHERE {column} <> '' GROUP BY 1"
-_SLOW = """
-SELECT name, seconds, step, rank, error, trace, input_tokens, output_tokens, estimated_tokens
+_SLOW = f"""
+SELECT name, seconds, step, rank, {ENDING} AS error, trace, input_tokens, output_tokens, estimated_tokens
 FROM call JOIN callee USING (callee) JOIN process USING (process)
 WHERE kind = ? ORDER BY seconds DESC, started, rank, span LIMIT ?"""
 
@@ -66,6 +70,8 @@ class CallStatistics:
     #: Seconds of the calls whose output tokens are said or estimated.
     spoke: Cell = field(default_factory=Cell)
     errors: dict[str, int] = field(default_factory=dict)
+    #: Calls that were cancelled, which is no error.
+    cancelled: int = 0
     #: How the failed ones ended, in the words that all kinds of tools share.
     outcomes: dict[str, int] = field(default_factory=dict)
     number: int = 0
@@ -76,7 +82,10 @@ class CallStatistics:
         return sum(self.errors.values())
 
     def add_errors(self, kind: object, outcome: object, number: int) -> None:
-        """Count failed calls."""
+        """Count calls that failed or were cancelled."""
+        if outcome == CANCELLED:
+            self.cancelled += number
+            return
         _add(self.errors, kind, number)
         _add(self.outcomes, outcome, number)
 
@@ -138,6 +147,12 @@ def services(collected: Collected) -> list[CallStatistics]:
 def agents(collected: Collected) -> list[CallStatistics]:
     """Return calls per agent."""
     return _merged(collected, AGENT, metrics.GEN_AI_INVOKE_AGENT_DURATION, (names.GEN_AI_AGENT_NAME,))
+
+
+@asked_once
+def workflows(collected: Collected) -> list[CallStatistics]:
+    """Return runs per workflow; its agents are none of them."""
+    return sorted(_of_spans(collected.tables, WORKFLOW).values(), key=_by_time)
 
 
 @asked_once
@@ -216,9 +231,10 @@ def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tupl
         counted = CallStatistics(name, combined(series))
         counted.number = counted.durations.cell.count
         for of_process in series:
-            if error := of_process.attributes.get(names.ERROR_TYPE):
+            if error := str(of_process.attributes.get(names.ERROR_TYPE) or ""):
                 outcome = of_process.attributes.get(names.RL_TOOL_OUTCOME)
-                counted.add_errors(error, outcome, of_process.spread.cell.count)
+                ended = CANCELLED if is_cancellation(error) else outcome
+                counted.add_errors(error, ended, of_process.spread.cell.count)
         known = result.get(counted.name)
         # A process that was killed leaves spans but not its last metrics: believe the larger count. Of equal ones
         # the spans know exact durations.
@@ -228,6 +244,7 @@ def _merged(collected: Collected, kind: str, metric: MetricDefinition, key: tupl
                 counted.estimated, counted.spoke = known.estimated, known.spoke
                 counted.errors = _larger(counted.errors, known.errors)
                 counted.outcomes = _larger(counted.outcomes, known.outcomes)
+                counted.cancelled = max(counted.cancelled, known.cancelled)
             result[counted.name] = counted
     return sorted(result.values(), key=_by_time)
 

@@ -51,22 +51,29 @@ def ended_by(collected: Collected) -> dict[str, set[str]]:
     return {one.finding.subject: {one.error} for one in _loops(collected) if one.error}
 
 
+def check_of_texts(collected: Collected) -> Check:
+    """Return what is known of the results of tools."""
+    texts = collected.tables.rows(_TEXTS)
+    called, seen = (sum(row[column] or 0 for row in texts) for column in ("calls", "number"))
+    what, without = "results of tools that are errors in a text", "no tool call was recorded"
+    return Check.of(what, called, 1, "tool call", (ERROR_TEXT,), seen=seen, without=without)
+
+
 def checks(collected: Collected) -> list[Check]:
-    """Return what is known of the answers that ask for tools, of results and of rollouts with tools."""
-    asked = sum(tool.number for tool in statistics.asked_tools(collected).values())
-    called = sum(row["calls"] for row in collected.tables.rows(_TEXTS))
+    """Return what is known of the answers that ask for tools, and of rollouts with tools."""
+    told = [statistics.asked_tools(collected, column) for column in ("asked", "invalid")]
+    asked, invalid = (sum(tool.number for tool in tools.values()) for tools in told)
     rollouts = int(collected.tables.value(_WITH_TOOLS))
+    looping = sum(row["number"] for row in collected.tables.rows(_REPEATED, thresholds.REPEATED_CALLS))
+    answers = "answer that asks for a tool", "answers that do"
     return [
-        _check("arguments of tools that are no JSON", asked, "answer that asks for a tool", INVALID, "answers that do"),
-        _check("results of tools that are errors in a text", called, "tool call", ERROR_TEXT),
-        _check("tools called over and over", rollouts, "rollout with tools", REPEATED, "rollouts with tools"),
+        _check("arguments of tools that are no JSON", INVALID, asked, invalid, *answers),
+        _check("tools called over and over", REPEATED, rollouts, looping, "rollout with tools", "rollouts with tools"),
     ]
 
 
-def _check(what: str, number: int, noun: str, code: str, plural: str | None = None) -> Check:
-    if not number:
-        return Check.not_applicable(what, f"no {noun} was recorded", (code,))
-    return Check.of(what, number, 1, noun, (code,), plural=plural)
+def _check(what: str, code: str, number: int, seen: int, noun: str, plural: str) -> Check:
+    return Check.of(what, number, 1, noun, (code,), plural=plural, seen=seen, without=f"no {noun} was recorded")
 
 
 def _is_notable(number: float, of: float) -> bool:

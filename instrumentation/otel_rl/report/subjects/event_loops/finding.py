@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from otel_rl.report.subjects.event_loops.blocks import BlockingFunction
 
 _OTHERS = 3
+_NOT_AWAITED = "no rollout, tool or model call was awaited in one"
 #: Blocks that last less than this altogether are no finding: a program of seconds is blocked by the first use of its
 #: libraries, and a share of so short a run says nothing about a longer one.
 _BRIEF = 1.0
@@ -59,9 +60,9 @@ def checks(collected: Collected) -> list[Check]:
     """Return whether an event loop was watched."""
     what, codes = "event loops that are blocked while rollouts or calls wait", ("blocked_event_loop",)
     number = combined(list(collected.totals.of(metrics.RL_EVENT_LOOP_LAG))).cell.count
-    if number:
-        return [Check.of(what, number, 1, "measurement", codes)]
-    return [Check.not_applicable(what, "no rollout, tool or model call was awaited in one", codes)]
+    blocked = human.duration(sum(function.waited for function in blocks.functions(collected)))
+    basis = f"{human.amount(number, 'measurement')}, blocked for {blocked}"
+    return [Check.of(what, number, 1, "measurement", codes, basis, without=_NOT_AWAITED)]
 
 
 def _cost(collected: Collected, waited: list[BlockingFunction]) -> float | None:

@@ -127,7 +127,8 @@ def _with_scores(collected: Collected, check: Check) -> Check:
     scored = rewards.scored(collected) if Code.UNSCORED in check.codes else []
     if check.state is CheckState.CHECKED or not scored:
         return check
-    return Check.of(check.what, sum(number for _, _, number in scored), 1, "score", check.codes)
+    missing = sum(samples - number for _, samples, number in scored)
+    return Check.of(check.what, sum(samples for _, samples, _ in scored), 1, "score", check.codes, seen=missing)
 
 
 def _check(verdict: Verdict, program: Workload, logged: Collection[str]) -> Check:

@@ -36,7 +36,8 @@ def checks(collected: Collected) -> list[Check]:
     else:
         change = Check.of(slower, of_run.fair.cell.count, 1, "rollout", (slower_code,))
     if tail is not None:
-        return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,))]
+        basis = f"{human.percent(tail.share)} of the generation time of {human.amount(tail.steps, 'step')}"
+        return [change, Check.of(waiting, tail.steps, thresholds.FEWEST_TAILS, "step", (waiting_code,), basis)]
     if not _is_complete(collected):
         return [change, Check.not_recorded(waiting, "a sampler has left rollouts out", (waiting_code,))]
     is_small = tails.most_of_a_step(collected) < FEWEST_ROLLOUTS

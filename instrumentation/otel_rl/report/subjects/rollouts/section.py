@@ -31,7 +31,8 @@ def build(collected: Collected, charts: Charts) -> Section:
         table = call_tables.calls([rollouts.of_run(collected).statistics], "Rollouts")
         section.blocks.append(PageBlock(table=table))
         section.blocks += _over_time(collected, charts)
-        section.blocks.append(PageBlock("Slowest rollouts", table=call_tables.slow_rollouts(slow)))
+        slowest = call_tables.slow_calls(slow, "Rollout", "Belongs to")
+        section.blocks.append(PageBlock("Slowest rollouts", table=slowest))
         section.blocks += [
             timeline_block("Slowest rollouts: ", spans, charts) for spans in slowest_rollouts.timelines(collected)
         ]
@@ -42,8 +43,9 @@ def build(collected: Collected, charts: Charts) -> Section:
     if services := statistics.services(collected):
         table = call_tables.calls(services, "Service")
         section.blocks.append(PageBlock("Time in services", table=table))
-    if agents := statistics.agents(collected):
-        section.blocks.append(PageBlock("Agents", table=call_tables.calls(agents, "Agent")))
+    for what, called in (("Agent", statistics.agents(collected)), ("Workflow", statistics.workflows(collected))):
+        if called:
+            section.blocks.append(PageBlock(f"{what}s", table=call_tables.calls(called, what)))
     return section
 
 

@@ -16,7 +16,7 @@ from otel_rl.semconv.attributes import RlPhaseValues as Phase
 from otel_rl.semconv.attributes import RlRunPartValues as Part
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
 from otel_rl.store.reader.otlp_values import seconds_or_none
-from otel_rl.store.tables.load import AGENT, MODEL, OTHER_OPERATION, ROLLOUT, SERVED_TOOL, TOOL, WHOLE_RUN
+from otel_rl.store.tables.load import AGENT, MODEL, OTHER_OPERATION, ROLLOUT, SERVED_TOOL, TOOL, WHOLE_RUN, WORKFLOW
 from otel_rl.telemetry.sampling import ROLLOUT_SPANS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _STEP = "SELECT started, ended FROM step WHERE process = {worker} AND NOT is_roo
 _PHASE = "SELECT started, ended FROM phase WHERE process = {worker} AND name = '{name}'"
 _CALL = f"""
 SELECT started, ended FROM call JOIN callee USING (callee)
-WHERE process = {{process}} AND kind IN ('{TOOL}', '{SERVED_TOOL}', '{MODEL}', '{AGENT}')
+WHERE process = {{process}} AND kind IN ('{TOOL}', '{SERVED_TOOL}', '{MODEL}', '{AGENT}', '{WORKFLOW}')
 UNION ALL SELECT started, ended FROM rollout WHERE process = {{process}} AND kind = '{ROLLOUT}'
 UNION ALL SELECT started, ended FROM part WHERE process = {{process}} AND name = '{OTHER_OPERATION}'"""
 _PART = "SELECT started, ended FROM part WHERE process = {process} AND name = '{name}'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_rl.report.core import colours, human
-from otel_rl.report.core.cells import Table, Value, number_cell, quantile_cell, seconds_cell
+from otel_rl.report.core.cells import Table, Value, duration_cells, number_cell, quantile_cell, seconds_cell
 from otel_rl.report.core.steps import UNCOVERED
 
 if TYPE_CHECKING:
@@ -16,16 +16,8 @@ if TYPE_CHECKING:
 
 def phases(steps: Steps) -> Table:
     """Build the table of step time by phase."""
-    titles = [
-        "Phase",
-        ">Own time per step",
-        ">Share",
-        ">With inner phases",
-        ">Times per step",
-        ">p95 of one",
-        ">Longest",
-    ]
-    table = Table(titles)
+    titles = ["Phase", ">Own time per step", ">Share", ">With inner phases", ">Times per step", ">p95 of one"]
+    table = Table([*titles, ">Longest"])
     count = steps.lengths.cell.count or 1
     own = {phase: line.total for phase, line in steps.phases.items()}
     whole = sum(own.values()) - steps.seconds_at_once()
@@ -72,7 +64,6 @@ def durations(spreads: dict[str, Spread]) -> Table:
     """Return durations by phase, where no step holds them together."""
     table = Table(["Phase", ">Times", ">Mean", ">p50", ">p95", ">Longest", ">Total"])
     for phase, spread in sorted(spreads.items(), key=lambda item: colours.order(item[0])):
-        cell, quantiles = spread.cell, [quantile_cell(spread, share) for share in (0.5, 0.95)]
-        seconds = [seconds_cell(cell.mean), *quantiles, seconds_cell(cell.maximum), seconds_cell(cell.total)]
-        table.rows.append([Value(phase, swatch=colours.colour_of(phase)), number_cell(cell.count), *seconds])
+        begin = [Value(phase, swatch=colours.colour_of(phase)), number_cell(spread.cell.count)]
+        table.rows.append([*begin, *duration_cells(spread)])
     return table

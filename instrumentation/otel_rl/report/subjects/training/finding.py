@@ -47,7 +47,8 @@ def checks(collected: Collected) -> list[Check]:
     curve, program = _norm(collected), workload.of(collected)
     if curve is not None:
         least = thresholds.FEWEST_GRADIENTS
-        return [Check.of(_WHAT, curve.number, least, "log call", codes, series=(curve.name,))]
+        zeros = sum(not norm for norm in curve.y)
+        return [Check.of(_WHAT, curve.number, least, "log call", codes, series=(curve.name,), seen=zeros)]
     if program.trains:
         return [Check.not_recorded(_WHAT, "no norm of the gradient was logged", codes)]
     return [Check.not_applicable(_WHAT, program.without_steps, codes)]

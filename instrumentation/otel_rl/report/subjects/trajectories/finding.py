@@ -93,4 +93,5 @@ def _check_of_idle_tokens(collected: Collected) -> Check:
     codes = (_IDLE, Code.NO_SIGNAL)
     if not of_run.tokens:
         return Check.not_applicable(what, "no advantage was recorded", codes)
-    return Check.of(what, of_run.compared, thresholds.FEWEST_GROUPS, "group", codes)
+    idle = f"{human.percent(1 - (of_run.effective_share or 0.0))} of {human.short_number(of_run.tokens)} tokens"
+    return Check.of(what, of_run.compared, thresholds.FEWEST_GROUPS, "group", codes, idle)

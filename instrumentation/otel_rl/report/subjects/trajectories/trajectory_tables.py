@@ -22,7 +22,7 @@ _FUNCTIONS = 6
 _METRICS = 6
 #: Turns whose rewards are listed.
 _TURNS = 12
-_TONES = {Status.FAILED: "bad", Status.CANCELLED: "bad", Status.DISCARDED: "muted"}
+_TONES = {Status.FAILED: "bad", Status.CANCELLED: "muted", Status.DISCARDED: "muted"}
 _NUMBERS = (
     ("Advantage", names.RL_ROLLOUT_ADVANTAGE),
     ("Turns", names.RL_ROLLOUT_TURNS),
@@ -75,15 +75,9 @@ def trajectories(rows: dict[str, Row], listed: dict[str, str], said: Mapping[obj
         ("Policy", _policy),
         ("Spans", lambda row: _spans(row, listed)),
     ]
+    titles = [title for title, _ in columns]
     cells = [[make(row) for _, make in columns] for row in all_rows]
-    kept = [
-        place
-        for place, (title, _) in enumerate(columns)
-        if title == "Trajectory" or any(row[place].text not in ("", human.UNKNOWN) for row in cells)
-    ]
-    table = Table([columns[place][0] for place in kept], shown=20, filters=True)
-    table.rows = [[row[place] for place in kept] for row in cells]
-    return table
+    return Table(titles, cells, shown=20, filters=True).without_empty(*titles[1:])
 
 
 def durations(by_outcome: dict[str, Spread]) -> Table:
@@ -118,7 +112,13 @@ def _text_cells(name: str) -> Callable[[Row], Value]:
 
 
 def _number_cells(name: str) -> Callable[[Row], Value]:
-    return lambda row: number_cell(row.number(name))
+    def _cell(row: Row) -> Value:
+        # Whether a call failed that only messages show is not known.
+        is_lacking = name == names.RL_ROLLOUT_TOOL_ERRORS and name not in row.columns
+        is_unknown = is_lacking and row.number(names.RL_ROLLOUT_TOOL_CALLS)
+        return Value("unknown", tone="muted") if is_unknown else number_cell(row.number(name))
+
+    return _cell
 
 
 def _scores(rows: list[Row]) -> list[tuple[str, Callable[[Row], Value]]]:
