@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _EXCEPTION = frozenset({attributes.EXCEPTION_MESSAGE, attributes.EXCEPTION_STACKTRACE})
 _CONTENT = frozenset(attributes.CONTENT)
 #: Content under names that the conventions do not have, or no longer: those of opentelemetry-semantic-conventions-ai
-#: 0.5.1 (OpenLLMetry) and openinference-semantic-conventions 0.1.42. The kind or role of a message is not content.
+#: 0.5.1 (OpenLLMetry), openinference-semantic-conventions 0.1.42 and langfuse 5.0.4. The kind or role of a message is
+#: not content.
 _OTHER_CONTENT = re.compile(
     r"(?!(?!.*variables)(.*\.)\d+\.(.*\.)?(role|type|mime_type|finish_reason|vector)$)("
     r"gen_ai\.(prompt|completion)(\.\d.*)?"
@@ -41,6 +42,7 @@ _OTHER_CONTENT = re.compile(
     r"|llm\.(prompt_template|request\.functions)(\..*)?|llm\.content\.completion\.chunk"
     r"|(input|output)\.(value|images|documents)(\..*)?"
     r"|traceloop\.(entity\.(input|output)|prompt\.(template|template_variables)(\..*)?)"
+    r"|langfuse\.observation\.(input|output)"
     r"|(retrieval\.documents|reranker\.(query|input_documents|output_documents))(\..*)?"
     r"|embedding\.(embeddings(\..*)?|text)|tool\.(parameters|json_schema)"
     r"|mcp\.(request\.argument|response\.value)"

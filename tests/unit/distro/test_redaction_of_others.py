@@ -91,7 +91,7 @@ def log(use):
     return record
 
 
-def test_the_page_lists_names_of_all_three():
+def test_the_page_lists_names_of_all_of_them():
     assert {"gen_ai.input.messages", "traceloop.entity.input", "input.value"} <= set(NAMES)
     assert len(NAMES) > 50
 
