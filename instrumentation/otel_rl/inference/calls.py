@@ -359,13 +359,12 @@ class InferenceCall:
             self.body = None
         kind = answer.failure if error is None else error_type(error)
         was_left = ended is not None and ended != RlInferenceStreamEndedValues.COMPLETED
-        was_cancelled = kind is not None and is_cancellation(kind)
         progress.call_is_over(
             self,
             RlCallKindValues.MODEL,
             self._request.name,
-            failed=kind is not None and not was_cancelled,
-            was_left=was_left or was_cancelled,
+            failed=kind is not None and not is_cancellation(kind),
+            was_left=was_left or is_cancellation(kind or ""),
             work=answer.exact_output_tokens(),
         )
         if answer.engine is not None and self._request.is_private:

@@ -156,8 +156,8 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
             return
 
 
-def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
-    """Id, content and failure of the results after the last answer in a request, the last result first."""
+def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool | None]]:
+    """Id, content and failure, if that is said, of the results after a request's last answer; the last result first."""
     given = items_of(body.get("messages")) or items_of(body.get("input"))
     for item in islice(reversed(given), _MOST_MESSAGES):
         fields = fields_of(item)
@@ -165,7 +165,7 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
         if identifier is None and str(fields.get("type")).endswith("_call_output"):
             identifier, content = fields.get("call_id"), fields.get("output")
         if isinstance(identifier, str):
-            yield identifier, content, False
+            yield identifier, content, None
         elif fields.get("role") == "assistant":
             return
         else:
@@ -197,7 +197,7 @@ def _mark(content: Any) -> int | None:
     return hash(content) if isinstance(content, str) and len(content) < _LONGEST_ARGUMENTS else None
 
 
-def _counts(trajectory: OpenTrajectory, group: _AnswerCalls, *, failed: bool) -> bool:
+def _counts(trajectory: OpenTrajectory, group: _AnswerCalls, *, failed: bool | None) -> bool:
     """Count a call, unless a tool call without an id that was counted since the answer stands for it: then False.
 
     Which of the answer's calls that was nobody knows: of these the number is right, and with several answers at a time
@@ -207,7 +207,8 @@ def _counts(trajectory: OpenTrajectory, group: _AnswerCalls, *, failed: bool) ->
         group.seen += 1
         return False
     trajectory.tool_matches.by_result += 1
-    trajectory.tool_call_ended(failed=failed)
+    trajectory.tool_matches.unknown += failed is None
+    trajectory.tool_call_ended(failed=failed is True)
     return True
 
 

@@ -33,16 +33,16 @@ class ToolMatches:
 
     Attributes:
         asked: calls that a model has asked for and that wait for their results, by id.
-        by_result: counted calls that only their results show.
+        by_result: counted calls that only their results show, and ``unknown`` those whose results do not say a failure.
         by_id: counted calls with the id of one that a model has asked for.
         unasked: counted calls by their ids, which no answer has been seen to ask for yet: it may be parsed later.
     """
 
-    __slots__ = ("asked", "by_id", "by_result", "unasked")
+    __slots__ = ("asked", "by_id", "by_result", "unasked", "unknown")
 
     def __init__(self) -> None:
         self.asked: dict[str, AskedTool] = {}
-        self.by_result = self.by_id = 0
+        self.by_result = self.by_id = self.unknown = 0
         self.unasked: dict[str, int] = {}
 
     def count_run(self, identifier: str) -> None:

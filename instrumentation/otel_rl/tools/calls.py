@@ -228,9 +228,8 @@ class ToolCall:
             failure = self._failure if error is None else outcomes.raised(error)
             progress.call_ended()
             if self._tool is not None:
-                was_cancelled = failure is not None and failure.outcome == outcomes.CANCELLED
-                has_failed = failure is not None and not was_cancelled
-                open_tools.ended(self._tool, failed=has_failed, was_left=was_cancelled)
+                was_left = failure is not None and failure.outcome == outcomes.CANCELLED
+                open_tools.ended(self._tool, failed=failure is not None and not was_left, was_left=was_left)
             if self._attempt is not None:
                 self._attempt.ended(failed=failure is not None)
             record, self._flight = self._flight, None

@@ -169,8 +169,8 @@ def _totals(trajectory: OpenTrajectory) -> dict[str, Any]:
         values[attributes.RL_ROLLOUT_MODEL_ERRORS] = trajectory.model_errors
     if trajectory.model_calls or trajectory.tool_calls:
         values[attributes.RL_ROLLOUT_TOOL_CALLS] = calls = trajectory.tool_calls
-        # The result of a call that nobody saw run does not say whether it failed.
-        if trajectory.tool_errors or not calls or calls > trajectory.tool_matches.by_result:
+        # The result of a call that nobody saw run need not say whether it failed.
+        if trajectory.tool_errors or not calls or calls > trajectory.tool_matches.unknown:
             values[attributes.RL_ROLLOUT_TOOL_ERRORS] = trajectory.tool_errors
     known = {
         attributes.RL_ROLLOUT_INPUT_TOKENS: trajectory.input_tokens,

@@ -240,10 +240,11 @@ def test_what_was_seen_too_rarely_for_a_finding_is_not_said_to_be_absent(writer:
     _rows(writer, [9, None, None])
     writer.write()
     overview = examined(writer.folder.parent)
-    nothing_found, seen = output.checked_without_finding(overview).split(" Seen, in too few cases for a finding: ")
+    nothing_found, seen = output.checked_without_finding(overview).split(" Seen, without a finding: ")
     assert seen == (
         "results of tools that are errors in a text (1 of 100 tool calls), retried model calls (2 of 100 calls),"
-        " cancelled calls of tools and models (1 of 201 calls), tools called over and over (1 of 3 rollouts with tools)."
+        " cancelled calls of tools and models (1 of 201 calls), tools called over and over (1 of 3 rollouts with"
+        " tools)."
     )
     assert "failing model calls (101 calls)" in nothing_found
     found = output.as_json(overview)
@@ -265,15 +266,24 @@ def test_a_cancelled_call_is_no_error_and_no_success(writer: ProcessWriter) -> N
         assert " ok " not in said
 
 
-def test_many_cancelled_calls_are_a_notice(writer: ProcessWriter) -> None:
+@pytest.mark.parametrize(("status", "is_found"), [("finished", True), ("cancelled", False)])
+def test_a_tool_that_is_cancelled_is_a_finding_where_its_rollouts_go_on(
+    writer: ProcessWriter, status: str, is_found: bool
+) -> None:
+    traces = []
     for at in range(40):
         cancelled = {"error": "asyncio.exceptions.CancelledError"} if at < 10 else {}
-        writer.span("execute_tool refund", at, at + 0.5, TOOL, **cancelled)
-    finding = _findings(writer)["cancelled_calls"]
-    assert (finding.severity.value, finding.subject, finding.cost) == ("notice", "refund", 0.25)
-    assert finding.text == (
-        "10 of 40 calls of tool refund were cancelled, with their task or by a time limit around them."
-    )
+        traces.append(f"{writer.span('execute_tool refund', at, at + 0.5, TOOL, **cancelled).trace_id:032x}")
+    body = {"rl.rollout.status": [status] * 40, "rl.rollout.trace_id": traces}
+    writer.event("rl.trajectories", 1, body, {"rl.trajectories.source": "agent"})
+    found = _findings(writer)
+    assert ("cancelled_calls" in found) is is_found
+    if is_found:
+        finding = found["cancelled_calls"]
+        assert (finding.severity.value, finding.subject, finding.cost) == ("warning", "refund", 0.25)
+        assert finding.text == (
+            "Tool refund was cancelled in 10 of 40 calls while the rollout went on, as by a time limit."
+        )
 
 
 def test_a_workflow_is_no_agent_and_its_run_is_a_rollout(writer: ProcessWriter) -> None:

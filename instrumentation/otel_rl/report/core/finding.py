@@ -106,8 +106,8 @@ class CheckState(str, Enum):
     """Whether something could be looked for."""
 
     CHECKED = "checked"
-    #: It was seen, in too few cases for a finding.
-    RARE = "below_threshold"
+    #: It was seen, and is no finding: in few cases, or cancelled with its rollout.
+    SEEN = "below_threshold"
     TOO_LITTLE = "too_little_data"
     #: It would apply to this program, but its data is missing.
     NOT_RECORDED = "not_recorded"
@@ -151,7 +151,7 @@ class Check:
     ) -> Check:
         """Return a check of ``points`` values where ``needed`` are enough; ``basis`` names them in other words.
 
-        ``seen`` of them are what was looked for: without a finding they are too few for one. ``without`` says why the
+        ``seen`` of them are what was looked for, which makes no finding. ``without`` says why the
         check does not apply if there is no value at all.
         """
         if without and not points:
@@ -159,7 +159,7 @@ class Check:
         if points < needed:
             detail = f"needs {human.amount(needed, noun, plural)}, has {human.number(points)}"
             return cls(what, CheckState.TOO_LITTLE, detail, codes, int(points))
-        state, of_them = (CheckState.RARE, f"{human.number(seen)} of ") if seen else (CheckState.CHECKED, "")
+        state, of_them = (CheckState.SEEN, f"{human.number(seen)} of ") if seen else (CheckState.CHECKED, "")
         return cls(what, state, of_them + (basis or human.amount(points, noun, plural)), codes, int(points), series)
 
     def is_found(self, parts: Iterable[Finding]) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Version of the JSON: a key is removed or changes its meaning only with another number.
 FORMAT = 1
 #: Checks that were made, in words for those without a finding.
-_MADE = {CheckState.CHECKED: "Checked, nothing found", CheckState.RARE: "Seen, in too few cases for a finding"}
+_MADE = {CheckState.CHECKED: "Checked, nothing found", CheckState.SEEN: "Seen, without a finding"}
 _LINES = 3
 
 

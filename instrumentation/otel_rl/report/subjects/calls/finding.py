@@ -32,19 +32,7 @@ def findings(collected: Collected, known: Known) -> list[Finding]:
     faults = [*_tools(collected), *_models(collected, changed), *tool_faults.findings(collected)]
     # What a rollout does, and the rewards that it gets, follow from its calls.
     take_over(faults, known["changes"], _is_of_value)
-    return [*hanging.findings(collected, known), *faults, *_cancelled(collected)]
-
-
-def _cancelled(collected: Collected) -> list[Finding]:
-    """Return tools and models of which a notable share of the calls was cancelled, perhaps by design."""
-    found = []
-    for section, callees in (("tools", statistics.tools(collected)), ("models", statistics.models(collected))):
-        for one in (one for one in callees if _is_notable(one.cancelled, one.number)):
-            name, number = sentences.model(one.name), human.number(one.cancelled)
-            text = f"{number} of {human.amount(one.number, 'call')} of {section[:-1]} {name} were cancelled{_BY_WHOM}."
-            cost = one.cancelled / one.number
-            found.append(Finding(_CANCELLED_CODE, Severity.NOTICE, text, section, name, cost=cost))
-    return found
+    return [*hanging.findings(collected, known), *faults]
 
 
 def _is_of_value(_: Finding, change: Finding) -> bool:
@@ -58,18 +46,10 @@ def checks(collected: Collected) -> list[Check]:
         hanging.check(sum(one.number for one in (*tools, *models))),
         *_of_tools(collected, tools),
         *_of_models(collected, models),
-        _cancelled_calls([*tools, *models]),
         *tool_faults.checks(collected),
     ]
 
 
-def _cancelled_calls(callees: list[CallStatistics]) -> Check:
-    number, seen = sum(one.number for one in callees), sum(one.cancelled for one in callees)
-    return Check.of(_CANCELLED, number, 1, "call", (_CANCELLED_CODE,), seen=seen, without="no calls")
-
-
-_BY_WHOM = ", with their task or by a time limit around them"
-_CANCELLED, _CANCELLED_CODE = "cancelled calls of tools and models", "cancelled_calls"
 _SLOW_MODEL = ("slower_model", "slow_server")
 
 

@@ -149,7 +149,6 @@ def agents(collected: Collected) -> list[CallStatistics]:
     return _merged(collected, AGENT, metrics.GEN_AI_INVOKE_AGENT_DURATION, (names.GEN_AI_AGENT_NAME,))
 
 
-@asked_once
 def workflows(collected: Collected) -> list[CallStatistics]:
     """Return runs per workflow; its agents are none of them."""
     return sorted(_of_spans(collected.tables, WORKFLOW).values(), key=_by_time)
