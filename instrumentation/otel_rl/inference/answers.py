@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextvars import ContextVar
 from copy import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from otel_rl.inference import engine_times, failures, messages, servers, shortening, tool_round_trips, weight_versions
 from otel_rl.inference.fields import count_of, extra_of, fields_of, items_of, text_of
@@ -34,17 +34,9 @@ _MOST_CHOICES = 1024
 _KNOWN_REASONS = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
 
 
-class _Usage(NamedTuple):
-    """Names of the fields of a usage."""
-
-    input_tokens: str
-    output_tokens: str
-    input_details: str
-    output_details: str
-
-
-_CHAT_USAGE = _Usage("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
-_RESPONSE_USAGE = _Usage("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
+#: Names of the fields of a usage: tokens of input and output, and their details.
+_CHAT_USAGE = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+_RESPONSE_USAGE = ("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
 
 
 class Answer:
@@ -103,7 +95,7 @@ class Answer:
             for position, choice in enumerate(items_of(choices)):
                 parts = fields_of(choice)
                 self._observe_choice(parts, extra_of(choice, parts), position)
-                self._add_logprobs(parts)
+                self.logprobs += number_of_logprobs(parts.get("logprobs"))
                 message = fields_of(parts.get("message"))
                 if message.get("tool_calls"):
                     self._add_tool_calls(tool_round_trips.calls_in(message))
@@ -137,7 +129,7 @@ class Answer:
             # Most chunks are a piece of text and nothing else.
             if (extra or parts.get("finish_reason") is not None) and self._observe_choice(parts, extra, position):
                 self._observe_server(fields, extra_of(chunk, fields))
-            self._add_logprobs(parts)
+            self.logprobs += number_of_logprobs(parts.get("logprobs"))
             delta = fields_of(parts.get("delta"))
             if _says_something(parts, delta):
                 self.output_chunks += 1
@@ -218,12 +210,12 @@ class Answer:
             weight_versions.add(self.tokens_by_version, listed)
 
     def _observe_usage(self, usage: dict[str, Any], extra: dict[str, Any]) -> None:
-        names = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
+        given, made, of_input, of_output = _CHAT_USAGE if "prompt_tokens" in usage else _RESPONSE_USAGE
         # Versions of the client that do not know the details keep them among the extra fields.
-        inputs = fields_of(usage.get(names.input_details) or extra.get(names.input_details))
-        outputs = fields_of(usage.get(names.output_details) or extra.get(names.output_details))
+        inputs = fields_of(usage.get(of_input) or extra.get(of_input))
+        outputs = fields_of(usage.get(of_output) or extra.get(of_output))
         details = inputs.get("cached_tokens"), inputs.get("cache_write_tokens"), outputs.get("reasoning_tokens")
-        self.count(usage.get(names.input_tokens), usage.get(names.output_tokens), *details)
+        self.count(usage.get(given), usage.get(made), *details)
 
     def count(self, inputs: Any, outputs: Any, cached: Any = None, written: Any = None, reasoning: Any = None) -> None:
         """Take the tokens of a usage, which counts the answer so far, whatever a server sends in their place."""
@@ -251,11 +243,6 @@ class Answer:
             if isinstance(token_ids, list):
                 self.token_ids += len(token_ids)
         return reason is not None
-
-    def _add_logprobs(self, choice: dict[str, Any]) -> None:
-        given = choice.get("logprobs")
-        if given is not None:
-            self.logprobs += number_of_logprobs(given)
 
     def _add_tool_calls(self, calls: Iterator[tuple[str, str]]) -> None:
         if self.tool_calls is None:
@@ -379,6 +366,8 @@ def _index(choice: dict[str, Any], position: int) -> int:
 
 def number_of_logprobs(given: Any) -> int:
     """Log-probabilities of the tokens of a choice; a text completion has them in a list of their own."""
+    if given is None:
+        return 0
     fields = fields_of(given)
     return sum(len(items_of(fields.get(name))) for name in ("content", "refusal")) or len(
         items_of(fields.get("token_logprobs"))

@@ -377,8 +377,10 @@ class InferenceCall:
         if self._counts:
             self._count(error, ended, failed=kind is not None)
         values = self._span_values(error, ended)
-        is_of_policy = self.role not in side_calls.COLUMNS
-        turn = self._turn_inside if self.turn is None and kind is None and is_of_policy else self.turn
+        turn = self.turn
+        if turn is None and kind is None and not self._counts and self._trajectory is not None:
+            # The call inside counts instead.
+            turn = None if self.role in side_calls.COLUMNS else self._trajectory.turn
         if turn is not None:
             values[attributes.RL_ROLLOUT_TURN] = turn
         try:
@@ -406,11 +408,6 @@ class InferenceCall:
             # Who drops an answer that is there has not left the engine.
             left = ended if self._read is None else None
             counted_calls.add_to_step(self.answer, error, left, is_private=self._request.is_private)
-
-    @property
-    def _turn_inside(self) -> int | None:
-        """The turn of the call inside of this one, which counts instead."""
-        return None if self._counts or self._trajectory is None else self._trajectory.turn
 
     @property
     def last_read(self) -> float:

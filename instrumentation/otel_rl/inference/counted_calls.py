@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,8 +13,6 @@ from otel_rl.telemetry import side_calls
 from otel_rl.telemetry.model_turns import OpenModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otel_rl.inference.answers import Answer
     from otel_rl.telemetry.judging import Judging
     from otel_rl.telemetry.open_trajectory import OpenTrajectory
@@ -100,11 +96,6 @@ def add_to_step(answer: Answer, error: BaseException | None, left: str | None, *
     """Count an answer in the open step; ``left`` says how the program left a stream before its end."""
     if _STEPS in sys.modules:
         with _SUMMARY:
-            _summary_of_engines()(answer, error, left, is_private=is_private)
+            from otel_rl.inference.engine_answers import add  # noqa: PLC0415 - for programs with steps
 
-
-@lru_cache(maxsize=1)
-def _summary_of_engines() -> Callable[..., None]:
-    """Return what adds an answer to the step's summary; imported in a program that has steps."""
-    add: Callable[..., None] = import_module("otel_rl.inference.engine_answers").add
-    return add
+            add(answer, error, left, is_private=is_private)

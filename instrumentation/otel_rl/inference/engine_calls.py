@@ -6,6 +6,7 @@ metrics of calls and tokens have other names than those of clients: a program ma
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace as trace_api
@@ -219,11 +220,7 @@ def _count_tokens(scope: Scope, labels: dict[str, str], requests: list[EngineReq
     preemptions = sum(request.preemptions for request in requests)
     if preemptions:
         scope.record(metrics.RL_ENGINE_PREEMPTED, preemptions, labels, context)
-    reasons: dict[str, int] = {}
-    for request in requests:
-        for reason, number in request.by_reason().items():
-            reasons[reason] = reasons.get(reason, 0) + number
-    for reason, number in reasons.items():
+    for reason, number in Counter(reason for request in requests for reason in request.reasons).items():
         scope.record(
             metrics.RL_ENGINE_FINISHED, number, {**labels, attributes.RL_ENGINE_FINISH_REASON: reason}, context
         )

@@ -58,13 +58,6 @@ class EngineRequests:
             for name, value in times.items():
                 self.times.setdefault(name, []).append(value)
 
-    def by_reason(self) -> dict[str, int]:
-        """Return number of candidates by the reason for their end."""
-        numbers: dict[str, int] = {}
-        for reason in self.reasons:
-            numbers[reason] = numbers.get(reason, 0) + 1
-        return numbers
-
     def counts(self) -> dict[str, int]:
         """Attributes that are sums; a call and a step have the same."""
         values = {

@@ -116,10 +116,6 @@ def _part(item: Any) -> Part | None:
     return {"type": kind} if text_of(fields.get("type")) and kind not in _WITH_FIELDS else None
 
 
-def _image(fields: dict[str, Any]) -> Part | None:
-    return _media("image", fields, fields.get("image_url"))
-
-
 def _audio(fields: dict[str, Any]) -> Part | None:
     described = fields_of(fields.get("input_audio"))
     data = described.get("data")
@@ -176,8 +172,7 @@ _MADE_OF: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "tool_result": _tool_result,
     "image": lambda fields: _sourced("image", fields),
     "document": lambda fields: _sourced("document", fields),
-    "image_url": _image,
-    "input_image": _image,
+    **dict.fromkeys(("image_url", "input_image"), _linked("image_url", "image")),
     "input_audio": _audio,
     "file": _document,
     "input_file": _document,

@@ -29,8 +29,6 @@ _HOSTS = {
     "api.fireworks.ai": GenAiProviderNameValues.FIREWORKS_AI,
     "api.together.ai": GenAiProviderNameValues.TOGETHER_AI,
     "api.together.xyz": GenAiProviderNameValues.TOGETHER_AI,
-    "dashscope.aliyuncs.com": GenAiProviderNameValues.DASHSCOPE,
-    "dashscope-intl.aliyuncs.com": GenAiProviderNameValues.DASHSCOPE,
     "openrouter.ai": GenAiProviderNameValues.OPENROUTER,
     "router.huggingface.co": GenAiProviderNameValues.HUGGING_FACE,
     "aiplatform.googleapis.com": GenAiProviderNameValues.GCP_VERTEX_AI,

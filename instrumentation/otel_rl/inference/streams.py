@@ -54,5 +54,12 @@ async def follow_async(call: InferenceCall, chunks: AsyncIterator[Any]) -> Async
     call.finish(ended=RlInferenceStreamEndedValues.COMPLETED)
 
 
+def followed(call: InferenceCall, chunks: Any) -> Any:
+    """Follow ``chunks`` of either kind, also if the program drops them before the first one."""
+    stream = (follow_async if hasattr(chunks, "__anext__") else follow)(call, chunks)
+    call.watch_for_garbage(stream)
+    return stream
+
+
 def _nothing() -> None:
     """Stands for the ``close`` of an iterator that has none."""

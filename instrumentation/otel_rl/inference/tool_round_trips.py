@@ -156,11 +156,15 @@ def returned(scope: Scope, trajectory: OpenTrajectory, body: Mapping[str, Any]) 
             return
 
 
+def _latest(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return the messages or items of a request, the last one first."""
+    given = items_of(body.get("messages")) or items_of(body.get("input"))
+    return map(fields_of, islice(reversed(given), _MOST_MESSAGES))
+
+
 def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool | None]]:
     """Id, content and failure, if that is said, of the results after a request's last answer; the last result first."""
-    given = items_of(body.get("messages")) or items_of(body.get("input"))
-    for item in islice(reversed(given), _MOST_MESSAGES):
-        fields = fields_of(item)
+    for fields in _latest(body):
         identifier, content = fields.get("tool_call_id"), fields.get("content")
         if identifier is None and str(fields.get("type")).endswith("_call_output"):
             identifier, content = fields.get("call_id"), fields.get("output")
@@ -177,10 +181,8 @@ def _results_in(body: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool | None
 
 def _marks_in(body: Mapping[str, Any]) -> dict[str, int | None]:
     """Return a number for the arguments of each call that the last answer in a request asks for, by id."""
-    given = items_of(body.get("messages")) or items_of(body.get("input"))
     marks: dict[str, int | None] = {}
-    for item in islice(reversed(given), _MOST_MESSAGES):
-        fields = fields_of(item)
+    for fields in _latest(body):
         if is_call(fields):
             marks[str(fields.get("call_id"))] = _mark(fields.get("arguments"))
         elif fields.get("role") == "assistant":

@@ -67,7 +67,7 @@ def _closing(response: Any) -> None:
 
 def follow_chunks(response: Any, call: Any) -> None:
     """See the chunks below ``response.stream``, which stays the object that it is (``BoundSyncStream``, httpx 0.28)."""
-    stream = response.stream
+    stream = _bound(response)
     inside = getattr(stream, "_stream", None)
     if inside is not None and call.is_followed_by(response, response):
         # A transport may have answered with this object before.
@@ -76,9 +76,16 @@ def follow_chunks(response: Any, call: Any) -> None:
 
 def leave_chunks(response: Any, call: Any) -> None:
     """Put the stream back that ``call`` sees the chunks of, unless they are being read."""
-    inside = getattr(response.stream, "_stream", None)
+    stream = _bound(response)
+    inside = getattr(stream, "_stream", None)
     if isinstance(inside, _Stream) and inside.call is call:
-        response.stream._stream = inside.stream  # noqa: SLF001
+        stream._stream = inside.stream  # noqa: SLF001
+
+
+def _bound(response: Any) -> Any:
+    """Return the client's own stream, also inside of those by which ``anthropic`` ends its span (2.12)."""
+    stream = response.stream
+    return getattr(stream, "_body", None) or getattr(stream, "_async_body", stream)
 
 
 class _Stream:

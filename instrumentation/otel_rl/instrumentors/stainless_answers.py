@@ -216,7 +216,7 @@ _stream_types: tuple[type, ...] = ()
 _raw_types: tuple[type, ...] = ()
 
 
-def add_types(streams: tuple[type, ...], raw_responses: tuple[type, ...]) -> None:
+def add_types(streams: list[type], raw_responses: list[type]) -> None:
     """Add the classes of an imported library that are streams and raw responses."""
     global _stream_types, _raw_types
     _stream_types, _raw_types = (*_stream_types, *streams), (*_raw_types, *raw_responses)

@@ -43,6 +43,12 @@ class RawChunks(FollowedChunks):
             self._call.is_streamed(MessagesEvents if is_messages else partial(StreamedEngineAnswer, 1))
         self._call.observe_chunk(data)
 
+    def exhausted(self) -> None:
+        """Note that the program has got the last chunk, after which the client ends a span of its own."""
+        super().exhausted()
+        if not self._call.owned:
+            self._call.finish()
+
     def leave(self, http_response: Any) -> None:
         """Follow no further: the client parses the answer, or makes a stream of it that is followed instead."""
         httpx_clients.leave_chunks(http_response, self)

@@ -54,7 +54,8 @@ class StainlessClient:
 
     def patch(self, module: ModuleType, patches: Patches, request: str = "request") -> None:
         """Patch ``_base_client``; ``request`` is the method of its clients that sends one with its retries."""
-        answers.add_types(*(_types(module, names) for names in (_STREAMS, _RAW_RESPONSES)))
+        known = [[vars(module)[name] for name in names if name in vars(module)] for names in (_STREAMS, _RAW_RESPONSES)]
+        answers.add_types(*known)
         for name in (*_STREAMS, *_RAW_RESPONSES[1:]):
             answers.observe_close(module, name, patches)
         for name in _RAW_RESPONSES:
@@ -97,10 +98,6 @@ class StainlessClient:
             return headers
 
         return build_headers
-
-
-def _types(module: ModuleType, names: tuple[str, ...]) -> tuple[type, ...]:
-    return tuple(getattr(module, name) for name in names if name != _LEGACY or hasattr(module, name))
 
 
 def _replace_below_wrappers(base: Any, request: str, factory: Callable[..., Any], patches: Patches) -> None:

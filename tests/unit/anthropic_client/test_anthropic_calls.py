@@ -36,6 +36,16 @@ def _streaming_response(client, call):
         return list(response.parse())
 
 
+def _body(client, call):
+    with client.messages.with_streaming_response.create(**call) as response:
+        return response.read()
+
+
+def _lines(client, call):
+    with client.messages.with_streaming_response.create(**call, stream=True) as response:
+        return list(response.iter_lines())
+
+
 #: name -> (call, streamed)
 SHAPES = {
     "create": (lambda c, call: c.messages.create(**call), False),
@@ -45,6 +55,8 @@ SHAPES = {
     "next": (lambda c, call: _all(iter(c.messages.create(**call, stream=True))), True),
     "helper": (_helper, True),
     "streaming response": (_streaming_response, True),
+    "body, read by the program": (_body, False),
+    "lines, read by the program": (_lines, True),
 }
 
 

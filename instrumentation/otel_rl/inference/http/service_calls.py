@@ -17,7 +17,8 @@ from opentelemetry.context import get_current
 from otel_rl.core import addresses, settings
 from otel_rl.inference import ownership, servers
 from otel_rl.inference.calls import current
-from otel_rl.inference.http.base_call import HttpCall, Url
+from otel_rl.inference.http.base_call import FAILED, HttpCall, Url
+from otel_rl.inference.http.services import PORTS
 from otel_rl.semconv import attributes, metrics, spans
 from otel_rl.semconv.attributes import RlCallKindValues
 from otel_rl.semconv.attributes import RlTelemetrySignalValues as Signal
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-_FAILED = 400
-_PORTS = {"http": 80, "https": 443}
 #: Methods of HTTP that conventions name.
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "QUERY"})
 OTHER_METHOD = "_OTHER"
@@ -55,9 +54,9 @@ class ServiceCall(HttpCall):
         self._trajectory = open_trajectory.current()
         self._began = deferral.now()
         method = method.upper() if method.upper() in METHODS else OTHER_METHOD
-        host, port = servers.ascii_host(url.host), url.port or _PORTS.get(url.scheme)
+        host, port = servers.ascii_host(url.host), url.port or PORTS.get(url.scheme)
         place = f"[{host}]" if ":" in host else host
-        at_port = "" if url.port is None or url.port == _PORTS.get(url.scheme) else f":{url.port}"
+        at_port = "" if url.port is None or url.port == PORTS.get(url.scheme) else f":{url.port}"
         self._title = f"{method} {name}"
         self._labels: dict[str, str | None] = {attributes.RL_SERVICE: name}
         self._values: dict[str, Any] = {
@@ -114,7 +113,7 @@ class ServiceCall(HttpCall):
         self._values[attributes.HTTP_RESPONSE_STATUS_CODE] = status
         if self._span.is_recording():
             self._span.set_attribute(attributes.HTTP_RESPONSE_STATUS_CODE, status)
-        self._end(str(status) if status >= _FAILED else None)
+        self._end(str(status) if status >= FAILED else None)
 
     def _end(self, error: str | None) -> None:
         self.leave()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from otel_rl.core.settings import ServiceAddress
     from otel_rl.inference.http.paths import Target
 
-_PORTS = {"http": 80, "https": 443}
+#: Ports of URLs that name none.
+PORTS = {"http": 80, "https": 443}
 
 
 def name_of(method: str, scheme: str, host: str, port: int | None, path: str) -> str | None:
@@ -34,7 +35,7 @@ def name_of(method: str, scheme: str, host: str, port: int | None, path: str) ->
     """
     if settings.current().services is None or not isinstance(host, str):
         return None
-    host, port = host.strip("[]").rstrip(".").lower(), port or _PORTS.get(scheme)
+    host, port = host.strip("[]").rstrip(".").lower(), port or PORTS.get(scheme)
     for name, prefix in _at(scheme, host, port):
         if not prefix or path == prefix or path.startswith(f"{prefix}/"):
             target = target_of(method, path)
@@ -47,7 +48,7 @@ def is_of_model(target: Target, scheme: str, host: str, port: int | None, path: 
     """Return whether a path that the user has declared is one of a model on this host; others always are."""
     if target.path != DECLARED:
         return True
-    declared = _of(settings.current().model_paths or (), scheme, host.lower(), port or _PORTS.get(scheme))
+    declared = _of(settings.current().model_paths or (), scheme, host.lower(), port or PORTS.get(scheme))
     return any(path.rstrip("/").endswith(address.path) for address in declared)
 
 

@@ -14,7 +14,7 @@ from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.fields import fields_of, items_of
 from otel_rl.inference.requests import CHAT, EMBEDDINGS, ModelRequest
 from otel_rl.inference.sent_calls import sends, sends_async
-from otel_rl.inference.streams import follow, follow_async
+from otel_rl.inference.streams import followed
 from otel_rl.instrumentors.dashscope.answers import DashScopeAnswer, as_chat_message
 from otel_rl.semconv.attributes import GenAiProviderNameValues
 from otel_rl.telemetry import Scope, guard, propagation
@@ -86,10 +86,7 @@ def _answered(call: InferenceCall, answer: Any) -> Any:
     """Read an answer, or follow a stream; return what the program gets."""
     with _ANSWERED:
         if isinstance(answer, Iterator | AsyncIterator):
-            answer = follow(call, answer) if isinstance(answer, Iterator) else follow_async(call, answer)
-            # It may never be read.
-            call.watch_for_garbage(answer)
-            return answer
+            return followed(call, answer)
         call.answer.observe(answer)
     call.finish()
     return answer

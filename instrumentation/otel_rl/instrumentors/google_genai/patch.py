@@ -10,14 +10,14 @@ from otel_rl.inference.calls import InferenceCall, current
 from otel_rl.inference.dropped_answers import record_abandoned
 from otel_rl.inference.requests import EMBEDDINGS, Endpoint, ModelRequest
 from otel_rl.inference.sent_calls import sends_async
-from otel_rl.inference.streams import follow, follow_async
+from otel_rl.inference.streams import follow, followed
 from otel_rl.instrumentors.google_genai.protocol import GeminiAnswer, as_messages_request
 from otel_rl.semconv.attributes import GenAiOperationNameValues, GenAiProviderNameValues
 from otel_rl.telemetry import Scope, guard, propagation
 from otel_rl.tools.calls import ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from otel_rl.instrumentors.patching import Patches
@@ -41,7 +41,7 @@ def patch_client(module: ModuleType, patches: Patches) -> None:
     for name in ("request", "async_request"):
         patches.observe(module, f"{client}.{name}", begin=_begin, end=_end, required=True)
     patches.replace(module, f"{client}.request_streamed", _streams, required=True)
-    streams = functools.partial(sends_async, begin=_guarded_begin, take=_followed)
+    streams = functools.partial(sends_async, begin=_guarded_begin, take=followed)
     patches.replace(module, f"{client}.async_request_streamed", streams, required=True)
     for name in ("_request_once", "_async_request_once"):
         patches.observe(module, f"{client}.{name}", before=_sending)
@@ -112,13 +112,6 @@ def _sent(call: InferenceCall, chunks: Iterator[Any]) -> Iterator[Any]:
     if first is not _END:
         yield first
         yield from chunks
-
-
-def _followed(call: InferenceCall, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    stream = follow_async(call, chunks)
-    # If it is dropped before its first item, it never runs.
-    call.watch_for_garbage(stream)
-    return stream
 
 
 def _begin_tool(arguments: Any, function: Any) -> ToolCall:

@@ -18,6 +18,6 @@ class OpenAIInstrumentor(Instrumentor):
     requirements: ClassVar = ("openai >= 1.26, < 4",)
     modules: ClassVar = {
         "openai._base_client": "patch:patch_base_client",
-        "openai.lib.streaming.chat._completions": "patch:patch_chat_helper",
-        "openai.lib.streaming.responses._responses": "patch:patch_responses_helper",
+        "openai.lib.streaming.chat._completions": "patch:patch_helper",
+        "openai.lib.streaming.responses._responses": "patch:patch_helper",
     }

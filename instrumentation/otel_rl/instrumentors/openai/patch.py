@@ -25,13 +25,8 @@ def _provider_of(client: Any) -> str | None:
 patch_base_client = StainlessClient("openai", _provider_of, Answer).patch
 
 
-def patch_chat_helper(module: ModuleType, patches: Patches) -> None:
-    """Patch what ``chat.completions.stream()`` gives: it closes past the stream inside it."""
-    for name in ("ChatCompletionStream", "AsyncChatCompletionStream"):
-        answers.observe_close(module, name, patches)
-
-
-def patch_responses_helper(module: ModuleType, patches: Patches) -> None:
-    """Patch what ``responses.stream()`` gives, for the same reason."""
-    for name in ("ResponseStream", "AsyncResponseStream"):
+def patch_helper(module: ModuleType, patches: Patches) -> None:
+    """Patch what ``chat.completions.stream()`` or ``responses.stream()`` gives: it closes past the stream inside it."""
+    stream = "ChatCompletionStream" if ".chat." in module.__name__ else "ResponseStream"
+    for name in (stream, f"Async{stream}"):
         answers.observe_close(module, name, patches)
