@@ -94,7 +94,8 @@ class ToolCall:
     has_span: bool = True
     span: Span = INVALID_SPAN
     _failure: Failure | None = None
-    _owned: bool = True
+    #: The span is ours.
+    is_owned: bool = True
     _outcome: str = outcomes.OK
     _forks: int = field(default_factory=lambda: lifecycle.forks)
     _flight: Handle | None = None
@@ -155,12 +156,12 @@ class ToolCall:
         if self.within is not None:
             self._token = attach(self.within)
         if not self.has_span:
-            self._owned = False
+            self.is_owned = False
             self._open(get_current())
             return
         owner = self._find_owner()
         if owner is not None:
-            self._owned = False
+            self.is_owned = False
             self.span = owner
             around = open_tools.here()
             # What another instrumentor of ours has opened for this call, whether it knows its span or not.
@@ -239,9 +240,9 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if self._owned or _scope_of(self.span) in _UNMEASURED:
+            if self.is_owned or _scope_of(self.span) in _UNMEASURED:
                 self._measure(elapsed, label, kind, outcome)
-            if self._owned:
+            if self.is_owned:
                 self.scope.end_span(self.span, kind, at.wall if at else None)
             elif kind is not None:
                 mark_error(self.span, kind)
@@ -259,7 +260,7 @@ class ToolCall:
             outcome = inner
         if error is not None and self.span.is_recording():
             self._add_exit_code(error)
-        if self.span.is_recording() and (self._owned or failure is not None):
+        if self.span.is_recording() and (self.is_owned or failure is not None):
             shown = inner if failure is None and inner is not None else outcome
             add(self.span, {attributes.RL_TOOL_OUTCOME: shown})
         around = open_tools.here()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from otel_rl.agents import runs
-from otel_rl.agents.runs import AgentRun
+from otel_rl.agents.runs import AgentRun, RecordedRun
 from otel_rl.inference import servers
 from otel_rl.inference.calls import InferenceCall
 from otel_rl.inference.requests import CHAT, ModelRequest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_rl.telemetry.deferral import Moment
 
     #: A call, and the agent that it runs.
-    OpenTool = tuple[ToolCall, AgentRun | None]
+    OpenTool = tuple[ToolCall, RecordedRun | None]
 
 scope = Scope("claude_agent_sdk")
 _UNKNOWN = "No such tool available:"
@@ -77,9 +77,7 @@ class ClaudeRun(AgentRun):
     def _tool_begins(self, block: Any) -> None:
         call = ToolCall(scope, block.name, block.id, arguments=block.input).start()
         kind = block.input.get("subagent_type")
-        agent = AgentRun(scope, runs.agent(kind)) if isinstance(kind, str) else None
-        if agent is not None:
-            agent.leave()
+        agent = RecordedRun(scope, runs.agent(kind), None) if isinstance(kind, str) else None
         call.leave()
         self._tools[block.id] = call, agent
 
@@ -136,7 +134,7 @@ class ClaudeRun(AgentRun):
 def _end_tool(tool: OpenTool, failure: str | None, content: Any) -> None:
     call, agent = tool
     if agent is not None:
-        agent.end(failure)
+        agent.finish(failure)
     if failure is not None and f"{_UNKNOWN} {call.name}" in str(content):
         call.unknown()
     elif failure is not None:

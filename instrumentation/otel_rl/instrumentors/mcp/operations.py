@@ -110,11 +110,10 @@ class McpRequest(NamedTuple):
 
     def labels(self) -> dict[str, Any]:
         """Attributes that may be on metrics."""
+        operation = GenAiOperationNameValues.EXECUTE_TOOL if self.method == TOOLS_CALL else None
         return {
             attributes.MCP_METHOD_NAME: self.method,
-            attributes.GEN_AI_OPERATION_NAME: GenAiOperationNameValues.EXECUTE_TOOL
-            if self.method == TOOLS_CALL
-            else None,
+            attributes.GEN_AI_OPERATION_NAME: operation,
             attributes.GEN_AI_TOOL_NAME: self.tool,
             attributes.GEN_AI_PROMPT_NAME: self._prompt(),
         }

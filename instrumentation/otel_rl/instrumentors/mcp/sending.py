@@ -58,11 +58,6 @@ class _ToolCall(ToolCall):
         #: The span of a tool whose request has failed or succeeded before, and is sent again.
         self._repeats: Span | None = None
 
-    @property
-    def is_owned(self) -> bool:
-        """True where the span is ours."""
-        return self._owned
-
     def _find_owner(self) -> Span | None:
         span = super()._find_owner()
         # The span of a tool stands for one request. One that it repeats gets a span of its own, inside.

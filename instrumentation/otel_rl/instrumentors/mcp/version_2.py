@@ -41,20 +41,14 @@ def _end_sending(sent: SentRequest, result: Any, error: BaseException | None) ->
         sent.failed(error)
 
 
-def _begin_handling(runner: Any, context: Any, method: str, params: Any) -> ReceivedRequest | None:
-    return _received(context, method, params, runner.connection)
-
-
-def _begin_answering(session: Any, context: Any, method: str, params: Any) -> ReceivedRequest | None:
-    return _received(context, method, params, session)
-
-
-def _received(context: Any, method: str, params: Any, peer: Any) -> ReceivedRequest | None:
+def _begin_handling(receiver: Any, context: Any, method: str, params: Any) -> ReceivedRequest | None:
+    """Begin a request to the runner of a server, or to the session of a client."""
     # The context that denies a server its own requests keeps the dispatcher's one inside.
     dispatcher = getattr(getattr(context, "_inner", context), "_dispatcher", None)
     meta = params.get("_meta") if isinstance(params, dict) else None
+    version = getattr(receiver, "connection", receiver).protocol_version
     request = McpRequest(method, params, context.request_id)
-    return receiving.begin(request, meta, dispatcher, context.message_metadata, peer.protocol_version)
+    return receiving.begin(request, meta, dispatcher, context.message_metadata, version)
 
 
 def _end_handling(received: ReceivedRequest, result: Any, error: BaseException | None) -> None:
@@ -94,4 +88,4 @@ patch_dispatcher = observing("JSONRPCDispatcher.send_raw_request", begin=_begin_
 patch_direct_dispatcher = observing("DirectDispatcher.send_raw_request", begin=_begin_sending, end=_end_sending)
 #: How a server answers requests, and a client what its server asks for.
 patch_runner = observing("ServerRunner._on_request", begin=_begin_handling, end=_end_handling)
-patch_client_session = observing("ClientSession._on_request", begin=_begin_answering, end=_end_handling)
+patch_client_session = observing("ClientSession._on_request", begin=_begin_handling, end=_end_handling)

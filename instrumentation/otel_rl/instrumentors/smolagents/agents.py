@@ -26,9 +26,10 @@ _LIMIT = "AgentMaxStepsError"
 
 
 class _MultiStepRun(AgentRun):
-    """A run of ``agent``."""
+    """A run of an agent."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        own = given["self"]
         is_taken = is_active("opentelemetry.instrumentation.genai.smolagents", "SmolagentsInstrumentor")
         super().__init__(scope, agent(own.name or type(own).__name__), has_span=not is_taken)
         self._agent = own
@@ -48,13 +49,9 @@ class _MultiStepRun(AgentRun):
 
 def patch_agents(module: ModuleType, patches: Patches) -> None:
     """Follow runs, the tools that they call, and the models of agents that are made."""
-    follow(patches, module, "MultiStepAgent._run_stream", _begins, required=True)
+    follow(patches, module, "MultiStepAgent._run_stream", _MultiStepRun, required=True)
     patches.observe(module, "MultiStepAgent.__call__", begin=tools.begin, end=tools.end, required=True)
     follow_model = partial(models.follow_model, patches, set())
     patches.observe(module, "MultiStepAgent.__init__", after=follow_model, required=True)
     execute = "ToolCallingAgent.execute_tool_call"
     patches.observe(module, execute, begin=tools.begin_execution, end=tools.end, required=True)
-
-
-def _begins(given: Mapping[str, Any]) -> _MultiStepRun:
-    return _MultiStepRun(given["self"])

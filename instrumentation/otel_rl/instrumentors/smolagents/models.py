@@ -26,7 +26,8 @@ class _LocalCall(ModelCall):
     #: Tokens of the chunks so far.
     _tokens = (0, 0)
 
-    def __init__(self, model: Any, messages: Any) -> None:
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        model, messages = next(iter(given.values())), given.get("messages", ())
         body = {
             "messages": [{"role": str(_field(each, "role")), "content": _field(each, "content")} for each in messages]
         }
@@ -68,8 +69,4 @@ def follow_model(patches: Patches, followed_classes: set[type], _: None, agent: 
         owner = next((kind for kind in type(agent.model).__mro__ if name in vars(kind)), None)
         if owner is not None and (owner in followed_classes or len(followed_classes) < _MOST_CLASSES):
             followed_classes.add(owner)
-            follow(patches, owner, name, _begins)
-
-
-def _begins(given: Mapping[str, Any]) -> _LocalCall:
-    return _LocalCall(next(iter(given.values())), given.get("messages", ()))
+            follow(patches, owner, name, _LocalCall)

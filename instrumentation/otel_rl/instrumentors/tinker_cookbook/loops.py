@@ -109,7 +109,7 @@ def _iteration_begins(step: int) -> CookbookLoop | None:
     if task is not None and task.get_name() == _EVALUATES:
         return None
     loop = _loop() or _loop_begins()
-    if loop is None or loop.step is not None:
+    if loop.step is not None:
         return None
     loop.opens(step)
     return loop
