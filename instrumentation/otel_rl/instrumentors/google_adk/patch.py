@@ -69,7 +69,7 @@ def _results_merged(*_: Any, **__: Any) -> None:
 
 
 def _run_begins(given: Mapping[str, Any]) -> AgentRun:
-    return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False)
+    return AgentRun(scope, runs.agent(getattr(given["self"].agent, "name", ""), given["session_id"]), has_span=False)
 
 
 def _record_tool_execution(original: Callable[..., Any]) -> Callable[..., Any]:
