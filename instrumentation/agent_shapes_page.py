@@ -64,7 +64,7 @@ def tables() -> str:
         known = {"yes": shapes[name], "-": without_test(row, "absent"), "no": without_test(row, "not_recorded")}
         if row.get("is_library", True):
             cells = ([word for word, of in known.items() if shape in of] for shape in SHAPES)
-            lines.append(f"| {row['title']} | {' | '.join('/'.join(cell) for cell in cells)} |")
+            lines.append(f"|{row['title']}|{'|'.join('/'.join(cell) for cell in cells)}|")
     lines += ["", "| bad input | tested with |", "|---|---|"]
     for case in sorted({case for cases in inputs.values() for case in cases}):
         titles = [row["title"] for name, row in ROWS.items() if case in inputs[name]]

@@ -103,6 +103,7 @@ def compare(
     tokens: tuple[int, int],
     *,
     agents: dict[str, int],
+    named: str | None = None,
     nested: tuple[str, ...] = (),
     own_tools: dict[str, int] | None = None,
     unanswered: int = 0,
@@ -118,6 +119,7 @@ def compare(
         requests: those that its server got.
         tokens: input and output tokens of each answer.
         agents: how many runs each agent had, by its name.
+        named: name in the row; that of the first agent by default.
         nested: models of agents that a tool runs.
         own_tools: calls of the tools that the library itself brings.
         unanswered: requests whose answer nobody read.
@@ -133,6 +135,7 @@ def compare(
     (row,) = rows(recorded)
     columns = {name.removeprefix("rl.rollout."): value or 0 for name, value in row.items()}
     assert {
+        "name": columns["gen_ai.agent.name"],
         "turns": columns["turns"],
         "model calls": (columns["model_calls"], columns.get("tool_model_calls", 0)),
         "tools": (columns["tool_calls"], columns["tool_errors"]),
@@ -142,6 +145,7 @@ def compare(
             for kind in ("input", "output")
         ),
     } == {
+        "name": named or next(iter(agents)),
         "turns": asked[False] - unanswered,
         "model calls": (asked[False], asked[True]),
         "tools": (tools.total() - late_tools, count.failed.total() - late_tools),

@@ -324,6 +324,14 @@ class InferenceCall:
         """Address and port of the server, and the model: what its versions of the weights belong to."""
         return self._request.engine
 
+    def withdraw(self) -> None:
+        """End the call and record nothing: the model was not asked after all."""
+        if not self._ended:
+            self._ended = True
+            self.child_began()
+            progress.call_ended()
+            flight.end(self._flight, failed=False)
+
     def finish(
         self,
         error: BaseException | None = None,

@@ -244,7 +244,7 @@ def test_each_shape_of_a_run_is_one_trajectory_with_one_tree(library, recorded, 
         ),
         pytest.param(
             handed_over,
-            {"agents": {"triage": 1, "expert": 1}, "own_tools": {"handoff": 1}},
+            {"agents": {"triage": 1, "expert": 1}, "named": "AgentWorkflow", "own_tools": {"handoff": 1}},
             marks=pytest.mark.shape("handoff"),
         ),
         pytest.param(

@@ -110,7 +110,7 @@ async def cancelled(make):
         ),
         pytest.param(
             handed_over,
-            {"agents": {"one": 1, "two": 1}, "own_tools": {"go": 1}},
+            {"agents": {"one": 1, "two": 1}, "named": "team", "own_tools": {"go": 1}},
             marks=pytest.mark.shape("handoff"),
         ),
         # AutoGen leaves the tool running.

@@ -125,6 +125,8 @@ def test_a_question_is_one_row_and_one_trace(recorded, tmp_path, shape):
     inside = [span for span in recorded.spans if span.name.startswith(("chat", "execute_tool"))]
     assert {span.parent.span_id for span in inside} <= {root.context.span_id}
     tools = [span for span in inside if span.name.startswith("execute_tool")]
+    assert len(inside) - len(tools) == counts[1]
+    assert sum(point.count for point in recorded.metrics()["gen_ai.client.operation.duration"]) == counts[1]
     assert [span.attributes["rl.rollout.turn"] for span in tools] == [1] * counts[3]
 
 

@@ -182,7 +182,7 @@ def cancelled(server):
 def test_a_run_is_recorded_as_the_program_counts_it(recorded, shape, facts):
     with ScriptedChat(PLANS) as server:
         shape(server)
-        compare(recorded, count, server.requests, (INPUT, OUTPUT), **facts)
+        compare(recorded, count, server.requests, (INPUT, OUTPUT), named="adders", **facts)
 
 
 def test_tools_at_once_and_an_agent_that_another_one_delegates_to_are_where_they_belong(recorded):

@@ -33,5 +33,5 @@ def test_each_kind_of_bad_input_has_tests_of_a_known_row():
 
 def test_a_page_that_differs_fails(tmp_path):
     copy = tmp_path / "agents.md"
-    copy.write_text(page.PAGE.read_text().replace("| yes |", "| no |", 1))
+    copy.write_text(page.PAGE.read_text().replace("|yes|", "|no|", 1))
     assert page.main(["--check"], copy) == 1

@@ -161,7 +161,7 @@ def cancelled(make, server):
         ),
         pytest.param(
             handed_over,
-            {"agents": {"triage": 1, "expert": 1}, "own_tools": {"hand_over": 1}},
+            {"agents": {"triage": 1, "expert": 1}, "named": "team", "own_tools": {"hand_over": 1}},
             marks=pytest.mark.shape("handoff"),
         ),
         pytest.param(

@@ -117,7 +117,7 @@ async def cancelled(make):
         ),
         pytest.param(
             handed_over,
-            {"agents": {"one": 1, "two": 1}, "own_tools": {"handoff_to_agent": 1}},
+            {"agents": {"one": 1, "two": 1}, "named": "default_swarm", "own_tools": {"handoff_to_agent": 1}},
             marks=pytest.mark.shape("handoff"),
         ),
         pytest.param(cancelled, {"agents": {"one": 1}, "status": "cancelled"}, marks=pytest.mark.shape("cancelled")),

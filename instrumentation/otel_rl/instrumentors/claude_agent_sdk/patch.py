@@ -126,7 +126,7 @@ class ClaudeRun(AgentRun):
         if asking is not None:
             if self._failure is not None:
                 # Its limit of turns kept the process from asking.
-                asking.child_began()
+                asking.withdraw()
             asking.finish(error if isinstance(error, BaseException) else None)
         super().end(self._failure or error, at)
 

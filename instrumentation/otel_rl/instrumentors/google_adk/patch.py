@@ -48,7 +48,7 @@ class _AdkTool(ToolCall):
 
 
 def _run_begins(given: Mapping[str, Any]) -> AgentRun:
-    return AgentRun(scope, runs.agent("", given["session_id"]), has_span=False)
+    return AgentRun(scope, runs.agent(getattr(given["self"].agent, "name", ""), given["session_id"]), has_span=False)
 
 
 def _record_tool_execution(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,8 +68,10 @@ def _is_unwanted_memory(tracer: Any, _: Any, name: str, *__: Any, **___: Any) ->
     return name.startswith(_MEMORY) and not _is_wanted(tracer)
 
 
-def _run_begins(_: Mapping[str, Any]) -> AgentRun:
-    return _StrandsRun(scope, runs.agent(""), has_span=False)
+def _run_begins(given: Mapping[str, Any]) -> AgentRun:
+    # Graphs and swarms have an id only.
+    own = given["self"]
+    return _StrandsRun(scope, runs.agent(getattr(own, "name", None) or own.id), has_span=False)
 
 
 def _cycle_begins(_: Any, invocation_state: dict[str, Any], *__: Any, **___: Any) -> dict[str, Any]:
