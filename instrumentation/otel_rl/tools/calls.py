@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from otel_rl.tools.outcomes import Failure
 
 OPERATION = "execute_tool"
+#: On each span of OpenInference, which records spans and nothing else. It is there from the start on:
+#: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+OPENINFERENCE_KIND = "openinference.span.kind"
 
 
 def current_tool_span(name: str, own_scope: str) -> Span | None:
@@ -55,12 +58,20 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     values = getattr(span, "attributes", None) or {}
     # Some set the operation at the end only.
     is_tool = is_tool_span(span) or getattr(span, "name", None) == f"{OPERATION} {name}"
-    return span if is_tool and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
+    named = values.get(attributes.GEN_AI_TOOL_NAME, name)
+    if values.get(OPENINFERENCE_KIND) == "TOOL":
+        is_tool, named = True, values.get("tool.name", getattr(span, "name", None))
+    return span if is_tool and named == name else None
 
 
 def is_tool_span(span: Span) -> bool:
     """Return whether this is an ``execute_tool`` span of whoever, where it is sampled."""
     return (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
+
+
+def _measures(span: Span) -> bool:
+    """Return whether the owner of ``span`` records durations, too; of one without a span that we see, nobody knows."""
+    return span is not INVALID_SPAN and OPENINFERENCE_KIND not in (getattr(span, "attributes", None) or {})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -223,7 +234,7 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if self._owned or not self._owner_measures:
+            if self._owned or not (self._owner_measures and _measures(self.span)):
                 self._measure(elapsed, label, kind, outcome)
             if self._owned:
                 self.scope.end_span(self.span, kind, at.wall if at else None)

@@ -28,7 +28,8 @@ class _MultiStepRun(AgentRun):
 
     def __init__(self, own: Any) -> None:
         is_taken = is_active("opentelemetry.instrumentation.genai.smolagents", "SmolagentsInstrumentor")
-        super().__init__(scope, agent(own.name or type(own).__name__), has_span=not is_taken)
+        has_span = not (is_taken or tools.are_taken())
+        super().__init__(scope, agent(own.name or type(own).__name__), has_span=has_span)
         self._steps = own.memory.steps
 
     def produced(self, item: Any) -> None:

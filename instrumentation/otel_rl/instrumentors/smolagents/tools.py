@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.instrumentors.coexistence import is_active
 from otel_rl.telemetry import Scope
 from otel_rl.tools import calls, open_tools, outcomes
 from otel_rl.tools.calls import ToolCall
@@ -12,6 +15,8 @@ from otel_rl.tools.outcomes import Failure
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from opentelemetry.trace import Span
+
     from otel_rl.instrumentors.patching import Patches
 
 scope = Scope("smolagents")
@@ -19,6 +24,20 @@ scope = Scope("smolagents")
 _BAD_ARGUMENTS = "AgentToolCallError"
 #: The library's name for running the code of a model.
 _INTERPRETER = "python_interpreter"
+
+
+class _ExecutedTool(ToolCall):
+    """A call of a tool or of a managed agent; the span of OpenInference may begin inside of it."""
+
+    __slots__ = ()
+
+    def _find_owner(self) -> Span | None:
+        return super()._find_owner() or (INVALID_SPAN if are_taken() else None)
+
+
+def are_taken() -> bool:
+    """Return whether OpenInference's instrumentor is active: runs and tools are its spans."""
+    return is_active("openinference.instrumentation.smolagents", "SmolagentsInstrumentor")
 
 
 def patch_tools(module: ModuleType, patches: Patches) -> None:
@@ -47,7 +66,7 @@ def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | No
     if not scope.enabled:
         return None
     if tool_name in agent.tools or tool_name in agent.managed_agents:
-        return ToolCall(scope, tool_name, arguments=arguments).start()
+        return _ExecutedTool(scope, tool_name, arguments=arguments).start()
     calls.record_unknown(scope, tool_name)
     return None
 
@@ -59,7 +78,7 @@ def begin(tool: Any, /, *args: Any, **kwargs: Any) -> ToolCall | None:
     if not scope.enabled or is_execution:
         return None
     kwargs.pop("sanitize_inputs_outputs", None)
-    return ToolCall(scope, tool.name, arguments=kwargs or args).start()
+    return _ExecutedTool(scope, tool.name, arguments=kwargs or args).start()
 
 
 def end(call: ToolCall, result: Any, error: BaseException | None) -> None:
