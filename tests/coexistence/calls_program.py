@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     recorded = Recorded()
     if "--ours-before" in given:
         _ours(program.OURS)
-    instrument([argument for argument in given if not argument.startswith("--")])
+    instrument([argument for argument in given if not argument.startswith("--")], recorded)
     if "--ours-after" in given:
         _ours(program.OURS)
     found = {}

@@ -7,10 +7,13 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tomllib
 
@@ -36,13 +39,19 @@ class Peer:
     packages: tuple[str, ...]
     instrumentors: tuple[str, ...]
     program: str | None = None
+    orders: tuple[str, ...] = ("after", "before")
+
+    @property
+    def modes(self) -> list[str]:
+        """What the program is told for both to be active."""
+        return [f"--ours-{order}" for order in self.orders]
 
 
 def peers() -> list[Peer]:
     """Those of ``peers.toml``, in its order."""
     table = tomllib.loads((HERE / "peers.toml").read_text())
     return [
-        Peer(name, tuple(row["packages"]), tuple(row["instrumentors"]), row.get("program"))
+        Peer(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
         for name, row in table.items()
     ]
 
@@ -56,18 +65,32 @@ class Outcome:
     tokens: tuple[tuple[str, int], ...]
     agents: tuple[str, ...]
     tools: tuple[str, ...]
+    #: What products have recorded in pipelines of their own.
+    apart: int
 
 
 @functools.cache
-def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
-    """Call -> what is recorded of it."""
+def _printed(peer: Peer, mode: str) -> list[str]:
+    """Lines of the program's output, of which the last is ours."""
     arguments = [*peer.instrumentors, *(() if mode == "alone" else (mode,))]
     kept = {key: value for key, value in os.environ.items() if not key.startswith(_NOT_GIVEN)}
     kept |= {**_AT_HOME, "PYTHONPATH": str(HERE.parent)}
     program = ["program.py"] if peer.program is None else ["calls_program.py", peer.program]
     command = [python(peer), str(HERE / program[0]), *program[1:], *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=kept, timeout=180, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {"capture_output": True, "text": True, "env": kept, "cwd": folder}
+        done = subprocess.run(command, timeout=180, check=False, **options)
     assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def printed(peer: Peer, mode: str) -> list[str]:
+    """What the program prints beside the outcomes; addresses have random ports."""
+    return [re.sub(r"127\.0\.0\.1:\d+\S*", "", line) for line in _printed(peer, mode)[:-1]]
+
+
+def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
+    """Call -> what is recorded of it."""
     return {
         call: Outcome(
             tuple((scope, tokens) for scope, tokens in found["spans"]),
@@ -75,8 +98,9 @@ def outcomes(peer: Peer, mode: str) -> dict[str, Outcome]:
             tuple(sorted(found["tokens"].items())),
             tuple(found["agent"]),
             tuple(found["tool"]),
+            found["apart"],
         )
-        for call, found in json.loads(done.stdout.splitlines()[-1]).items()
+        for call, found in json.loads(_printed(peer, mode)[-1]).items()
     }
 
 

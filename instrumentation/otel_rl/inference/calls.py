@@ -440,7 +440,7 @@ class InferenceCall:
         if self.owned and self._first_chunk is not None:
             values[attributes.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_chunk
         elif self._describes and not self.owned:
-            values = {**self._request.values, **values}
+            values = {**self._request.labels, **self._request.values, **values}
         return values
 
     def owner_ends(self) -> bool:

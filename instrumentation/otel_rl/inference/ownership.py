@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sys
 from contextvars import ContextVar
+from functools import reduce
+from itertools import islice
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from opentelemetry import trace as trace_api
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, create_key, get_current, set_value
 from opentelemetry.trace import INVALID_SPAN
 
-from otel_rl.inference.requests import RESPONSES
 from otel_rl.semconv import attributes
 from otel_rl.telemetry.attribute_values import clean
+from otel_rl.tools.calls import OPENINFERENCE_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,23 +98,40 @@ OWNERS = {
         f"com.anthropic.sdk.python{platform}": Owner(only_model_calls=False, measures=_NONE, is_partial=True)
         for platform in ("", ".aws", ".bedrock", ".foundry", ".google_cloud", ".vertex")
     },
+    # Attributes of its own only.
+    "langfuse-sdk": Owner(only_model_calls=False, measures=_NONE, is_partial=True),
     # Its metrics have names of its own.
     "strands.telemetry.tracer": Owner(only_model_calls=False, measures=_NONE),
     # Of loongsuite-util-genai 0.5.0, which the decorators of dashscope use.
     "opentelemetry.util.genai.handler": Owner(only_model_calls=False, measures=_ALL, is_known_by_name=True),
 }
+#: Attributes of others that mark the span of a model call from its start on.
+_MODEL_CALLS = ((OPENINFERENCE_KIND, "LLM"), ("langfuse.observation.type", "generation"))
 _UNKNOWN_OWNER = Owner(only_model_calls=False, measures=_ALL)
-#: OpenInference's instrumentors of agent libraries, for one; they record spans and nothing else. The kind of a span is
-#: there from its start on: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
-_KIND, _MODEL_CALL = "openinference.span.kind", "LLM"
-_OPENINFERENCE = Owner(only_model_calls=False, measures=_NONE)
+#: OpenInference's instrumentors of agent libraries, for one.
+_SPANS_ONLY = Owner(only_model_calls=False, measures=_NONE)
 #: The span of a model call that an agent library has in progress and does not make current.
 _announced: ContextVar[Span | None] = ContextVar("otel_rl_announced_model_call", default=None)
-#: OpenLLMetry 0.62.4 makes the span of a response when the answer is there: none is current during the request. Its
-#: wrapper is among the callers then.
+
+
+#: OpenLLMetry 0.62.4 makes the span of a response when the answer is there. Above it: a raw response, of which it
+#: records nothing.
 _WRAPPER_OF_RESPONSES = "opentelemetry.instrumentation.openai.v1.responses_wrappers"
-#: Above its wrapper: a raw response, of which it records nothing.
 _RAW_RESPONSES = frozenset({"openai._legacy_response", "openai._response"})
+#: Scope of ours -> module of a function that calls the client inside of a span that is not current -> its local
+#: variable with the span, or the path to the span from one.
+_WRAPPERS = {
+    "otel_rl.openai": {_WRAPPER_OF_RESPONSES: "", "langfuse.openai": "generation._otel_span"},
+    "otel_rl.anthropic": {
+        "opentelemetry.instrumentation.anthropic": "span",
+        "opentelemetry.instrumentation.anthropic.streaming": "self._span",
+    },
+    "otel_rl.google_genai": {
+        "opentelemetry.instrumentation.google_generativeai": "span",
+        # OpenInference 1.4.14 sends the request of a stream when its first chunk is read.
+        "openinference.instrumentation.google_genai._stream": "self._with_span._span",
+    },
+}
 #: Callers that are looked at.
 _MOST_CALLERS = 24
 
@@ -132,15 +152,13 @@ class Owned(NamedTuple):
 
 def of_call(own_scope: str, endpoint: Endpoint, context: Context) -> Owned | None:
     """Return what an instrumentor other than ``own_scope`` has for the call in progress; None where it is ours."""
-    span = inference_span(own_scope, context) or _announced_span()
-    if span is not None:
-        owner = _owner_of(span)
-        # The span of a client may lie inside of an inference of the package, which measures then.
-        is_measured = endpoint.operation in owner.measures or _is_of_package(context)
-        return Owned(span, is_measured, owner.is_partial)
-    if endpoint is RESPONSES and _WRAPPER_OF_RESPONSES in sys.modules and _is_called_by_wrapper():
-        return Owned(INVALID_SPAN, emits_metrics=False)
-    return None
+    around = inference_span(own_scope, context) or _announced_span()
+    spans = [span for span in (around, _span_of_caller(own_scope)) if span is not None]
+    if not spans:
+        return None
+    # The span of a client may lie inside of an inference of the package, or of a wrapper, which measures then.
+    is_measured = _is_of_package(context) or any(endpoint.operation in _owner_of(span).measures for span in spans)
+    return Owned(spans[0], is_measured, _owner_of(spans[0]).is_partial)
 
 
 def context_inside(call: ParentCall, context: Context | None) -> Context:
@@ -164,18 +182,25 @@ def _announced_span() -> Span | None:
     return span if span is not None and span.is_recording() else None
 
 
-def _is_called_by_wrapper() -> bool:
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to see the callers without reading their source
-    is_wrapped = False
-    for _ in range(_MOST_CALLERS):
-        name = frame.f_globals.get("__name__")
-        if name in _RAW_RESPONSES:
-            return False
-        is_wrapped = is_wrapped or name == _WRAPPER_OF_RESPONSES
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return is_wrapped
+def _span_of_caller(own_scope: str) -> Span | None:
+    """Return the span of a function of :data:`_WRAPPERS` among the callers, the innermost."""
+    wrappers = _WRAPPERS.get(own_scope, {})
+    if not any(module in sys.modules for module in wrappers):
+        return None
+    found = None
+    # There is no other way to see the callers without reading their source.
+    for frame, _ in islice(walk_stack(sys._getframe(2)), _MOST_CALLERS):  # noqa: SLF001
+        module = frame.f_globals.get("__name__", "")
+        if module in _RAW_RESPONSES:
+            return None
+        if module == _WRAPPER_OF_RESPONSES:
+            found = INVALID_SPAN
+        elif module in wrappers:
+            name, *rest = wrappers[module].split(".")
+            span: Span | None = reduce(lambda value, part: getattr(value, part, None), rest, frame.f_locals.get(name))
+            if span is not None and span.is_recording():
+                return span
+    return found
 
 
 def suppressed() -> bool:
@@ -191,7 +216,7 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
         return span
     # SDK spans can be read; everything else (no parent, a remote parent) has no scope.
     scope = getattr(span, "instrumentation_scope", None)
-    if scope is None or not span.is_recording() or scope.name == own_scope:
+    if scope is None or not span.is_recording() or scope.name == own_scope or not _is_of_our_provider(span):
         return None
     owner = _owner_of(span)
     if owner.only_model_calls:
@@ -200,7 +225,13 @@ def inference_span(own_scope: str, context: Context) -> Span | None:
     operation = values.get(attributes.GEN_AI_OPERATION_NAME)
     if operation is None and owner.is_known_by_name:
         operation = getattr(span, "name", "").partition(" ")[0]
-    return span if operation in _ALL or values.get(_KIND) == _MODEL_CALL else None
+    return span if operation in _ALL or any(values.get(key) == kind for key, kind in _MODEL_CALLS) else None
+
+
+def _is_of_our_provider(span: Span) -> bool:
+    """Return whether it leaves with ours; Logfire, for one, has a provider of its own."""
+    processor = getattr(trace_api.get_tracer_provider(), "_active_span_processor", None)
+    return processor is None or getattr(span, "_span_processor", None) is processor
 
 
 def _is_of_package(context: Context) -> bool:
@@ -209,9 +240,10 @@ def _is_of_package(context: Context) -> bool:
 
 def _owner_of(span: Span) -> Owner:
     scope = getattr(span, "instrumentation_scope", None)
-    return OWNERS.get(getattr(scope, "name", "")) or (
-        _OPENINFERENCE if _KIND in _attributes_of(span) else _UNKNOWN_OWNER
-    )
+    if scope is None:
+        return _SPANS_ONLY
+    is_of_openinference = OPENINFERENCE_KIND in _attributes_of(span)
+    return OWNERS.get(scope.name) or (_SPANS_ONLY if is_of_openinference else _UNKNOWN_OWNER)
 
 
 def _attributes_of(span: Span) -> Mapping[str, Any]:

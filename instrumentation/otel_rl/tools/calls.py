@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 OPERATION = "execute_tool"
 #: Scopes of spans whose owners record no duration of a tool, or one under a name of their own.
 _UNMEASURED = frozenset({"autogen-core", "pydantic-ai", "strands.telemetry.tracer"})
+#: On each span of OpenInference, which records spans and nothing else. It is there from the start on:
+#: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
+OPENINFERENCE_KIND = "openinference.span.kind"
 
 
 def current_tool_span(name: str, own_scope: str) -> Span | None:
@@ -55,7 +58,10 @@ def current_tool_span(name: str, own_scope: str) -> Span | None:
     values = getattr(span, "attributes", None) or {}
     # Some set the operation at the end only.
     is_tool = is_tool_span(span) or getattr(span, "name", None) == f"{OPERATION} {name}"
-    return span if is_tool and values.get(attributes.GEN_AI_TOOL_NAME, name) == name else None
+    named = values.get(attributes.GEN_AI_TOOL_NAME, name)
+    if values.get(OPENINFERENCE_KIND) == "TOOL":
+        is_tool, named = True, values.get("tool.name", getattr(span, "name", None))
+    return span if is_tool and named == name else None
 
 
 def _scope_of(span: Span) -> str | None:
@@ -65,6 +71,13 @@ def _scope_of(span: Span) -> str | None:
 def is_tool_span(span: Span) -> bool:
     """Return whether this is an ``execute_tool`` span of whoever, where it is sampled."""
     return (getattr(span, "attributes", None) or {}).get(attributes.GEN_AI_OPERATION_NAME) == OPERATION
+
+
+def _measures(span: Span) -> bool:
+    """Return whether the owner of ``span`` records durations, too; of one without a span that we see, nobody knows."""
+    if span is INVALID_SPAN or _scope_of(span) in _UNMEASURED:
+        return False
+    return OPENINFERENCE_KIND not in (getattr(span, "attributes", None) or {})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -240,7 +253,7 @@ class ToolCall:
             sampling.keep_if_slow(self.span, elapsed, OPERATION, label, attributes.GEN_AI_TOOL_NAME)
             outcome = self._settle(failure, error)
             kind = None if failure is None else failure.kind
-            if self.is_owned or _scope_of(self.span) in _UNMEASURED:
+            if self.is_owned or not _measures(self.span):
                 self._measure(elapsed, label, kind, outcome)
             if self.is_owned:
                 self.scope.end_span(self.span, kind, at.wall if at else None)

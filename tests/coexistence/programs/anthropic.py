@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from coexistence.programs import Servers
 
 OURS = ("anthropic", "httpx", "httpx2")
-EXPECTED = dict.fromkeys(("messages", "messages, streamed", "messages, asynchronous", "messages, raw"), Expected())
+_FORMS = ("", ", streamed", ", by a stream manager", ", asynchronous", ", raw")
+EXPECTED = {f"messages{form}": Expected() for form in _FORMS}
 _MESSAGE: dict[str, Any] = {"model": "tiny", "max_tokens": 8, "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -28,9 +29,14 @@ def calls(servers: Servers) -> dict[str, Callable[[], Any]]:
         async with anthropic.AsyncAnthropic(**given) as other:
             await other.messages.create(**_MESSAGE)
 
+    def managed() -> None:
+        with client.messages.stream(**_MESSAGE) as stream:
+            stream.get_final_message()
+
     return {
         "messages": lambda: client.messages.create(**_MESSAGE),
         "messages, streamed": lambda: list(client.messages.create(**_MESSAGE, stream=True)),
+        "messages, by a stream manager": managed,
         "messages, asynchronous": lambda: asyncio.run(asynchronous()),
         "messages, raw": lambda: client.messages.with_raw_response.create(**_MESSAGE).parse(),
     }

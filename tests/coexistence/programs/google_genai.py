@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from coexistence.programs import Servers
 
 OURS = ("google_genai", "httpx", "httpx2", "aiohttp")
-EXPECTED = dict.fromkeys(("content", "content, streamed", "content, asynchronous"), Expected())
+_FORMS = ("", ", streamed", ", asynchronous", ", asynchronous, streamed")
+EXPECTED = {f"content{form}": Expected() for form in _FORMS}
 
 
 def calls(servers: Servers) -> dict[str, Callable[[], Any]]:
@@ -22,8 +23,14 @@ def calls(servers: Servers) -> dict[str, Callable[[], Any]]:
 
     client = genai.Client(api_key="none", http_options={"base_url": servers.providers})
     given: dict[str, Any] = {"model": "tiny", "contents": "hi"}
+
+    async def streamed() -> None:
+        async for _ in await client.aio.models.generate_content_stream(**given):
+            pass
+
     return {
         "content": lambda: client.models.generate_content(**given),
         "content, streamed": lambda: list(client.models.generate_content_stream(**given)),
         "content, asynchronous": lambda: asyncio.run(client.aio.models.generate_content(**given)),
+        "content, asynchronous, streamed": lambda: asyncio.run(streamed()),
     }

@@ -8,6 +8,7 @@ import openai
 import pytest
 import wrapt
 from opentelemetry import context, trace
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import StatusCode
 from support.fake_openai import VLLM
 
@@ -85,6 +86,8 @@ def test_what_the_official_instrumentor_does_not_see_is_ours(official, recorded,
         ("openinference.instrumentation.openai_agents", {}, False),
         ("openinference.instrumentation.openai_agents", {"openinference.span.kind": "LLM"}, True),
         ("openinference.instrumentation.openai_agents", {"openinference.span.kind": "AGENT"}, False),
+        ("langfuse-sdk", {"langfuse.observation.type": "generation"}, True),
+        ("langfuse-sdk", {"langfuse.observation.type": "span"}, False),
         ("any.other", {"gen_ai.operation.name": "chat"}, True),
         ("any.other", {"gen_ai.operation.name": "execute_tool"}, False),
         ("any.other", {}, False),
@@ -97,6 +100,15 @@ def test_a_current_span_of_another_package_is_recognised_as_a_model_call(scope, 
     tracer = recorded.tracer_provider.get_tracer(scope)
     with tracer.start_as_current_span("x", attributes=attributes) as span:
         assert ownership.inference_span(OURS, context.get_current()) is (span if is_model_call else None)
+
+
+def test_a_span_of_another_provider_leaves_by_another_pipeline_and_is_no_owner(recorded, client):
+    tracer = TracerProvider().get_tracer("logfire.openai")
+    with tracer.start_as_current_span("Chat", attributes={"gen_ai.operation.name": "chat"}):
+        client.chat.completions.create(**CHAT)
+    (span,) = recorded.spans
+    assert span.instrumentation_scope.name == OURS
+    assert len(recorded.metrics()["gen_ai.client.operation.duration"]) == 1
 
 
 @pytest.mark.parametrize(("name", "is_model_call"), [("chat tiny", True), ("chat None", True), ("enter app", False)])

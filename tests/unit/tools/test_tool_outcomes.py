@@ -326,3 +326,16 @@ def test_a_call_ends_though_its_result_cannot_be_read(recorded):
         call.ended(object(), None, lambda call, result: call.result(result.observation))
     assert open_tools.here() is None
     assert recorded.span("execute_tool step").end_time is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_owner"),
+    [("add", {}, True), ("SimpleTool", {"tool.name": "add"}, True), ("other", {}, False)],
+)
+def test_a_tool_of_openinference_gets_no_second_span_and_its_duration_is_ours(name, values, is_owner, recorded):
+    tracer = recorded.tracer_provider.get_tracer("openinference.instrumentation.any")
+    with tracer.start_as_current_span(name, attributes={"openinference.span.kind": "TOOL", **values}):
+        with otel_rl.tool("add"):
+            pass
+    assert len(recorded.spans) == (1 if is_owner else 2)
+    assert len(recorded.metrics()["gen_ai.execute_tool.duration"]) == 1

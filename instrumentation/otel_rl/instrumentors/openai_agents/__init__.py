@@ -2,7 +2,7 @@
 
 A run is a workflow; what the library's own spans begin and end below it, a switched-off tracing included, are its
 agents and tools. Model calls are the ``openai`` instrumentor's. If the official
-``opentelemetry-instrumentation-genai-openai-agents`` is active, its spans are the spans.
+``opentelemetry-instrumentation-genai-openai-agents`` or OpenInference's is active, its spans are the spans.
 
 ===========  ====================================================
 ``runs``     runs of ``Runner``, each of which is a trajectory

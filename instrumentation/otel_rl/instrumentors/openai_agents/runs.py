@@ -30,8 +30,9 @@ def _begins(given: Mapping[str, Any]) -> WorkflowRun:
 
 
 def is_taken() -> bool:
-    """Return whether the official instrumentor is active."""
-    return is_active("opentelemetry.instrumentation.genai.openai_agents", "OpenAIAgentsInstrumentor")
+    """Return whether the official instrumentor or OpenInference's is active."""
+    others = "opentelemetry.instrumentation.genai.openai_agents", "openinference.instrumentation.openai_agents"
+    return any(is_active(module, "OpenAIAgentsInstrumentor") for module in others)
 
 
 #: ``Runner.run`` and ``Runner.run_sync`` end here.

@@ -31,7 +31,8 @@ class _MultiStepRun(AgentRun):
     def __init__(self, given: Mapping[str, Any]) -> None:
         own = given["self"]
         is_taken = is_active("opentelemetry.instrumentation.genai.smolagents", "SmolagentsInstrumentor")
-        super().__init__(scope, agent(own.name or type(own).__name__), has_span=not is_taken)
+        has_span = not (is_taken or tools.are_taken())
+        super().__init__(scope, agent(own.name or type(own).__name__), has_span=has_span)
         self._agent = own
 
     def produced(self, item: Any) -> None:

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from opentelemetry.trace import INVALID_SPAN
+
+from otel_rl.instrumentors.coexistence import is_active
 from otel_rl.instrumentors.patch_functions import observing
 from otel_rl.telemetry import Scope
 from otel_rl.tools import calls, open_tools, outcomes
 from otel_rl.tools.calls import ToolCall
 from otel_rl.tools.outcomes import Failure
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
 scope = Scope("smolagents")
 #: Raised for arguments that do not fit the tool, before it is called.
 _BAD_ARGUMENTS = "AgentToolCallError"
 #: The library's name for running the code of a model.
 _INTERPRETER = "python_interpreter"
+
+
+class _ExecutedTool(ToolCall):
+    """A call of a tool or of a managed agent; the span of OpenInference may begin inside of it."""
+
+    __slots__ = ()
+
+    def _find_owner(self) -> Span | None:
+        return super()._find_owner() or (INVALID_SPAN if are_taken() else None)
+
+
+def are_taken() -> bool:
+    """Return whether OpenInference's instrumentor is active: runs and tools are its spans."""
+    return is_active("openinference.instrumentation.smolagents", "SmolagentsInstrumentor")
 
 
 def _begin_code(_: Any, code_action: str) -> ToolCall:
@@ -28,7 +48,7 @@ def _end_code(call: ToolCall, output: Any, error: BaseException | None) -> None:
 def begin_execution(agent: Any, tool_name: str, arguments: Any) -> ToolCall | None:
     """Begin ``ToolCallingAgent.execute_tool_call``, which also refuses what does not exist or does not fit."""
     if tool_name in agent.tools or tool_name in agent.managed_agents:
-        return ToolCall(scope, tool_name, arguments=arguments).start()
+        return _ExecutedTool(scope, tool_name, arguments=arguments).start()
     calls.record_unknown(scope, tool_name)
     return None
 
@@ -40,7 +60,7 @@ def begin(tool: Any, /, *args: Any, **kwargs: Any) -> ToolCall | None:
     if is_execution:
         return None
     kwargs.pop("sanitize_inputs_outputs", None)
-    return ToolCall(scope, tool.name, arguments=kwargs or args).start()
+    return _ExecutedTool(scope, tool.name, arguments=kwargs or args).start()
 
 
 def end(call: ToolCall, result: Any, error: BaseException | None) -> None:
